@@ -1,0 +1,1 @@
+"""Ways to start a process on a device, one a file."""

@@ -1,0 +1,26 @@
+"""The shared vocabulary: jobs as they are asked for and runs as they happened. Pure data, standard library only."""
+
+from edgewise.record.caution import CAUTIONS, Caution
+from edgewise.record.job import InputSpec, Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
+from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, new_run_id
+
+__all__ = [
+    "CAUTIONS",
+    "SCHEMA",
+    "Caution",
+    "Failure",
+    "InputSpec",
+    "Job",
+    "Measurement",
+    "ModelRef",
+    "Run",
+    "RuntimeSpec",
+    "Scenario",
+    "SessionRecord",
+    "Stopping",
+    "Summary",
+    "TargetSpec",
+    "Trust",
+    "Workload",
+    "new_run_id",
+]

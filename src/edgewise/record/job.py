@@ -1,0 +1,159 @@
+"""What is asked for: Model × Runtime × Target × Workload, as frozen, hashable, JSON-shaped data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+ScenarioKind = Literal["single-stream", "offline", "paced"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRef:
+    """A model file's identity.
+
+    Attributes:
+        name: the file's name without folders.
+        path: absolute path on the machine that asked.
+        format: ``onnx``, ``tflite``, ``openvino`` …, found from the content.
+        sha256: over the model file and, in order, its weight files.
+        size_bytes: of all those files together.
+    """
+
+    name: str
+    path: str
+    format: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSpec:
+    """An engine and the settings asked of it; what came into force is in the run's `effective`.
+
+    Attributes:
+        threads: inference threads asked for; None leaves the engine's own default.
+        precision: execution precision asked for (``f32``, ``bf16``, ``f16``); None is edgewise's like-for-like default.
+        options: further engine settings by their own names.
+    """
+
+    name: str
+    version: str | None = None
+    provider: str | None = None
+    threads: int | None = None
+    precision: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSpec:
+    """Where the job runs and what it may use there."""
+
+    device: str = "local"
+    transport: str = "local"
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """How inferences follow one another.
+
+    Attributes:
+        kind: ``single-stream`` (back to back), ``offline`` (as many at once as the engine takes), ``paced`` (on a schedule).
+        fps: paced: arrivals per second.
+        streams: offline: parallel execution streams; None is the engine's choice.
+        requests: offline: requests in flight; None is the engine's choice.
+    """
+
+    kind: ScenarioKind = "single-stream"
+    fps: float | None = None
+    streams: int | None = None
+    requests: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopping:
+    """When a session has measured enough. None leaves the choice to the data.
+
+    Attributes:
+        iterations: exactly this many timed inferences per session.
+        warmup: exactly this many untimed inferences first.
+        duration_s: measure for this long per session.
+        sessions: fresh processes.
+        relative_half_width: stop once the median's 95 % interval is within ± this share.
+        min_s: never stop on precision before this long.
+        max_s: the time budget of one session's steady phase.
+        timeout_s: limit of every phase of the worker; past it the worker is killed.
+        report_every: a progress line with the running average every so many iterations.
+    """
+
+    iterations: int | None = None
+    warmup: int | None = None
+    duration_s: float | None = None
+    sessions: int = 5
+    relative_half_width: float = 0.01
+    min_s: float = 0.25
+    max_s: float = 2.0
+    timeout_s: float = 120.0
+    report_every: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """One input as it is fed: concrete shape, numpy dtype name, and what was assumed of a dynamic dimension."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Inputs, scenario and stopping rule.
+
+    Attributes:
+        inputs: in the model's own order.
+        input_data: sha256 of the ``.npz`` that was given, or None where inputs are random from `seed`.
+        input_path: where that file is.
+    """
+
+    scenario: Scenario = field(default_factory=Scenario)
+    batch: int = 1
+    inputs: tuple[InputSpec, ...] = ()
+    seed: int = 0
+    input_data: str | None = None
+    input_path: str | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One cell of a plan."""
+
+    model: ModelRef
+    runtime: RuntimeSpec
+    target: TargetSpec = field(default_factory=TargetSpec)
+    workload: Workload = field(default_factory=Workload)
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that name this job: equal jobs have equal keys, wherever the files lie."""
+        document = asdict(self)
+        del document["model"]["path"]
+        del document["workload"]["input_path"]
+        canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), default=list)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """A short name for progress lines: ``model · runtime/provider · settings``."""
+        runtime = self.runtime
+        words = [runtime.name + (f"/{runtime.provider}" if runtime.provider else "")]
+        words += [f"{runtime.threads}T"] if runtime.threads else []
+        words += [f"batch {self.workload.batch}"] if self.workload.batch != 1 else []
+        words += [runtime.precision] if runtime.precision else []
+        words += [self.workload.scenario.kind] if self.workload.scenario.kind != "single-stream" else []
+        return f"{self.model.name} · {' '.join(words)}"

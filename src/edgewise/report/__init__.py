@@ -1,0 +1,1 @@
+"""From runs to something to read."""

@@ -1,0 +1,5 @@
+"""Sensors for energy, temperature and clock, one a file; they run beside the model and need the standard library only."""
+
+from edgewise.run.meters.base import Meter, Reading
+
+__all__ = ["Meter", "Reading"]

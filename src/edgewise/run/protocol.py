@@ -1,0 +1,55 @@
+"""What host and worker say to each other: JSON lines, one object a line, over any pair of byte streams.
+
+The worker's first act is to keep file descriptor 1 for itself and to point everybody else's standard output at standard
+error, so that a native library that prints can't corrupt the channel. Big arrays travel as files in the job's folder.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+PROTOCOL = 1
+MAX_LINE_BYTES = 256 * 2**20
+"""No honest message is longer; a worker that sends one is broken or hostile."""
+
+#: message kind → fields it must have
+MESSAGES: dict[str, tuple[str, ...]] = {
+    "job": ("protocol", "runtime", "model", "options", "workload", "stopping", "folder"),
+    "hello": ("protocol", "pid", "python"),
+    "phase": ("name", "event"),
+    "progress": ("done", "average_s"),
+    "samples": ("name", "values_ns"),
+    "facts": ("values",),
+    "outputs": ("file", "names"),
+    "done": (),
+    "failed": ("cause", "message"),
+}
+
+PHASES = ("python", "import", "load", "first", "warmup", "steady", "meters", "outputs")
+
+
+class ProtocolError(Exception):
+    """The other side sent something that is not a message."""
+
+
+def encode(kind: str, **fields: Any) -> bytes:
+    """One message as a line. Raises KeyError for a kind that is not in `MESSAGES`."""
+    missing = [name for name in MESSAGES[kind] if name not in fields]
+    if missing:
+        raise ValueError(f"message {kind!r} lacks {', '.join(missing)}")
+    return json.dumps({"kind": kind, **fields}, separators=(",", ":"), allow_nan=True).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """The message in `line`. Raises `ProtocolError` where it is none."""
+    try:
+        message = json.loads(line)
+    except ValueError as error:
+        raise ProtocolError(f"not JSON: {line[:80]!r}") from error
+    if not isinstance(message, dict) or message.get("kind") not in MESSAGES:
+        raise ProtocolError(f"not a message: {line[:80]!r}")
+    missing = [name for name in MESSAGES[message["kind"]] if name not in message]
+    if missing:
+        raise ProtocolError(f"message {message['kind']!r} lacks {', '.join(missing)}")
+    return message

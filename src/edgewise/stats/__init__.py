@@ -1,0 +1,1 @@
+"""Pure functions from samples to statistics. Needs only numpy."""

@@ -1,0 +1,1 @@
+"""The memory: records in a database, their codec, upgrades and exchange."""

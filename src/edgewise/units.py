@@ -1,0 +1,103 @@
+"""Units: SI inside, readable outside.
+
+Inside edgewise every quantity is in its SI base unit (s, B, J, W, K, Hz, 1/s, 1). These functions are the only places
+that turn one into text or text into one. MB is 10⁶ bytes, MiB is 2²⁰ bytes, and the label says which.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from edgewise.errors import BadInput
+
+_TIME = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_SIZE = {
+    "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+    # auptimizer's and Docker's suffixes are powers of two.
+    "b": 1, "k": 2**10, "m": 2**20, "g": 2**30,
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\s*")
+
+
+def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) -> float:
+    match = _QUANTITY.fullmatch(text)
+    unit = (match[2] or default) if match else ""
+    if match is None or unit not in table:
+        raise BadInput(f"{text!r} is not a {what}", advice=f"write a number and a unit, one of: {', '.join(table)}")
+    return float(match[1]) * table[unit]
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from ``"5ms"``, ``"1.5 s"``, ``"2min"``; a bare number is seconds. Raises `BadInput`."""
+    return _parse(text, _TIME, default="s", what="duration")
+
+
+def parse_size(text: str) -> int:
+    """Bytes from ``"2GiB"``, ``"500 MB"``, ``"1g"``; a bare number is bytes. Raises `BadInput`."""
+    return round(_parse(text, _SIZE, default="B", what="size"))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` with `digits` significant digits, without an exponent between 1e-4 and 1e9."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    magnitude = math.floor(math.log10(abs(value)))
+    if magnitude < -4 or magnitude >= 9:
+        return f"{value:.{digits - 1}e}"
+    places = max(0, digits - 1 - magnitude)
+    text = f"{round(value, digits - 1 - magnitude):.{places}f}"
+    return text
+
+
+def format_duration(seconds: float, digits: int = 3) -> str:
+    """``"1.23 ms"``, ``"45.0 µs"``, ``"2.10 s"``."""
+    magnitude = abs(seconds)
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if magnitude >= scale * 0.9995:
+            return f"{significant(seconds / scale, digits)} {unit}"
+    return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9, digits)} ns"
+
+
+def format_bytes(count: float, digits: int = 3) -> str:
+    """``"1.05 MB"``: decimal, as file sizes and the field's tables are."""
+    for unit in ("GB", "MB", "kB"):
+        if abs(count) >= _SIZE[unit] * 0.9995:
+            return f"{significant(count / _SIZE[unit], digits)} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_si(value: float, unit: str, digits: int = 3) -> str:
+    """`value` in a base unit with its SI prefix: ``format_si(3.2e9, "Hz")`` is ``"3.20 GHz"``."""
+    for prefix, scale in (
+        ("T", 1e12),
+        ("G", 1e9),
+        ("M", 1e6),
+        ("k", 1e3),
+        ("", 1.0),
+        ("m", 1e-3),
+        ("µ", 1e-6),
+        ("n", 1e-9),
+    ):
+        if abs(value) >= scale * 0.9995:
+            return f"{significant(value / scale, digits)} {prefix}{unit}".rstrip()
+    return f"{significant(value, digits)} {unit}".rstrip()
+
+
+def format_quantity(value: float, unit: str, digits: int = 3) -> str:
+    """`value` (in the SI base `unit` of the metric catalogue) as a person reads it."""
+    match unit:
+        case "s":
+            return format_duration(value, digits)
+        case "B":
+            return format_bytes(value, digits)
+        case "K":
+            return f"{significant(value - 273.15, digits)} °C"
+        case "1/s":
+            return f"{significant(value, digits)} /s"
+        case "1":
+            return significant(value, digits)
+        case _:
+            return format_si(value, unit, digits)
