@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Annotated
 
-import click
 import typer
-from typer.core import TyperGroup
 
 from edgewise import __version__
 from edgewise.errors import EdgewiseError, ExitCode
 
-#: command → (module, one-line help). Help is shown from here, so that ``--help`` imports no command.
+#: command → (module, one-line help). Help is shown from here, so that ``--help`` imports no command. A module has
+#: either a function ``command`` or, where there are subcommands, a Typer called ``app``.
 COMMANDS: dict[str, tuple[str, str]] = {
     "tour": ("edgewise.cli.tour", "Walk the whole loop on a bundled real model, ending in an HTML report."),
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
@@ -24,22 +24,94 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
 }
 
+# Typer's own copy of click is private; its public BadParameter leads to the family of all usage errors.
+_UsageError = typer.BadParameter.__mro__[1]
 
-class LazyGroup(TyperGroup):
-    """Lists `COMMANDS` without importing them and imports only the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the loop, not of the alphabet."""
-        return list(COMMANDS)
+def build(wanted: str | None) -> typer.Typer:
+    """The application with every command named and only `wanted` imported; all of them for ``wanted="*"``."""
+    app = typer.Typer(
+        name="edgewise",
+        help="Measure and improve neural networks at the edge: every runtime, one command, numbers you can trust.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported only where it is about to run."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, help_text = COMMANDS[cmd_name]
-        if cmd_name not in sys.argv and cmd_name not in ctx.args and not ctx.meta.get("edgewise.load"):
-            return typer.core.TyperCommand(cmd_name, help=help_text, short_help=help_text)
-        app: Any = import_module(module).app
-        command: click.Command = typer.main.get_command(app)
-        command.name = cmd_name
-        return command
+    @app.callback(invoke_without_command=False)
+    def root(
+        version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    ) -> None:
+        del version, debug  # handled before Typer sees the command line, so that they work anywhere on it
+
+    for name, (module, help_text) in COMMANDS.items():
+        if wanted in (name, "*"):
+            loaded = import_module(module)
+            if hasattr(loaded, "app"):
+                app.add_typer(loaded.app, name=name, help=help_text)
+            else:
+                app.command(name, help=loaded.command.__doc__ or help_text, short_help=help_text)(loaded.command)
+        else:
+            app.command(name, help=help_text)(_not_loaded)
+    return app
+
+
+def _not_loaded() -> None:
+    """Stands for a command that this invocation does not run."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; prints errors as one red line and one of advice."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments or bool(os.environ.get("EDGEWISE_DEBUG"))
+    arguments = [word for word in arguments if word != "--debug"]
+    if "--version" in arguments[:1]:
+        print(f"edgewise {__version__}")
+        return ExitCode.DONE
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    try:
+        answer = build(wanted)(arguments, standalone_mode=False)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _explain(error)
+    except KeyboardInterrupt:
+        _complain("interrupted", "what was finished is kept: see 'edgewise runs list'")
+        return ExitCode.INTERRUPTED
+    return int(answer) if isinstance(answer, int) else ExitCode.DONE
+
+
+def _explain(error: Exception) -> int:
+    """Print `error` for a person and return the exit code it stands for."""
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, typer.Abort):
+        _complain("aborted")
+        return ExitCode.INTERRUPTED
+    if isinstance(error, EdgewiseError):
+        _complain(error.message, error.advice)
+        return error.exit_code
+    if isinstance(error, _UsageError):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "edgewise"
+        _complain(error.format_message(), f"see '{command} --help'")  # type: ignore[attr-defined]
+        return ExitCode.BAD_INPUT
+    if isinstance(error, BrokenPipeError):
+        # The reader went away (a pager, head): not an error of ours. Keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    _complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
+    return ExitCode.INTERNAL
+
+
+def _complain(message: str, advice: str = "") -> None:
+    from rich.markup import escape
+
+    from edgewise.cli.console import err
+
+    console = err()
+    console.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}", soft_wrap=True)
+    if advice:
+        console.print(f"[dim]try:[/] {escape(advice)}", soft_wrap=True)

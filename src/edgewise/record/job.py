@@ -61,7 +61,7 @@ class Scenario:
     """How inferences follow one another.
 
     Attributes:
-        kind: ``single-stream`` (back to back), ``offline`` (as many at once as the engine takes), ``paced`` (on a schedule).
+        kind: ``single-stream`` (back to back), ``offline`` (as many at once as it takes), ``paced`` (scheduled).
         fps: paced: arrivals per second.
         streams: offline: parallel execution streams; None is the engine's choice.
         requests: offline: requests in flight; None is the engine's choice.

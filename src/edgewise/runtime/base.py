@@ -70,8 +70,8 @@ class Session(Protocol):
 
     Attributes:
         inputs, outputs: as the engine sees them, in the model's order.
-        effective: what came into force, JSON-shaped: ``precision``, ``threads``, ``provider``, ``streams`` and any engine
-            detail; a value the engine does not tell is None, never the value that was asked for.
+        effective: what came into force, JSON-shaped: ``precision``, ``threads``, ``provider``, ``streams`` and any
+            engine detail; a value the engine does not tell is None, never the value that was asked for.
         invoke: runs one inference on the bound inputs; takes nothing, returns nothing that must be kept. It must do the
             least the engine's API allows: no copies, no conversions, no checks of our own.
     """
@@ -115,7 +115,10 @@ class Runtime(Protocol):
         """Import the engine (timed as a phase of its own) and return its version."""
 
     def load(self, path: Path, options: LoadOptions) -> Session:
-        """A session for the model at `path`. Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own."""
+        """A session for the model at `path`.
+
+        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        """
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Sensors for energy, temperature and clock, one a file; they run beside the model and need the standard library only."""
+"""Sensors for energy, temperature and clock, one a file; they run beside the model: standard library only."""
 
 from edgewise.run.meters.base import Meter, Reading
 
