@@ -95,7 +95,7 @@ class Stopping:
     sessions: int = 5
     relative_half_width: float = 0.01
     min_s: float = 0.25
-    max_s: float = 2.0
+    max_s: float = 0.5
     timeout_s: float = 120.0
     report_every: int | None = None
 

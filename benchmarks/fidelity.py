@@ -1,0 +1,151 @@
+"""Fidelity: edgewise's steady median over the engine's own tool's, interleaved in one run.
+
+    python benchmarks/fidelity.py [--rounds 5] [--seconds 1.5]
+
+Peers: OpenVINO's `benchmark_app` (sync, f32, 1 thread), LiteRT's `litert-benchmark`, and a bare loop around
+`InferenceSession.run` for onnxruntime, which has no tool in its wheel. Each round runs peer and edgewise in fresh
+processes, in random order; the ratio of a row is the median of the rounds' ratios. Target: 0.98 – 1.02.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import edgewise
+from models import onnx_models, tflite_models
+
+BARE_ORT = """
+import sys, time, json
+import numpy as np, onnxruntime as ort
+options = ort.SessionOptions(); options.intra_op_num_threads = 1; options.inter_op_num_threads = 1
+session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+rng = np.random.default_rng(0)
+shapes = [[d if isinstance(d, int) else 1 for d in i.shape] for i in session.get_inputs()]
+feed = {i.name: rng.random(s, dtype=np.float32) for i, s in zip(session.get_inputs(), shapes)}
+run, names, clock, times = session.run, [o.name for o in session.get_outputs()], time.perf_counter, []
+end = clock() + 0.3
+while clock() < end: run(names, feed)
+end = clock() + float(sys.argv[2])
+while True:
+    begin = clock(); run(names, feed); now = clock(); times.append(now - begin)
+    if now > end: break
+print(json.dumps(sorted(times)[len(times) // 2]))
+"""
+
+# The tool prints two decimals of a millisecond; its verbose log has every run in full.
+LITERT = """
+import sys, json, logging
+from ai_edge_litert.tools import benchmark_litert_model as tool
+times = []
+class Keep(logging.Handler):
+    def emit(self, record):
+        if isinstance(record.msg, str) and "%d/%d" in record.msg and isinstance(record.args[-1], float):
+            times.append(record.args[-1])
+for name in list(logging.root.manager.loggerDict) + [None]:
+    logging.getLogger(name).handlers = []
+tool.logger.handlers = [Keep()]; tool.logger.propagate = False; tool.logger.setLevel(logging.DEBUG)
+sys.argv = ["litert-benchmark", "--model", sys.argv[1], "--num_threads", "1", "--warmup_runs", "50",
+            "--num_runs", sys.argv[2]]
+try: tool.main()
+except SystemExit: pass
+tool.logger.setLevel(logging.DEBUG)
+print("MEDIAN", json.dumps(sorted(times)[len(times) // 2] / 1e3))
+"""
+
+
+def bare_onnxruntime(model: Path, seconds: float, typical: float) -> float:
+    """Median of a bare loop, s."""
+    del typical
+    answer = subprocess.run(
+        [sys.executable, "-c", BARE_ORT, str(model), str(seconds)], capture_output=True, text=True, check=True
+    )
+    return float(json.loads(answer.stdout))
+
+
+def benchmark_app(model: Path, seconds: float, typical: float) -> float:
+    """Median that OpenVINO's tool prints, s."""
+    del typical
+    command = [
+        str(Path(sys.executable).with_name("benchmark_app")), "-m", str(model), "-d", "CPU", "-api", "sync",
+        "-hint", "none", "-nthreads", "1", "-nstreams", "1", "-infer_precision", "f32", "-t", str(max(1, round(seconds))),
+    ]  # fmt: skip
+    shape = first_shape(model)
+    text = subprocess.run([*command, "-shape", shape], capture_output=True, text=True, check=True).stdout
+    match = re.search(r"Median:\s+([0-9.]+) (us|ms|s)\b", text)
+    if match is None:
+        raise RuntimeError(text[-2000:])
+    return float(match[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
+
+
+def first_shape(model: Path) -> str:
+    """The shape that edgewise uses too."""
+    from edgewise.model.identity import open_model
+    from edgewise.workload.inputs import resolve_inputs
+
+    (spec,) = resolve_inputs(open_model(model).signature, batch=1, overrides={})
+    return "[" + ",".join(map(str, spec.shape)) + "]"
+
+
+def litert_benchmark(model: Path, seconds: float, typical: float) -> float:
+    """Median of LiteRT's tool, s."""
+    runs = str(max(20, round(seconds / typical)))
+    text = subprocess.run([sys.executable, "-c", LITERT, str(model), runs], capture_output=True, text=True, check=True)
+    return float(text.stdout.split("MEDIAN")[1])
+
+
+def ours(model: Path, runtime: str, seconds: float) -> float:
+    """edgewise's median, one session of the same length, s."""
+    (run,) = edgewise.bench(model, runtimes=[runtime], duration=seconds, sessions=1, threads=[1], meters=False)
+    value = run.value("latency")
+    if value is None:
+        raise RuntimeError(f"{runtime} {model}: {run.failure}")
+    return value
+
+
+PEERS = (
+    ("onnxruntime", "bare session.run loop", bare_onnxruntime, onnx_models),
+    ("openvino", "benchmark_app", benchmark_app, onnx_models),
+    ("litert/compiled", "litert-benchmark", litert_benchmark, tflite_models),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    rng = random.Random(0)
+    missed = 0
+    print("| runtime | peer | model | edgewise | peer's | ratio | rounds |\n|---|---|---|--:|--:|--:|---|")
+    for runtime, peer_name, peer, models in PEERS:
+        if arguments.only not in runtime:
+            continue
+        for name, model in models().items():
+            pairs = []
+            typical = ours(model, runtime, 0.2)
+            for _ in range(arguments.rounds):
+                first_ours = rng.random() < 0.5
+                mine = ours(model, runtime, arguments.seconds) if first_ours else 0.0
+                theirs = peer(model, arguments.seconds, typical)
+                mine = mine or ours(model, runtime, arguments.seconds)
+                pairs.append((mine, theirs))
+            ratios = [mine / theirs for mine, theirs in pairs]
+            ratio = statistics.median(ratios)
+            missed += not 0.98 <= ratio <= 1.02
+            mine, theirs = (statistics.median(values) * 1e6 for values in zip(*pairs, strict=True))
+            spread = f"{min(ratios):.3f} – {max(ratios):.3f}"
+            print(f"| {runtime} | {peer_name} | {name} | {mine:.1f} µs | {theirs:.1f} µs | **{ratio:.3f}** | {spread} |", flush=True)
+    print(f"\n{missed} rows outside 0.98 – 1.02")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

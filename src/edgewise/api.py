@@ -1,0 +1,143 @@
+"""The Python API: the same engine as the command line, typed.
+
+>>> import edgewise
+>>> runs = edgewise.bench("model.onnx", runtimes=["onnxruntime"], threads=[1, 2])  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.record import Run, Scenario, Stopping, TargetSpec
+from edgewise.record.job import ScenarioKind
+
+if TYPE_CHECKING:
+    from edgewise.run.dispatch import Observer
+    from edgewise.store import Store
+
+PathLike = str | os.PathLike[str]
+
+
+def bench(
+    paths: PathLike | Sequence[PathLike],
+    *,
+    runtimes: Sequence[str] = (),
+    providers: Sequence[str] = (),
+    threads: Sequence[int] = (),
+    batches: Sequence[int] = (1,),
+    precisions: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    input_data: PathLike | None = None,
+    seed: int = 0,
+    scenario: ScenarioKind = "single-stream",
+    fps: float | None = None,
+    streams: int | None = None,
+    requests: int | None = None,
+    iterations: int | None = None,
+    warmup: int | None = None,
+    duration: float | None = None,
+    sessions: int | None = None,
+    report_every: int | None = None,
+    timeout: float = 120.0,
+    memory_limit: int | None = None,
+    meters: bool = True,
+    store: str | Store | None = None,
+    observer: Observer | None = None,
+) -> list[Run]:
+    """Measure one or more models on one or more runtimes, side by side.
+
+    Args:
+        paths: model files (``.onnx``, ``.tflite``, OpenVINO ``.xml``).
+        runtimes: names or ``name/provider``; empty means every installed one that reads the file.
+        providers: empty means each runtime's first.
+        threads: an axis; empty means one thread (all usable cores in the offline scenario).
+        batches: an axis.
+        precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
+        shapes: input name → shape for open dimensions.
+        input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
+        scenario: ``single-stream``, ``offline`` (with `streams`, `requests`) or ``paced`` (with `fps`).
+        iterations, warmup, duration (s), sessions, report_every: fix the protocol; what is not given follows the data.
+            `sessions` is 5 by default and 1 where iterations, warmup or duration are given.
+        timeout: seconds that any phase of a worker may last.
+        memory_limit: bytes that a worker may allocate.
+        meters: whether sensors are read in a pass of their own, where there are any.
+        store: where runs are kept: a `Store`, or its URL; None keeps nothing.
+        observer: told what happens while it happens.
+
+    Returns:
+        One run per job in the plan's order. A job that failed is a run too; its `status` says so.
+
+    Raises:
+        BadInput, Unavailable: before anything was measured.
+        KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
+    """
+    from edgewise.run.dispatch import Dispatcher, Sensors
+    from edgewise.run.plan import Axes, make_plan
+
+    plan = make_plan(
+        [paths] if isinstance(paths, str | os.PathLike) else list(paths),
+        axes=Axes(
+            runtimes=runtimes,
+            providers=providers,
+            threads=threads,
+            batches=batches,
+            precisions=precisions,
+            shapes=shapes or {},
+        ),
+        scenario=Scenario(kind=scenario, fps=fps, streams=streams, requests=requests),
+        stopping=stopping_of(
+            iterations=iterations,
+            warmup=warmup,
+            duration=duration,
+            sessions=sessions,
+            report_every=report_every,
+            timeout=timeout,
+        ),
+        target=TargetSpec(memory_limit_bytes=memory_limit),
+        seed=seed,
+        input_data=Path(input_data) if input_data is not None else None,
+    )
+    sensors = None if meters else Sensors(absences=METERS_OFF)
+    if isinstance(store, str):
+        with open_store(store) as opened:
+            return Dispatcher(save=opened.save, observer=observer, sensors=sensors).execute(plan)
+    save: Callable[[Run], None] = _keep_nothing if store is None else store.save
+    return Dispatcher(save=save, observer=observer, sensors=sensors).execute(plan)
+
+
+METERS_OFF = dict.fromkeys(("energy", "temperature", "clock_rate"), "meters were switched off")
+
+
+def stopping_of(
+    *,
+    iterations: int | None,
+    warmup: int | None,
+    duration: float | None,
+    sessions: int | None,
+    report_every: int | None,
+    timeout: float,
+) -> Stopping:
+    """The stopping rule of these settings: one session by default where the protocol is prescribed, else five."""
+    prescribed = iterations is not None or warmup is not None or duration is not None
+    return Stopping(
+        iterations=iterations,
+        warmup=warmup,
+        duration_s=duration,
+        sessions=sessions if sessions is not None else (1 if prescribed else Stopping().sessions),
+        report_every=report_every,
+        timeout_s=timeout,
+    )
+
+
+def open_store(url: str | None = None) -> Store:
+    """The store at `url` (any SQLAlchemy URL or a path); None means the user's own. Raises `StoreError`."""
+    from edgewise.store import open_store as open_
+
+    return open_(url)
+
+
+def _keep_nothing(run: Run) -> None:
+    """Where no store was given, runs are only returned."""

@@ -1,0 +1,210 @@
+"""``edgewise doctor``: what can be used here, and how fit this machine is for measuring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from edgewise.registry import Availability, Registry
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+T = TypeVar("T")
+QUIET_S = 1.0
+
+
+def command(
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """Runtimes, meters, devices, and how fit this machine is for measuring.
+
+    Nothing is started and no engine is imported. The machine is watched for one quiet second.
+    """
+    from edgewise.cli.console import err, print_json
+
+    err().print(f"[dim]watching the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")
+    document = examine()
+    if json_:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def examine(*, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
+    """Everything `command` shows, JSON-shaped.
+
+    Args:
+        sleep: lets the quiet second pass.
+    """
+    from edgewise.run.counters import read_counters
+    from edgewise.run.environment import fingerprint
+    from edgewise.run.fitness import assess_fitness
+    from edgewise.run.meters.base import meters
+    from edgewise.runtime.base import runtimes
+
+    environment = fingerprint()
+    before = read_counters()
+    sleep(QUIET_S)
+    quiet = read_counters().delta(before)
+    fitness = assess_fitness(environment, quiet)
+    return {
+        "schema": 1,
+        "runtimes": list(_describe_runtimes(runtimes())),
+        "meters": list(_describe_meters(meters())),
+        "devices": [{"name": "local", "transport": "local", "available": True, "environment": environment}],
+        "fitness": {
+            "grade": fitness.grade,
+            "reasons": list(fitness.reasons),
+            "advice": list(fitness.advice),
+            "watched": quiet,
+        },
+    }
+
+
+def _describe_runtimes(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
+    """One row per runtime; those that are only used by name, such as the fake one, are left out."""
+    for name, runtime, availability in _ask(registry):
+        if runtime is None:
+            yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
+        elif runtime.in_default:
+            yield {
+                "name": name,
+                "title": runtime.title,
+                **_availability(availability),
+                "formats": list(runtime.formats),
+                "providers": [
+                    {"name": provider.name, "title": provider.title, "precisions": list(provider.precisions)}
+                    for provider in runtime.providers
+                ],
+            }
+
+
+def _describe_meters(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
+    for name, meter, availability in _ask(registry):
+        title, metrics = (name, []) if meter is None else (meter.title, list(meter.metrics))
+        yield {"name": name, "title": title, "metrics": metrics, **_availability(availability)}
+
+
+def _ask(registry: Registry[T]) -> Iterator[tuple[str, T | None, Availability]]:
+    """Every plug-in and whether it can be used. One that is broken, however, is a row and not the end of the list."""
+    for name in registry.names():
+        plugin: Any = None
+        try:
+            plugin = registry.get(name)
+            availability: Availability = plugin.availability()
+        except Exception as error:
+            reason = getattr(error, "message", f"{type(error).__name__}: {error}")
+            availability = Availability(False, reason, getattr(error, "advice", ""))
+        yield name, plugin, availability
+
+
+def _availability(availability: Availability) -> dict[str, Any]:
+    return {
+        "available": availability.available,
+        "version": availability.version,
+        "reason": availability.reason or None,
+        "install_hint": availability.install_hint or None,
+    }
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    from edgewise.cli.console import out
+
+    console = out()
+    fitness = document["fitness"]
+    for title, table in (
+        ("Runtimes", _runtime_table(document["runtimes"])),
+        ("Meters", _meter_table(document["meters"])),
+        ("Devices", _device_table(document["devices"])),
+    ):
+        console.print(Text(title, style="bold"))
+        console.print(table)
+        console.print()
+    console.print(Text.assemble(("Fitness for measuring: ", "bold"), (fitness["grade"], _GRADES[fitness["grade"]])))
+    if fitness["reasons"]:
+        console.print(_advice_table(fitness["reasons"], fitness["advice"]))
+
+
+_GRADES = {"A": "bold green", "B": "bold green", "C": "bold yellow", "D": "bold red"}
+
+
+def _grid(*columns: int | None) -> Table:
+    """A table without lines; the columns of a given width keep it and the rest share what is left."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 2), pad_edge=True)
+    for width in columns:
+        table.add_column(width=width, overflow="fold")
+    return table
+
+
+def _status(row: Mapping[str, Any], *, yes: str) -> RenderableType:
+    """What was found, or why nothing and what would change that; a line of its own for a command to copy."""
+    from rich.text import Text
+
+    if row["available"]:
+        return Text(yes, style="green")
+    text = Text(row["reason"] or "not available", style="yellow")
+    if row["install_hint"]:
+        text.append(f"\n{row['install_hint']}", style="cyan")
+    return text
+
+
+def _runtime_table(rows: list[Mapping[str, Any]]) -> Table:
+    from rich.text import Text
+
+    table = _grid(_widest(row["name"] for row in rows), None)
+    for row in rows:
+        formats = ", ".join(row["formats"])
+        yes = " ".join(word for word in (row["title"], row["version"]) if word) + f"  reads {formats}"
+        table.add_row(Text(row["name"]), _status(row, yes=yes))
+    return table
+
+
+def _meter_table(rows: list[Mapping[str, Any]]) -> Table:
+    from rich.text import Text
+
+    table = _grid(_widest(row["name"] for row in rows), None)
+    for row in rows:
+        table.add_row(Text(row["name"]), _status(row, yes=f"{row['title']}  gives {', '.join(row['metrics'])}"))
+    return table
+
+
+def _device_table(rows: list[Mapping[str, Any]]) -> Table:
+    from rich.text import Text
+
+    from edgewise.units import format_bytes
+
+    table = _grid(_widest(row["name"] for row in rows), None)
+    for row in rows:
+        environment = row["environment"]
+        cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
+        words = [
+            cpu["model"] or "processor not known",
+            f"{cpu['usable_cores']} usable cores" if cpu["usable_cores"] else "cores not known",
+            f"{format_bytes(memory)} memory" if memory else "memory not known",
+            environment["os"]["name"] or "system not known",
+            environment["architecture"],
+        ]
+        table.add_row(Text(row["name"]), Text(", ".join(words)))
+    return table
+
+
+def _advice_table(reasons: list[str], advice: list[str]) -> Table:
+    from rich.text import Text
+
+    table = _grid(None)
+    for reason, cure in zip(reasons, advice, strict=True):
+        table.add_row(Text.assemble(f"{reason}\n", ("→ " + cure, "dim")))
+    return table
+
+
+def _widest(words: Iterator[str]) -> int:
+    return min(24, max(map(len, words), default=1))

@@ -1,0 +1,140 @@
+"""What every measuring command does around a plan: progress, saving as it goes, showing, and the exit code."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from edgewise.api import METERS_OFF
+from edgewise.cli.console import err, out, print_json
+from edgewise.cli.progress import ProgressLines
+from edgewise.errors import EdgewiseError, ExitCode, StoreError
+from edgewise.record import Run
+from edgewise.run.dispatch import Dispatcher, Interrupted, Sensors
+from edgewise.run.plan import Plan
+from edgewise.store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a plan came to.
+
+    Attributes:
+        save_errors: why runs could not be saved; empty when all are.
+    """
+
+    runs: Sequence[Run]
+    skipped: Sequence[str] = ()
+    save_errors: Sequence[StoreError] = field(default=())
+    interrupted: bool = False
+
+
+class Keeper:
+    """Saves runs in a store opened with the first of them. A store that can't be opened costs no measurement."""
+
+    def __init__(self, url: str | None, *, keep: bool) -> None:
+        self._url = url
+        self._keep = keep
+        self._store: Store | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def save(self, run: Run) -> None:
+        """Keep `run`. Raises `StoreError`."""
+        if not self._keep:
+            return
+        if self._store is None:
+            self._store = open_store(self._url)
+        self._store.save(run)
+
+
+def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: bool) -> Outcome:
+    """Execute `plan` with progress on standard error; Ctrl-C keeps what was finished."""
+    sensors = None if meters else Sensors(absences=METERS_OFF)
+    with ProgressLines(err(), quiet=quiet) as lines, Keeper(store, keep=keep) as keeper:
+        dispatcher = Dispatcher(save=keeper.save, observer=lines, sensors=sensors)
+        try:
+            runs, interrupted = dispatcher.execute(plan), False
+        except Interrupted as stop:
+            runs, interrupted = list(stop.runs), True
+    return Outcome(runs=runs, skipped=plan.skipped, save_errors=lines.save_errors, interrupted=interrupted)
+
+
+def show(outcome: Outcome, *, as_json: bool) -> None:
+    """The results on standard output: one JSON document, or tables for a person."""
+    from edgewise.report.bench import recommendation, render_text
+
+    if as_json:
+        from edgewise.store import to_document
+
+        advice = recommendation(outcome.runs)
+        print_json(
+            {
+                "schema": 1,
+                "runs": [to_document(run) for run in outcome.runs],
+                "recommendation": {"run": advice.run, "why": list(advice.why)} if advice else None,
+            }
+        )
+    elif outcome.runs:
+        render_text(outcome.runs, console=out())
+    for reason in outcome.skipped:
+        err().print(f"[dim]not measured:[/] {reason}", soft_wrap=True)
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Refuse a report file before measuring rather than after. Raises `BadInput`."""
+    from edgewise.report.files import check_target
+
+    check_target(path, overwrite=overwrite)
+
+
+def write_report(runs: Sequence[Run], path: Path, *, overwrite: bool) -> None:
+    """Write `runs` in the format of the file's extension."""
+    from edgewise.report.files import write_report as write
+
+    write(runs, path, overwrite=overwrite)
+    err().print(f"[dim]wrote[/] {path}", soft_wrap=True)
+
+
+def finish(outcome: Outcome) -> int:
+    """Say what could not be kept, leave a recovery file, and give the exit code."""
+    if outcome.save_errors:
+        _recover(outcome)
+    if outcome.interrupted:
+        err().print("[bold red]interrupted[/]: what was finished is above and in the store", soft_wrap=True)
+        return ExitCode.INTERRUPTED
+    if any(run.status == "failed" for run in outcome.runs):
+        return ExitCode.RUN_FAILED
+    return ExitCode.UNAVAILABLE if outcome.save_errors else ExitCode.DONE
+
+
+def _recover(outcome: Outcome) -> None:
+    """The runs as a bundle in the current folder, else in the temporary one, with the command that imports it."""
+    error = outcome.save_errors[0]
+    err().print(f"[bold red]error:[/] not saved: {error.message}", soft_wrap=True)
+    if error.advice:
+        err().print(f"[dim]try:[/] {error.advice}", soft_wrap=True)
+    from edgewise.store.exchange import export_runs
+
+    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+        path = folder / f"edgewise-recovery-{outcome.runs[0].id[:13]}.json"
+        try:
+            export_runs(outcome.runs, path)
+        except (OSError, EdgewiseError):
+            continue
+        err().print(f"[dim]kept in[/] {path}; later: edgewise runs import {path}", soft_wrap=True)
+        return
+    err().print(
+        "[bold red]error:[/] no place for a recovery file either; use --json and keep its output", soft_wrap=True
+    )

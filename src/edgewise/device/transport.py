@@ -1,0 +1,76 @@
+"""The seam to places where a process can be started: this machine, later a device over ssh, adb or a container.
+
+A transport only starts a process and gives its streams; what is said over them is the protocol's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from edgewise.registry import Registry
+
+
+class Process(Protocol):
+    """A process that a transport started.
+
+    Who started it calls `kill` in the end, however it ended.
+    """
+
+    @property
+    def pid(self) -> int:
+        """Its number where it runs."""
+
+    @property
+    def stdin(self) -> BinaryIO:
+        """The writing end of its standard input; closing it is how the process is told to end."""
+
+    @property
+    def stdout(self) -> BinaryIO:
+        """Its standard output: a buffered reader with ``read1`` and a ``fileno`` that ``select`` takes."""
+
+    @property
+    def stderr(self) -> Path:
+        """The file that collects its standard error, on the machine of the caller."""
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, −N after signal N, None until `wait` or `kill` has seen the end."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Block until the process has ended, without polling, and return its exit code.
+
+        What it left running is killed. Raises TimeoutError after `timeout` seconds; the process runs on then.
+        """
+
+    def kill(self) -> None:
+        """End the process and all that it started, reap it and close its streams. May be called at any time, again too.
+
+        A process that had ended before keeps the exit code it ended with.
+        """
+
+
+class Transport(Protocol):
+    """A way to start processes somewhere.
+
+    Attributes:
+        name: what records and devices call it.
+    """
+
+    name: str
+
+    def start(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> Process:
+        """Start `command` in `folder`, which exists.
+
+        Args:
+            folder: the working folder; ``stderr`` in it collects the standard error.
+            environment: all environment variables of the process.
+
+        Raises OSError where it can't be started.
+        """
+
+
+def transports() -> Registry[Transport]:
+    """All transports, built-in and plugged in."""
+    return Registry("edgewise.transports", "transport")

@@ -1,0 +1,131 @@
+"""Processes on this machine, each in a session of its own, so that it can be ended with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+
+class LocalProcess:
+    """A child process, leader of its own session and process group.
+
+    The group is always killed before the leader is reaped: until then its number can't be given to anybody else.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes], stderr: Path) -> None:
+        self._child = child
+        self.stderr = stderr
+
+    @property
+    def pid(self) -> int:
+        """The process's number, which is also its group's."""
+        return self._child.pid
+
+    @property
+    def stdin(self) -> BinaryIO:
+        """The writing end of its standard input."""
+        return cast(BinaryIO, self._child.stdin)
+
+    @property
+    def stdout(self) -> BinaryIO:
+        """The reading end of its standard output."""
+        return cast(BinaryIO, self._child.stdout)
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, −N after signal N, None until `wait` or `kill` has seen the end."""
+        return self._child.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Block until the process has ended, kill what it left in its group, and return its exit code.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
+        if self._child.returncode is None:
+            if not _ends_within(self.pid, timeout):
+                raise TimeoutError(f"process {self.pid} has not ended within {timeout:g} s")
+            self._kill_group()
+            self._child.wait()
+        return self._child.returncode
+
+    def kill(self) -> None:
+        """SIGKILL to the group and to descendants that left it, then reap and close the streams; idempotent."""
+        if self._child.returncode is None:
+            # Stopped first, so that nobody forks while the descendants are counted.
+            self._signal_group(signal.SIGSTOP)
+            for pid in _descendants(self.pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            self._kill_group()
+            self._child.wait()
+        for stream in (self._child.stdin, self._child.stdout):
+            # What was still buffered for a dead process is lost, which is no error here.
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+
+    def _kill_group(self) -> None:
+        self._signal_group(signal.SIGKILL)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+class LocalTransport:
+    """Starts processes on this machine."""
+
+    name = "local"
+
+    def start(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> LocalProcess:
+        """Start `command` in `folder` with its standard error in ``folder/stderr``. Raises OSError."""
+        stderr = folder / "stderr"
+        with stderr.open("wb") as file:
+            child = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                cwd=folder,
+                env=dict(environment),
+                close_fds=True,
+                start_new_session=True,
+            )
+        return LocalProcess(child, stderr)
+
+
+def _ends_within(pid: int, timeout: float | None) -> bool:
+    """Whether child `pid` ends within `timeout` s. Blocks in the kernel and leaves the child to be reaped."""
+    if timeout is None:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        return True
+    # `subprocess` would wake up again and again to look, and so slow what is being measured.
+    descriptor = os.pidfd_open(pid)
+    try:
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        return bool(poller.poll(max(0.0, timeout) * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _descendants(pid: int) -> list[int]:
+    """All processes below `pid`, whatever group they are in; empty where ``/proc`` does not tell."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The parent is the second field behind the name in parentheses (proc_pid_stat(5)).
+            parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found

@@ -1,0 +1,299 @@
+"""The table that `edgewise bench` prints, and what must be read with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.report.cells import (
+    Scale,
+    basis_notes,
+    cell_of,
+    failure_of,
+    label_of,
+    quantity,
+    reason_of_absence,
+    times,
+)
+from edgewise.report.conditions import (
+    labels_of,
+    precision_of,
+    processor_of,
+    provider_of,
+    scenario_of,
+    system_of,
+    threads_of,
+)
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, one_line
+from edgewise.report.recommendation import (
+    Recommendation,
+    comparable_groups,
+    group_title,
+    headline_of,
+    recommendation,
+    recommendations,
+)
+from edgewise.units import significant
+
+__all__ = ["Recommendation", "bench_document", "bench_table", "bench_tables", "recommendation", "recommendations"]
+
+GRADE_TONES: dict[str, Tone] = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
+
+_PREFIXES = {
+    "s": (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9)),
+    "B": (("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)),
+    "1/s": (("1/s", 1.0),),
+}
+MOST_NAMED = 4
+
+_WIDEST = 1e5
+"""A column has one unit unless its largest value would then need more digits than this."""
+
+
+def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
+    """Table, recommendation, cautions, agreement of outputs and what is absent, of `runs` in their order."""
+    tables = bench_tables(runs)
+    sections = [*recommendation_sections(runs), *_cautions(runs), *_agreement(runs), *_absences(runs, tables)]
+    return Document(title=title or default_title(runs), tables=tuple(tables), sections=tuple(sections))
+
+
+def default_title(runs: Sequence[Run]) -> str:
+    """What the runs are about and where they were measured."""
+    models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
+    names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
+    places = list(dict.fromkeys(place for run in runs if (place := processor_of(run) or system_of(run))))
+    return f"{names} on {places[0]}" if len(places) == 1 else names
+
+
+def bench_tables(runs: Sequence[Run]) -> list[Table]:
+    """One table per kind of scenario, so that each has the columns that its runs are about."""
+    kinds = dict.fromkeys(run.job.workload.scenario.kind for run in runs)
+    return [bench_table([run for run in runs if run.job.workload.scenario.kind == kind]) for kind in kinds]
+
+
+def bench_table(runs: Sequence[Run]) -> Table:
+    """One row per run; columns that are the same in every row are left to the title or to files for machines."""
+    columns: list[Column] = []
+    cells: list[list[Cell]] = []
+
+    def add(column: Column, column_cells: list[Cell]) -> None:
+        columns.append(column)
+        cells.append(column_cells)
+
+    for column, column_cells in _identity(runs):
+        add(column, column_cells)
+    for metric, rank, interval in _metric_columns(runs):
+        add(*_metric_column(runs, metric, rank=rank, interval=interval))
+        if metric in ("latency", "latency_paced") and (column := _percentile_column(runs, metric, "p99")):
+            add(*column)
+    add(Column(title="Grade", rank=0), [_grade(run) for run in runs])
+    rows = zip(*cells, strict=True) if runs else ()
+    return Table(title=_table_title(runs), columns=tuple(columns), rows=tuple(tuple(row) for row in rows))
+
+
+def _table_title(runs: Sequence[Run]) -> str:
+    groups = comparable_groups(runs)
+    if len(groups) == 1:
+        return group_title(groups[0][0])
+    kinds = {run.job.workload.scenario.kind for run in runs}
+    return f"Benchmark, {kinds.pop()}" if len(kinds) == 1 else "Benchmark"
+
+
+def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
+    """Who each row is. What all rows share ranks last where there is little room."""
+
+    def column(title: str, words: Callable[[Run], str | None], *, always: bool = False) -> tuple[Column, list[Cell]]:
+        found = [words(run) for run in runs]
+        # A run that failed before its engine told its settings makes no difference to speak of.
+        varies = len({word for word, run in zip(found, runs, strict=True) if word or run.status == "done"}) > 1
+        cells = [Cell(text=word or ("–" if run.status == "failed" else "not told")) for word, run in zip(found, runs, strict=True)]
+        return Column(title=title, rank=0 if varies else 9, hidden=not (varies or always)), cells
+
+    return [
+        (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
+        (Column(title="Status", hidden=True), [Cell(text=_status(run)) for run in runs]),
+        column("Model", lambda run: one_line(run.job.model.name), always=True),
+        (Column(title="Runtime"), [Cell(text=provider_of(run)) for run in runs]),
+        column("Threads", lambda run: str(threads) if (threads := threads_of(run)) else None),
+        column("Batch", lambda run: str(run.job.workload.batch)),
+        column("Precision", precision_of),
+        column("Scenario", scenario_of),
+        column("Device", lambda run: one_line(run.job.target.device)),
+    ]
+
+
+def _status(run: Run) -> str:
+    return f"{run.status}: {run.failure.cause}" if run.failure is not None else run.status
+
+
+def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
+    """(metric, rank, interval in the text) of the columns that these scenarios call for."""
+    headlines = {headline_of(run) for run in runs}
+    columns = []
+    if "latency_paced" in headlines:
+        columns += [("latency_paced", 0, True), ("deadline_miss_rate", 4, False)]
+    if headlines - {"throughput"} or not headlines:
+        columns.append(("latency", 0 if "latency" in headlines else 5, True))
+    columns.append(("throughput", 0 if headlines == {"throughput"} else 2, "throughput" in headlines))
+    return [*columns, ("latency_first", 4, False), ("load_time", 5, False), ("memory_peak", 3, False)]
+
+
+def _metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool) -> tuple[Column, list[Cell]]:
+    """One metric down the rows, in one unit where that reads well, else with a unit per cell."""
+    unit = METRICS[metric].unit
+    word, scale = _common_unit([value for run in runs if (value := run.value(metric)) is not None], unit)
+    title = {"memory_peak": "Peak memory", "latency_first": "First", "throughput": "Throughput"}.get(
+        metric, METRICS[metric].label
+    )
+    shown = f"{title} ({word})" if word else title
+    cells = []
+    for run in runs:
+        if run.status == "failed":
+            cells.append(_failed(run, metric))
+            continue
+        cell = cell_of(run, metric, scale=scale, interval=interval)
+        if not word and cell.value is not None and unit != "1":
+            cell = Cell(text=quantity(cell.value, unit), value=cell.value, low=cell.low, high=cell.high, notes=cell.notes)
+        cells.append(cell)
+    return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit.replace("1", "")), cells
+
+
+def _failed(run: Run, metric: str) -> Cell:
+    """The cause in the headline's column, a dash in the others: the row says already that there is nothing."""
+    if metric == headline_of(run):
+        return Cell(text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad")
+    return Cell(text="–", tone="faint")
+
+
+def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
+    """The unit of a column and the scale from the SI unit to it; no unit where cells need their own."""
+    choices = _PREFIXES.get(unit)
+    positive = [abs(value) for value in values if value and math.isfinite(value)]
+    if choices is None or not positive:
+        return (unit if unit != "1" else ""), times(1.0)
+    least, largest = min(positive), max(positive)
+    for word, factor in choices:
+        if least * factor >= 0.0995:
+            return (word, times(factor)) if largest * factor < _WIDEST else ("", times(1.0))
+    word, factor = choices[-1]
+    return word, times(factor)
+
+
+def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Column, list[Cell]] | None:
+    """A percentile down the rows; None where no run has enough samples for it."""
+    found = [_percentile(run, metric, name) for run in runs]
+    known = [value for value in found if value is not None]
+    if not known:
+        return None
+    word, scale = _common_unit([value for run in runs if (value := run.value(metric)) is not None], METRICS[metric].unit)
+    cells = []
+    for run, value in zip(runs, found, strict=True):
+        if run.status == "failed":
+            cells.append(Cell(text="–", tone="faint"))
+        elif value is None:
+            reason = reason_of_absence(run, metric) if run.value(metric) is None else f"too few samples for {name}"
+            cells.append(absent(reason))
+        else:
+            text = significant(scale(value)) if word else quantity(value, METRICS[metric].unit)
+            row = run.measurement(metric)
+            cells.append(Cell(text=text, value=scale(value), notes=basis_notes(row) if row else ()))
+    title = name if metric == "latency" else f"paced {name}"
+    return Column(title=f"{title} ({word})" if word else title, numeric=True, rank=3, unit="" if word else "s"), cells
+
+
+def _percentile(run: Run, metric: str, name: str) -> float | None:
+    row = run.measurement(metric)
+    return row.summary.percentiles.get(name) if row is not None and row.summary is not None else None
+
+
+def _grade(run: Run) -> Cell:
+    if run.status != "done":
+        return Cell(text=run.status, tone="bad")
+    if run.trust is None:
+        return absent("the run has no trust grade")
+    return Cell(text=run.trust.grade, tone=GRADE_TONES[run.trust.grade])
+
+
+def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
+    """One section per group of comparable runs."""
+    sections = []
+    found = recommendations(runs)
+    for one in found:
+        scope = f" for {one.group}" if len(found) > 1 else ""
+        if one.run is None:
+            sections.append(Section(title=f"No recommendation{scope}", lines=one.why, tone="poor"))
+        else:
+            sections.append(Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good"))
+    return sections
+
+
+def caution_lines(runs: Sequence[Run]) -> list[str]:
+    """One line per kind of caution: who, what was seen, what to do; the same words are said once."""
+    labels = labels_of(runs)
+    by_code: dict[str, dict[str, list[str]]] = {}
+    advice: dict[str, str] = {}
+    for run, label in zip(runs, labels, strict=True):
+        for caution in run.cautions:
+            by_code.setdefault(caution.code, {}).setdefault(one_line(caution.message), []).append(label)
+            advice.setdefault(caution.code, one_line(caution.advice))
+    lines = []
+    for code, messages in by_code.items():
+        said = "; ".join(f"{_who(who, len(runs))}{message}" for message, who in messages.items())
+        lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
+    return lines
+
+
+def _who(labels: Sequence[str], total: int) -> str:
+    """The runs that something is said of, as the beginning of a sentence."""
+    if total == 1:
+        return ""
+    return "all runs: " if len(labels) == total else f"{_enumerate(labels)}: "
+
+
+def _enumerate(labels: Sequence[str]) -> str:
+    """At most `MOST_NAMED` names; the page has each run's own list."""
+    rest = len(labels) - MOST_NAMED
+    return ", ".join(labels) if rest <= 1 else f"{', '.join(labels[:MOST_NAMED])} and {rest} others"
+
+
+def _cautions(runs: Sequence[Run]) -> list[Section]:
+    lines = caution_lines(runs)
+    return [Section(title="Cautions", lines=tuple(lines), tone="poor")] if lines else []
+
+
+def _agreement(runs: Sequence[Run]) -> list[Section]:
+    """How far each run's outputs are from the reference's, one line per way of comparing."""
+    found: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        error, top1 = run.measurement("output_max_abs_error"), run.measurement("agreement_top1")
+        if error is None:
+            continue
+        if error.value is None:
+            reason = reason_of_absence(run, "output_max_abs_error")
+            found.setdefault(reason, []).append(f"{label} n/a")
+            continue
+        words = [f"max abs error {significant(error.value)}"]
+        words += [f"top-1 agreement {top1.value:.1%}"] if top1 is not None and top1.value is not None else []
+        verdict = "differs" if any(caution.code == "output-mismatch" for caution in run.cautions) else "agrees"
+        found.setdefault(one_line(error.method), []).append(f"{label} {verdict} ({', '.join(words)})")
+    lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
+    return [Section(title="Outputs", lines=tuple(lines))] if lines else []
+
+
+def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
+    """What the runs say they can't know, unless a footnote of a table has said it."""
+    said = {note for table in tables for row in table.rows for cell in row for note in cell.notes}
+    by_reason: dict[str, dict[str, list[str]]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        for row in run.measurements:
+            if row.value is None and (reason := reason_of_absence(run, row.metric)) not in said:
+                by_reason.setdefault(reason, {}).setdefault(label_of(row.metric), []).append(label)
+    telling = sum(bool(run.measurements) for run in runs)
+    lines = []
+    for reason, metrics in by_reason.items():
+        who = list(dict.fromkeys(label for labels in metrics.values() for label in labels))
+        scope = "" if len(who) == telling else f" ({_enumerate(who)})"
+        lines.append(f"{', '.join(metrics)}{scope}: {reason}")
+    return [Section(title="Not known", lines=tuple(lines), tone="faint")] if lines else []

@@ -1,0 +1,153 @@
+"""Under which conditions a run was measured, in words: the machine, the engine, the settings, what tells runs apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from edgewise.record import Run
+from edgewise.report.document import one_line
+
+#: the first word of a provider's name that says which processing unit it uses
+_UNITS = {
+    "CPU": ("cpu", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "dnnl"),
+    "GPU": ("gpu", "cuda", "tensorrt", "rocm", "migraphx", "dml", "directml", "opencl", "vulkan", "metal", "mps", "webgpu"),
+    "NPU": ("npu", "qnn", "hexagon", "ethos", "vitisai", "nnapi"),
+    "TPU": ("tpu", "edgetpu", "coral"),
+    "VPU": ("vpu", "myriad"),
+}  # fmt: skip
+
+
+def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
+    """The first of dotted `paths` that leads to a text or number, as one line."""
+    for path in paths:
+        value: Any = environment
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and not isinstance(value, Mapping | list | tuple) and str(value).strip():
+            return one_line(str(value))
+    return None
+
+
+def processor_of(run: Run) -> str | None:
+    """The processor's name, or None where the environment does not tell."""
+    return look_up(run.environment, "cpu.model", "cpu.name", "cpu.model_name", "cpu.brand", "host.cpu.model", "cpu")
+
+
+def system_of(run: Run) -> str | None:
+    """Operating system and architecture, or None where the environment does not tell."""
+    system = look_up(run.environment, "os.pretty_name", "os.name", "os.system", "host.os", "os")
+    architecture = look_up(run.environment, "architecture", "cpu.architecture", "machine", "host.architecture")
+    words = [word for word in (system, architecture) if word]
+    return " ".join(words) or None
+
+
+def engine_of(run: Run) -> str:
+    """Runtime and version, ``"onnxruntime 1.31.0"``."""
+    version = run.job.runtime.version or run.effective.get("engine_version")
+    return one_line(f"{run.job.runtime.name} {version}" if version else run.job.runtime.name)
+
+
+def provider_of(run: Run) -> str:
+    """``"onnxruntime/cpu"``."""
+    runtime = run.job.runtime
+    return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
+
+
+def processing_unit_of(run: Run) -> str | None:
+    """``CPU``, ``GPU``, ``NPU``, ``TPU`` or ``VPU``: what executed the model; None where the record does not tell."""
+    told = (run.effective.get("accelerator"), run.effective.get("device"), run.job.runtime.provider)
+    for word in told:
+        name = str(word or "").lower().split(":")[0].split(".")[0]
+        for unit, names in _UNITS.items():
+            if name in names:
+                return unit
+    return None
+
+
+def threads_of(run: Run) -> int | None:
+    """Threads in force, else those asked for; None where the engine chose and does not tell."""
+    value = run.effective.get("threads")
+    return value if isinstance(value, int) else run.job.runtime.threads
+
+
+def precision_of(run: Run) -> str | None:
+    """Execution precision in force, else the one asked for; None where the engine does not tell."""
+    value = run.effective.get("precision")
+    return one_line(str(value)) if value else run.job.runtime.precision
+
+
+def scenario_of(run: Run) -> str:
+    """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``."""
+    scenario = run.job.workload.scenario
+    if scenario.kind == "paced" and scenario.fps is not None:
+        return f"paced {scenario.fps:g} fps"
+    return scenario.kind
+
+
+def platform_of(run: Run) -> str | None:
+    """Where the run took place and with what: system, processor, engine; None where the environment is empty."""
+    words = [word for word in (system_of(run), processor_of(run)) if word]
+    return (
+        ", ".join([*words, f"{engine_of(run)} ({run.job.runtime.provider or 'default provider'})"]) if words else None
+    )
+
+
+def device_of(run: Run) -> str | None:
+    """The device's name; the processor's where the job ran on the machine that asked; None where it is not told."""
+    return processor_of(run) if run.job.target.device == "local" else one_line(run.job.target.device)
+
+
+def labels_of(runs: Sequence[Run]) -> list[str]:
+    """One short name per run, with just the words that tell the runs apart, and a number where nothing does."""
+    parts = [
+        ("model", [one_line(run.job.model.name) for run in runs]),
+        ("runtime", [provider_of(run) for run in runs]),
+        ("threads", [_threads_in_words(run) for run in runs]),
+        ("batch", [f"batch {run.job.workload.batch}" for run in runs]),
+        ("precision", [precision_of(run) or "precision not told" for run in runs]),
+        ("scenario", [scenario_of(run) for run in runs]),
+        ("device", [one_line(run.job.target.device) for run in runs]),
+    ]
+    chosen: list[list[str]] = [[] for _ in runs]
+    for name, words in parts:
+        needed = [name == "runtime" or (name == "model" and len(set(words)) > 1) or told
+                  for told in _tells_apart(chosen, words)]  # fmt: skip
+        for own, word, wanted in zip(chosen, words, needed, strict=True):
+            own.extend([word] if wanted else [])
+    labels = [" · ".join(words) for words in chosen]
+    seen: dict[str, int] = {}
+    for index, label in enumerate(labels):
+        seen[label] = seen.get(label, 0) + 1
+        if labels.count(label) > 1:
+            chosen[index].append(f"#{seen[label]}")
+    return [" · ".join(words) for words in chosen]
+
+
+def _tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
+    """Per run: is there another one with the same words so far that differs in this one?"""
+    kinds: dict[tuple[str, ...], set[str]] = {}
+    for own, word in zip(chosen, words, strict=True):
+        kinds.setdefault(tuple(own), set()).add(word)
+    return [len(kinds[tuple(own)]) > 1 for own in chosen]
+
+
+def _threads_in_words(run: Run) -> str:
+    threads = threads_of(run)
+    if threads is None:
+        return "threads not told"
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """``("cpu.model", "…")`` pairs of a nested mapping, in its order; None is told as such."""
+    for key, value in mapping.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            yield one_line(name), one_line(", ".join(str(item) for item in value)) or "none"
+        elif isinstance(value, bool):
+            yield one_line(name), "yes" if value else "no"
+        else:
+            yield one_line(name), "not known" if value is None else one_line(str(value))

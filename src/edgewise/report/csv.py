@@ -1,0 +1,65 @@
+"""A table as CSV (RFC 4180, UTF-8): the table's own columns first, then the intervals at full precision and the notes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from edgewise.report.document import ABSENT, Cell, Column, Table, one_line
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def render_csv(table: Table) -> str:
+    """One header line and one line per row.
+
+    Numbers are at full precision in the unit of the heading; a value that is not known is ``n/a`` and its reason is in
+    ``Notes``. Each column with an interval is followed, after the last of the table's own columns, by ``… low`` and
+    ``… high``.
+    """
+    ranged = [index for index in range(len(table.columns)) if any(row[index].low is not None for row in table.rows)]
+    titles = [heading(column) for column in table.columns]
+    header = [*titles, *(f"{titles[index]} {end}" for index in ranged for end in ("low", "high")), "Notes"]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow(header)
+    for row in table.rows:
+        own = [_value(cell, column) for cell, column in zip(row, table.columns, strict=True)]
+        ends = [_number(end) for index in ranged for end in (row[index].low, row[index].high)]
+        writer.writerow([*own, *ends, _notes(row, table.columns)])
+    return buffer.getvalue()
+
+
+def heading(column: Column) -> str:
+    """A column's title with the unit of its numbers."""
+    return f"{column.title} ({column.unit})" if column.unit and "(" not in column.title else column.title
+
+
+def _value(cell: Cell, column: Column) -> str:
+    if column.numeric and cell.value is not None:
+        return _number(cell.value)
+    if cell.link:
+        return _text(f"{cell.text} {cell.link}" if cell.text != cell.link else cell.link)
+    return _text(ABSENT if cell.text == "–" else cell.text)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ABSENT
+    rounded = float(f"{value:.12g}")
+    return str(int(rounded)) if rounded.is_integer() and abs(rounded) < 2**53 else repr(rounded)
+
+
+def _text(text: str) -> str:
+    """`text` as one line that a spreadsheet does not take for a formula."""
+    cleaned = one_line(text)
+    return f"'{cleaned}" if cleaned.startswith(_FORMULA) else cleaned
+
+
+def _notes(row: Sequence[Cell], columns: Sequence[Column]) -> str:
+    by_note: dict[str, list[str]] = {}
+    for cell, column in zip(row, columns, strict=True):
+        for note in cell.notes:
+            by_note.setdefault(note, []).append(column.title)
+    return _text("; ".join(f"{', '.join(titles)}: {note}" for note, titles in by_note.items()))

@@ -1,0 +1,121 @@
+"""What a report says, apart from how it looks: tables of cells, footnotes and short sections.
+
+Every renderer takes a `Document` and nothing else, so that Markdown, CSV, the terminal and the page say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+ABSENT = "n/a"
+"""How a value that is not known is printed, always with a footnote that says why."""
+
+Tone = Literal["plain", "good", "fair", "poor", "bad", "faint"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column.
+
+    Attributes:
+        title: heading, with the unit where the cells have none.
+        numeric: aligned to the right and sorted by `Cell.value`.
+        rank: 0 stays; where there is too little room, the column with the highest rank goes first.
+        unit: of `Cell.value`, written into the heading of a CSV file where it is not in `title`.
+        hidden: only in files for machines (CSV), such as a run's id.
+    """
+
+    title: str
+    numeric: bool = False
+    rank: int = 0
+    unit: str = ""
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        text: as a person reads it.
+        notes: footnotes, each a sentence.
+        value: the number at full precision, in the unit of the column; None where there is none.
+        low, high: its 95 % interval, same unit.
+        link: an http(s) address that the text leads to.
+        tone: how a renderer with colours may tint it; never the only bearer of a meaning.
+    """
+
+    text: str
+    notes: tuple[str, ...] = ()
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    link: str | None = None
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table. Raises ValueError where a row has another number of cells than there are columns."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row of {self.title!r} has {len(row)} cells for {len(self.columns)} columns")
+
+    @property
+    def visible(self) -> tuple[int, ...]:
+        """Positions of the columns that people see."""
+        return tuple(index for index, column in enumerate(self.columns) if not column.hidden)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading with one-line statements."""
+
+    title: str
+    lines: tuple[str, ...]
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Tables first, then sections."""
+
+    title: str
+    tables: tuple[Table, ...]
+    sections: tuple[Section, ...] = field(default=())
+
+
+def absent(*reasons: str) -> Cell:
+    """The cell of a value that is not known, with the reasons as footnotes."""
+    return Cell(text=ABSENT, notes=reasons, tone="faint")
+
+
+def number_notes(tables: Iterable[Table], *, columns: Sequence[int] | None = None) -> dict[str, int]:
+    """Footnote → number from 1, in reading order; the same sentence has one number.
+
+    Args:
+        columns: positions of the columns that are shown; None stands for all visible ones.
+    """
+    numbers: dict[str, int] = {}
+    for table in tables:
+        shown = table.visible if columns is None else columns
+        for row in table.rows:
+            for index in shown:
+                for note in row[index].notes:
+                    numbers.setdefault(note, len(numbers) + 1)
+    return numbers
+
+
+def one_line(text: str) -> str:
+    """`text` with every run of white space and control characters made one space: names and errors are hostile."""
+    cleaned = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(cleaned.split())

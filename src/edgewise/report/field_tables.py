@@ -1,0 +1,308 @@
+"""The tables that the field's model zoos and guides use, column for column.
+
+Four shapes: ``zoo`` (the short table of a model zoo), ``long`` (the table of Keras Applications), ``watch`` (the watch
+metrics of model and hardware, one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³
+bytes. What a run does not know is ``n/a`` with the reason; nothing is filled in from elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgewise.errors import BadInput
+from edgewise.record import Run
+from edgewise.report.cells import (
+    NOT_MEASURED,
+    Scale,
+    celsius,
+    cell_of,
+    cell_of_measurement,
+    reason_of_absence,
+    times,
+)
+from edgewise.report.conditions import (
+    device_of,
+    labels_of,
+    platform_of,
+    precision_of,
+    processing_unit_of,
+    scenario_of,
+)
+from edgewise.report.document import Cell, Column, Document, Table, absent, one_line
+from edgewise.units import format_si, significant
+
+JOULES_PER_MWH = 3.6
+_LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
+_URL = re.compile(r"https?://[^\s<>\"]+")
+_UNITS = ("CPU", "GPU", "NPU", "TPU", "VPU")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a record can't know and a person tells.
+
+    Attributes:
+        task: such as ``"Image Classification"``.
+        reference: words, an http(s) address, or ``[words](address)``.
+    """
+
+    task: str | None = None
+    reference: str | None = None
+
+
+def field_document(name: str, runs: Sequence[Run], *, options: Options | None = None, title: str = "") -> Document:
+    """The table called `name` (a key of `FIELD_TABLES`) as a document. Raises `BadInput` for another name."""
+    if name not in FIELD_TABLES:
+        raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
+    tables = FIELD_TABLES[name](runs, options or Options())
+    return Document(title=title or tables[0].title, tables=tuple(tables))
+
+
+def zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References``."""
+    columns = (
+        Column(title="Model"),
+        Column(title="Task", rank=3),
+        Column(title="Accuracy", numeric=True, rank=2),
+        Column(title="Latency (ms)", numeric=True),
+        Column(title="Model Size (MB)", numeric=True, rank=1),
+        Column(title="Platform"),
+        Column(title="References", rank=4),
+    )
+    rows = [
+        (
+            Cell(text=one_line(run.job.model.name)),
+            _told(options.task, "the task was not given (--task)"),
+            _percent(run, "accuracy_top1", sign=True),
+            _latency(run),
+            _model_size(run),
+            _told(platform_of(run), "the run's environment does not tell the platform"),
+            _reference(options.reference),
+        )
+        for run in runs
+    ]
+    return [Table(title="Model zoo", columns=columns, rows=tuple(rows))]
+
+
+def long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Size (MB) | Top-1 | Top-5 | Parameters | Depth | Time (ms) per inference step (CPU) | … (GPU)``."""
+    del options
+    columns = (
+        Column(title="Model"),
+        Column(title="Size (MB)", numeric=True, rank=1),
+        Column(title="Top-1 Accuracy", numeric=True, rank=3),
+        Column(title="Top-5 Accuracy", numeric=True, rank=4),
+        Column(title="Parameters", numeric=True, rank=2),
+        Column(title="Depth", numeric=True, rank=5),
+        Column(title="Time (ms) per inference step (CPU)", numeric=True),
+        Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6),
+    )
+    rows = [
+        (
+            Cell(text=one_line(run.job.model.name)),
+            _model_size(run),
+            _percent(run, "accuracy_top1", sign=True),
+            _percent(run, "accuracy_top5", sign=True),
+            _counted(run, "parameters"),
+            cell_of(run, "depth", interval=False),
+            _time_on(run, "CPU"),
+            _time_on(run, "GPU"),
+        )
+        for run in runs
+    ]
+    conditions = [
+        f"{label}: {platform_of(run) or 'platform not told'}, batch {run.job.workload.batch}, {scenario_of(run)}"
+        for run, label in zip(runs, labels_of(runs), strict=True)
+    ]
+    notes = (
+        "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators with "
+        "parameters on the longest path.",
+        *conditions,
+    )
+    return [Table(title="Models in detail", columns=columns, rows=tuple(rows), notes=notes)]
+
+
+def watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """The watch metrics of the model and of the hardware, a row per metric and a column per run."""
+    del options
+    model: list[tuple[str, Callable[[Run], Cell]]] = [
+        ("Model Params Size (MB)", lambda run: _scaled(run, "parameters_size", 1e-6)),
+        ("Model Size (MB)", _model_size),
+        ("Accuracy (%)", lambda run: _percent(run, "accuracy_top1")),
+        ("Latency (ms)", _latency),
+        ("Inference Time (ms)", _inference_time),
+        ("Throughput (inferences/sec)", lambda run: cell_of(run, "throughput")),
+        ("Memory Footprint (MB)", lambda run: _scaled(run, "memory_peak", 1e-6)),
+        ("Error Rate (%)", lambda run: _percent(run, "error_rate")),
+        ("Deployment Time (s)", lambda run: cell_of(run, "deployment_time")),
+    ]
+    small = [
+        ("RAM (KB)", lambda run: _scaled(run, "memory_arena", 1e-3)),
+        ("Flash (KB)", lambda run: _scaled(run, "flash", 1e-3)),
+    ]
+    microcontroller = any(run.value(metric) is not None for run in runs for metric in ("memory_arena", "flash"))
+    hardware: list[tuple[str, Callable[[Run], Cell]]] = [
+        *(small if microcontroller else []),
+        ("Computing Workload (%): CPU, GPU, NPU, TPU, VPU", _workload),
+        ("Computing Speed (MHz)", lambda run: _scaled(run, "clock_rate", 1e-6)),
+        ("Energy Consumption (mWh)", _energy),
+        ("Temperature (°C)", lambda run: cell_of(run, "temperature", scale=celsius)),
+        ("Startup Time (ms)", lambda run: _scaled(run, "startup_time", 1e3)),
+        ("Network Bandwidth (MB/s)", _bandwidth),
+        ("Model Complexity (FLOPs)", lambda run: _counted(run, "ops")),
+    ]
+    return [
+        _watch("Model Watch Metrics", runs, model),
+        _watch("Target HW Platform Watch Metrics", runs, hardware),
+    ]
+
+
+def platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """Twelve columns from ``Target Device`` to ``Deployment Time (s)``: one row per run."""
+    del options
+    titles = (
+        ("Target Device", 0), ("Model Specs", 0), ("Accuracy (%)", 4), ("Latency (ms)", 0),
+        ("Throughput (inf/s)", 1), ("Memory Usage (RAM)", 2), ("Energy (mWh)", 3), ("Startup Time (ms)", 5),
+        ("Temperature (°C)", 6), ("Complexity (OPS)", 7), ("Compute Speed (MHz/GHz)", 8), ("Deployment Time (s)", 9),
+    )  # fmt: skip
+    columns = tuple(Column(title=title, numeric=rank > 0 or title == "Latency (ms)", rank=rank) for title, rank in titles)
+    rows = [
+        (
+            _told(device_of(run), "the run's environment does not tell the device"),
+            Cell(text=_specs(run)),
+            _percent(run, "accuracy_top1"),
+            _latency(run),
+            cell_of(run, "throughput"),
+            _with_unit(run, "memory_peak", 1e-6, "MB"),
+            _energy(run),
+            _scaled(run, "startup_time", 1e3),
+            cell_of(run, "temperature", scale=celsius),
+            _counted(run, "ops"),
+            _si(run, "clock_rate", "Hz"),
+            cell_of(run, "deployment_time"),
+        )
+        for run in runs
+    ]
+    return [Table(title="Target platforms", columns=columns, rows=tuple(rows))]
+
+
+FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {
+    "zoo": zoo_tables,
+    "long": long_tables,
+    "watch": watch_tables,
+    "platform": platform_tables,
+}
+"""Name on the command line → the tables it makes."""
+
+
+def _watch(title: str, runs: Sequence[Run], metrics: Sequence[tuple[str, Callable[[Run], Cell]]]) -> Table:
+    columns = (Column(title=title), *(Column(title=label, numeric=True) for label in labels_of(runs)))
+    rows = tuple((Cell(text=name), *(cell(run) for run in runs)) for name, cell in metrics)
+    return Table(title=title, columns=columns, rows=rows)
+
+
+def _told(text: str | None, reason: str) -> Cell:
+    return Cell(text=one_line(text)) if text and text.strip() else absent(reason)
+
+
+def _reference(reference: str | None) -> Cell:
+    """Words, a link, or absent; only http and https lead anywhere."""
+    if not reference or not reference.strip():
+        return absent("no reference was given (--reference)")
+    text = one_line(reference)
+    if match := _LINK.fullmatch(text):
+        return Cell(text=match[1], link=match[2])
+    return Cell(text=text, link=text if _URL.fullmatch(text) else None)
+
+
+def _scaled(run: Run, metric: str, factor: float) -> Cell:
+    return cell_of(run, metric, scale=times(factor))
+
+
+def _with_unit(run: Run, metric: str, factor: float, unit: str) -> Cell:
+    cell = _scaled(run, metric, factor)
+    return cell if cell.value is None else _rewrite(cell, f"{cell.text} {unit}")
+
+
+def _rewrite(cell: Cell, text: str, *notes: str) -> Cell:
+    return Cell(text=text, value=cell.value, low=cell.low, high=cell.high, notes=(*cell.notes, *notes))
+
+
+def _latency(run: Run) -> Cell:
+    """Milliseconds; the batch is named where an inference is more than one sample."""
+    cell = _scaled(run, "latency", 1e3)
+    if cell.value is None or run.job.workload.batch == 1:
+        return cell
+    return _rewrite(cell, cell.text, f"time of one inference of batch {run.job.workload.batch}")
+
+
+def _inference_time(run: Run) -> Cell:
+    """The field counts pre- and postprocessing here, which no run of ours includes."""
+    if run.status != "done":
+        return absent(reason_of_absence(run, "latency"))
+    return absent("pre- and postprocessing, which this row includes, were not part of the run; see Latency")
+
+
+def _time_on(run: Run, unit: str) -> Cell:
+    """The latency, if the run took place on that processing unit."""
+    used = processing_unit_of(run)
+    if used == unit or run.status == "failed":
+        return _latency(run)
+    if used is None:
+        return absent("the record does not tell which processing unit ran the model")
+    return absent(f"this run used the {used}")
+
+
+def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
+    cell = _scaled(run, metric, 100.0)
+    return _rewrite(cell, f"{cell.text} %") if sign and cell.value is not None else cell
+
+
+def _model_size(run: Run) -> Cell:
+    """The measured size of the model's files; the one in the model's identity where there is no measurement."""
+    row = run.measurement("model_size")
+    scale: Scale = times(1e-6)
+    if row is not None and row.value is not None:
+        return cell_of_measurement(row, scale=scale)
+    size = scale(run.job.model.size_bytes)
+    return Cell(text=significant(size), value=size)
+
+
+def _counted(run: Run, metric: str) -> Cell:
+    """A count with an SI prefix: ``22.9 M``; ``1 G`` of operations is 10⁹."""
+    return _si(run, metric, "")
+
+
+def _si(run: Run, metric: str, unit: str) -> Cell:
+    cell = cell_of(run, metric)
+    return cell if cell.value is None else _rewrite(cell, format_si(cell.value, unit))
+
+
+def _energy(run: Run) -> Cell:
+    return _scaled(run, "energy", 1 / JOULES_PER_MWH)
+
+
+def _workload(run: Run) -> Cell:
+    """Use of the unit that is known, and that the others are not."""
+    cell = _scaled(run, "cpu_utilization", 100.0)
+    if cell.value is None:
+        return cell
+    others = ", ".join(unit for unit in _UNITS if unit != "CPU")
+    return _rewrite(cell, f"CPU {cell.text}", f"100 % is one core fully busy; {others}: {NOT_MEASURED}")
+
+
+def _bandwidth(run: Run) -> Cell:
+    row = run.measurement("network_bytes")
+    if row is None or row.value is None:
+        return absent(reason_of_absence(run, "network_bytes"))
+    return absent(f"{significant(row.value * 1e-6)} MB were moved; how long that took by itself was not measured")
+
+
+def _specs(run: Run) -> str:
+    """Name, format, size, execution precision."""
+    model = run.job.model
+    words = [one_line(model.name), model.format, f"{significant(model.size_bytes * 1e-6)} MB"]
+    words += [precision] if (precision := precision_of(run)) else []
+    return ", ".join(words)

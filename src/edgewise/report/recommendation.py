@@ -1,0 +1,216 @@
+"""Which run to take, and why: only among runs that may be compared, only on what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgewise.metrics import METRICS
+from edgewise.record import Measurement, Run
+from edgewise.report.cells import failure_of, quantity, reason_of_absence
+from edgewise.report.conditions import labels_of, precision_of, processor_of, scenario_of
+from edgewise.report.document import one_line
+from edgewise.units import significant
+
+HEADLINES = {"single-stream": "latency", "paced": "latency_paced", "offline": "throughput"}
+"""The metric that a run of each scenario is about."""
+
+PRACTICAL = 0.05
+"""Memory or start-up that differs by less than this share decides nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One run and the reasons for it.
+
+    Attributes:
+        run: id of the run; None where no run qualifies, and then `why` says what stood against each.
+        why: one sentence each, with the numbers.
+        group: what was compared, such as ``"kws.tflite, single-stream, batch 1"``.
+        label: the run's short name within that group; empty where there is none.
+    """
+
+    run: str | None
+    why: tuple[str, ...]
+    group: str
+    label: str = ""
+
+    def to_document(self) -> dict[str, object]:
+        """``{"run": id or null, "why": […]}``, the shape on the command line."""
+        return {"run": self.run, "why": list(self.why)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    run: Run
+    label: str
+    row: Measurement
+
+    @property
+    def value(self) -> float:
+        return self.row.value if self.row.value is not None else float("nan")
+
+
+def headline_of(run: Run) -> str:
+    """The metric that `run` is about, by its scenario."""
+    return HEADLINES[run.job.workload.scenario.kind]
+
+
+def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that may be compared with each other, in order of first appearance.
+
+    The same model file, shapes, batch, scenario, device, limits and processor; threads, precision and engine may differ.
+    """
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        job = run.job
+        scenario = job.workload.scenario
+        shapes = tuple((spec.name, spec.shape) for spec in job.workload.inputs)
+        target = (job.target.device, job.target.transport, job.target.memory_limit_bytes, processor_of(run))
+        # A run that failed before its environment was read still belongs to the others of its command.
+        key = (job.model.sha256, shapes, job.workload.batch, scenario.kind, scenario.fps, target)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def group_title(run: Run) -> str:
+    """``"kws.tflite, single-stream, batch 1"``."""
+    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}"
+
+
+def recommendation(runs: Sequence[Run]) -> Recommendation | None:
+    """The recommended run of the first group of comparable runs that has one, or None where no run qualifies.
+
+    With several groups the reasons begin with what the recommendation is for; `recommendations` gives all of them.
+    """
+    found = recommendations(runs)
+    first = next((one for one in found if one.run is not None), None)
+    if first is None or len(found) == 1:
+        return first
+    scope = f"for {first.group}; other models and scenarios are judged apart"
+    return replace(first, why=(scope, *first.why))
+
+
+def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
+    """One recommendation per group of comparable runs; `Recommendation.run` is None where none qualifies."""
+    return [_recommend(group) for group in comparable_groups(runs)]
+
+
+def _recommend(group: Sequence[Run]) -> Recommendation:
+    labels = labels_of(group)
+    title = group_title(group[0])
+    metric = headline_of(group[0])
+    candidates: list[_Candidate] = []
+    objections: list[str] = []
+    for run, label in zip(group, labels, strict=True):
+        objection = _objection(run, metric)
+        row = run.measurement(metric)
+        if objection or row is None:
+            objections.append(f"{label} is left out: {objection}")
+        else:
+            candidates.append(_Candidate(run, label, row))
+    if not candidates:
+        return Recommendation(run=None, why=tuple(objections), group=title)
+    higher = METRICS[metric].better == "higher"
+    ranked = sorted(candidates, key=lambda one: -one.value if higher else one.value)
+    best = ranked[0]
+    peers = [best, *(other for other in ranked[1:] if not _apart(best, other))]
+    chosen, reasons = _prefer(peers)
+    why = _why(chosen, ranked, metric) + reasons
+    why += _remarks(chosen, candidates)
+    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=chosen.label)
+
+
+def _objection(run: Run, metric: str) -> str:
+    """Why `run` can't be recommended; empty where it can."""
+    if run.status != "done":
+        return failure_of(run)
+    codes = {caution.code: caution.message for caution in run.cautions}
+    if "output-mismatch" in codes:
+        return f"its outputs differ: {one_line(codes['output-mismatch'])}"
+    value = run.value(metric)
+    if value is None or not value > 0:
+        return f"no {METRICS[metric].label.lower()}: {reason_of_absence(run, metric)}"
+    if run.trust is not None and run.trust.grade == "D":
+        return f"grade D: {one_line('; '.join(run.trust.reasons)) or 'its numbers are unreliable'}"
+    return ""
+
+
+def _interval(row: Measurement) -> tuple[float, float] | None:
+    return (row.low, row.high) if row.low is not None and row.high is not None else None
+
+
+def _apart(one: _Candidate, other: _Candidate) -> bool:
+    """Whether the 95 % intervals don't overlap; a value without an interval is never apart from another."""
+    a, b = _interval(one.row), _interval(other.row)
+    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+
+def _prefer(peers: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
+    """Among runs whose speeds can't be told apart: least memory, then quickest start-up, then the fastest."""
+    left, reasons = list(peers), []
+    for metric, words in (("memory_peak", "least peak memory"), ("startup_time", "quickest start-up")):
+        known = {one.run.id: value for one in left if (value := one.run.value(metric)) is not None}
+        if len(left) < 2 or len(known) < len(left):
+            continue
+        limit = min(known.values()) * (1 + PRACTICAL)
+        near = [one for one in left if known[one.run.id] <= limit]
+        far = [one for one in left if known[one.run.id] > limit]
+        if far:
+            unit = METRICS[metric].unit
+            against = ", ".join(f"{one.label} {quantity(known[one.run.id], unit)}" for one in far)
+            reasons.append(f"{words} of those: {quantity(known[near[0].run.id], unit)} against {against}")
+        left = near
+    if len(left) > 1:
+        reasons.append("chosen for its headline alone: nothing else that was measured sets it apart")
+    return left[0], reasons
+
+
+def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str) -> list[str]:
+    """One sentence per other candidate, with both numbers."""
+    unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
+    noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
+    if len(ranked) == 1:
+        return [f"the only run that qualifies: {noun} {quantity(chosen.value, unit)}"]
+    lines = []
+    for other in ranked:
+        if other is chosen:
+            continue
+        numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
+        ratio = chosen.value / other.value if higher else other.value / chosen.value
+        if _apart(chosen, other) and ratio > 1:
+            lines.append(f"{_times(ratio)}× faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
+        elif _apart(chosen, other):
+            lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
+        else:
+            both = _interval(chosen.row) is not None and _interval(other.row) is not None
+            because = "the 95 % intervals overlap" if both else "there is no interval for both"
+            lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
+    return lines
+
+
+def _times(ratio: float) -> str:
+    """A ratio above 1 with two decimals where it is close to 1."""
+    return f"{ratio:.2f}" if ratio < 1.095 else significant(ratio, 2)
+
+
+def _remarks(chosen: _Candidate, candidates: Sequence[_Candidate]) -> list[str]:
+    """What a careful reader should know of the chosen run."""
+    lines = []
+    agreement = chosen.run.measurement("output_max_abs_error")
+    if agreement is None or agreement.value is None:
+        others = "; there was no other run to compare with" if len(candidates) == 1 else ""
+        lines.append(f"its outputs were not compared with another runtime's{others}")
+    if any(caution.code == "output-not-finite" for caution in chosen.run.cautions):
+        lines.append("its outputs contain NaN or infinity for the inputs used, so agreement means little")
+    precisions = {one.label: precision_of(one.run) for one in candidates}
+    known = {precision for precision in precisions.values() if precision}
+    if len(known) > 1:
+        told = ", ".join(f"{label} {precision or 'not told'}" for label, precision in precisions.items())
+        lines.append(f"precisions differ: {told}")
+    trust = chosen.run.trust
+    if trust is None:
+        lines.append("the run has no trust grade")
+    elif trust.grade != "A":
+        lines.append(f"grade {trust.grade}: {one_line('; '.join(trust.reasons)) or 'no reason is recorded'}")
+    return lines

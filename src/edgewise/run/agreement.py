@@ -1,0 +1,174 @@
+"""Do the runtimes compute the same? Outputs on the same inputs, compared pairwise; the odd one out is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.metrics import METRICS
+from edgewise.record import Caution, Measurement
+
+EXACT_TOLERANCE = 2e-3
+"""Of the largest output: float32 kernels that add in another order differ by far less, wrong ones by far more."""
+REDUCED_TOLERANCE = 6e-2
+"""Of the largest output, where either side is quantised or of reduced precision: roundings of single steps add up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What one run computed.
+
+    Attributes:
+        label: how the run is called in messages.
+        exact: whether it computed in float32 throughout.
+    """
+
+    run_id: str
+    label: str
+    arrays: tuple[NDArray[np.generic], ...]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far one run's outputs are from another's.
+
+    Attributes:
+        max_abs: largest absolute difference of any element.
+        max_rel: the same over the largest absolute value of that output in the reference.
+        top1: share of rows whose largest element is in the same place; None where there are no rows to speak of.
+        close: whether the difference is within what roundings explain.
+    """
+
+    max_abs: float
+    max_rel: float
+    top1: float | None
+    close: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What agreement adds to one run."""
+
+    measurements: tuple[Measurement, ...]
+    cautions: tuple[Caution, ...]
+
+
+def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
+    """Run id → measurements against the reference and, where it disagrees with the majority, a caution.
+
+    The reference is the first run of the largest group that agrees within itself. Fewer than two runs give nothing.
+    """
+    if len(outputs) < 2:
+        return {}
+    groups = _groups(outputs)
+    majority = groups[0]
+    clear = len(groups) == 1 or len(majority) > len(groups[1])
+    reference = outputs[majority[0]]
+    verdicts = {}
+    for index, own in enumerate(outputs):
+        difference = difference_of(own, reference)
+        cautions = []
+        if index not in majority or not clear:
+            cautions.append(_mismatch(own, outputs, majority if clear else None))
+        verdicts[own.run_id] = Verdict(_measurements(difference, reference.label), tuple(cautions))
+    return verdicts
+
+
+def difference_of(own: Outputs, reference: Outputs) -> Difference:
+    """How far `own` is from `reference`; outputs of another number or size are infinitely far."""
+    if [array.size for array in own.arrays] != [array.size for array in reference.arrays]:
+        return Difference(float("inf"), float("inf"), None, close=False)
+    largest, relative = 0.0, 0.0
+    tops: list[NDArray[np.bool_]] = []
+    for mine, theirs in zip(own.arrays, reference.arrays, strict=True):
+        if not np.issubdtype(theirs.dtype, np.number) and theirs.dtype != np.bool_:
+            same = bool((mine.reshape(theirs.shape) == theirs).all())
+            largest, relative = (largest, relative) if same else (float("inf"), float("inf"))
+            continue
+        a, b = mine.astype(np.float64).reshape(theirs.shape), theirs.astype(np.float64)
+        if a.size == 0:
+            continue
+        gap = np.abs(a - b)
+        gap[np.isnan(a) & np.isnan(b)] = 0.0
+        gap[a == b] = 0.0  # equal infinities
+        worst = float(np.where(np.isnan(gap), np.inf, gap).max())
+        scale = float(np.nanmax(np.abs(b))) if np.isfinite(b).any() else 0.0
+        largest = max(largest, worst)
+        relative = max(relative, worst / scale if scale > 0 else (0.0 if worst == 0 else float("inf")))
+        if b.ndim >= 2 and b.shape[-1] >= 2:
+            tops.append(_same_top(a, b))
+    tolerance = EXACT_TOLERANCE if own.exact and reference.exact else REDUCED_TOLERANCE
+    top1 = float(np.concatenate(tops).mean()) if tops else None
+    return Difference(largest, relative, top1, close=relative <= tolerance)
+
+
+def _same_top(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Per row: is `a`'s largest element one of `b`'s largest? Ties, common in int8, count as agreement."""
+    rows_a, rows_b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+    chosen = np.take_along_axis(rows_b, rows_a.argmax(axis=-1)[:, None], axis=-1)[:, 0]
+    same: NDArray[np.bool_] = chosen == rows_b.max(axis=-1)
+    return same
+
+
+def _groups(outputs: Sequence[Outputs]) -> list[list[int]]:
+    """Indices of runs that agree with each other, directly or through others, largest group first."""
+    parent = list(range(len(outputs)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            index = parent[index]
+        return index
+
+    for one, other in combinations(range(len(outputs)), 2):
+        if difference_of(outputs[other], outputs[one]).close:
+            parent[max(root(one), root(other))] = min(root(one), root(other))
+    groups: dict[int, list[int]] = {}
+    for index in range(len(outputs)):
+        groups.setdefault(root(index), []).append(index)
+    return sorted(groups.values(), key=lambda group: (-len(group), group[0]))
+
+
+def _mismatch(own: Outputs, outputs: Sequence[Outputs], majority: Sequence[int] | None) -> Caution:
+    if majority is None:
+        others = [other for other in outputs if other is not own and not difference_of(own, other).close]
+        difference = difference_of(own, others[0])
+        who = f"{own.label} and {', '.join(other.label for other in others)} compute different outputs, and no majority"
+        return Caution.of("output-mismatch", f"{who} tells which is right ({_words(difference)})")
+    reference = outputs[majority[0]]
+    agreed = ", ".join(outputs[index].label for index in majority)
+    difference = difference_of(own, reference)
+    return Caution.of("output-mismatch", f"{own.label} is the odd one out against {agreed} ({_words(difference)})")
+
+
+def _words(difference: Difference) -> str:
+    if difference.max_abs == float("inf"):
+        return "outputs of another shape or not finite"
+    top1 = f", top-1 agreement {difference.top1:.0%}" if difference.top1 is not None else ""
+    return f"max abs error {difference.max_abs:.3g}, {difference.max_rel:.2%} of the largest output{top1}"
+
+
+def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:
+    method = f"outputs of one inference against {label}'s, same inputs"
+    values = {
+        "output_max_abs_error": difference.max_abs,
+        "output_max_rel_error": difference.max_rel,
+        "agreement_top1": difference.top1,
+    }
+    rows = []
+    for metric, value in values.items():
+        unit = METRICS[metric].unit
+        if value is not None and np.isfinite(value):
+            rows.append(Measurement(metric=metric, unit=unit, basis="measured", method=method, value=value))
+            continue
+        reason = (
+            "no output has rows of classes"
+            if value is None
+            else "the outputs differ in shape or one of them is not finite"
+        )
+        rows.append(Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason))
+    return tuple(rows)

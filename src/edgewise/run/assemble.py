@@ -1,0 +1,313 @@
+"""From what the workers of one job told to one run: measurements, cautions, trust.
+
+Pure data → data. Nothing is invented: a figure that no worker could give becomes a measurement without a value and with
+the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from edgewise.metrics import METRICS
+from edgewise.record import Job, Measurement, SessionRecord
+from edgewise.record.run import Basis
+from edgewise.run.host import SessionResult
+from edgewise.stats import intervals
+from edgewise.stats.summary import summarise
+
+Lengths = tuple[int, ...]
+
+
+def measurements_of(
+    job: Job, sessions: Sequence[SessionResult], *, meter_absences: Mapping[str, str]
+) -> tuple[Measurement, ...]:
+    """Every measurement that complete sessions of one job support, headline first.
+
+    Args:
+        meter_absences: metric → why no sensor tells it here.
+    """
+    rows: list[Measurement] = []
+    rows += _latencies(job, sessions)
+    rows += _throughput(job, sessions)
+    rows += _phases(sessions)
+    rows += _memory(sessions)
+    rows.append(_cpu_utilization(sessions))
+    rows.append(
+        _plain(
+            "model_size", "measured", "size of the model's files on disk, weight files included", job.model.size_bytes
+        )
+    )
+    rows += _metered(sessions, meter_absences)
+    rows.append(_absent("deployment_time", "the job ran on this machine; nothing was deployed"))
+    rows.append(_absent("network_bytes", "the job ran on this machine; nothing crossed a network"))
+    return tuple(rows)
+
+
+def distribution(
+    metric: str, per_session: Sequence[Sequence[float]], method: str, *, basis: Basis = "measured"
+) -> Measurement:
+    """A measurement with raw samples, a summary and a 95 % interval that includes the variance between sessions."""
+    samples = np.concatenate([np.asarray(values, dtype=float) for values in per_session])
+    lengths: Lengths = tuple(len(values) for values in per_session)
+    aggregate = METRICS[metric].aggregation
+    interval: intervals.Interval | None = None
+    if aggregate == "max":
+        value = float(samples.max())  # an extreme has no interval that a few samples could give
+    elif aggregate == "mean":
+        interval, value = intervals.mean_interval(samples, lengths), float(samples.mean())
+    else:
+        interval, value = intervals.median_interval(samples, lengths), intervals.location(samples, lengths)
+    return Measurement(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        basis=basis,
+        method=method + (f"; 95 % interval: {interval.method}" if interval else "; no interval"),
+        value=value,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        samples=tuple(round(float(sample), 10) for sample in samples),
+        session_lengths=lengths,
+        summary=summarise(samples, lengths),
+    )
+
+
+def _seconds(sessions: Sequence[SessionResult], name: str) -> list[list[float]]:
+    return [[value * 1e-9 for value in session.samples[name]] for session in sessions if session.samples.get(name)]
+
+
+def _latencies(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
+    """Distributions of times, each with how it was taken."""
+    engine_clock = any("latency_call" in session.samples for session in sessions)
+    clock = (
+        "the engine's own clock around each inference"
+        if engine_clock
+        else "monotonic clock around each call of the engine"
+    )
+    scenario = job.workload.scenario
+    n = len(sessions)
+    processes = f"{n} fresh process" + ("es" if n > 1 else "")
+    back_to_back = f"{clock}, back to back after warm-up, {processes}"
+    if scenario.kind == "paced":
+        back_to_back = f"{clock}, back to back right after the paced pass, {processes}"
+    methods = {
+        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}",
+        "response_time": f"scheduled arrival to end of inference, every 1/{scenario.fps or 0:g} s, {processes}",
+        "latency": back_to_back,
+        "latency_call": f"monotonic clock around the engine's Python call, {processes}",
+        "latency_first": f"monotonic clock around the first call after loading, {processes}",
+    }
+    rows = [
+        distribution(metric, per_session, method)
+        for metric, method in methods.items()
+        if (per_session := _seconds(sessions, metric))
+    ]
+    if scenario.kind == "offline":
+        rows.append(
+            _absent("latency", "the offline scenario keeps several inferences in flight; it measures throughput")
+        )
+    if scenario.kind == "paced":
+        rows += _paced(sessions, rows)
+    return rows
+
+
+def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> list[Measurement]:
+    missed = sum(session.facts["steady"]["deadline_misses"] for session in sessions)
+    arrivals = sum(session.facts["steady"]["arrivals"] for session in sessions)
+    low, high = _wilson(missed, arrivals)
+    values = {row.metric: row.value for row in rows}
+    answer = [
+        _plain(
+            "deadline_miss_rate",
+            "measured",
+            f"{missed} of {arrivals} inputs were not finished when the next was due; Wilson interval",
+            missed / arrivals,
+            low=low,
+            high=high,
+        )
+    ]
+    paced, busy = values.get("latency_paced"), values.get("latency")
+    if paced and busy:
+        method = "median paced latency over median back-to-back latency of the same processes"
+        answer.append(_plain("idle_gap_penalty", "derived", method, paced / busy))
+    return answer
+
+
+def _wilson(hits: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % score interval of a share (E. B. Wilson, 1927)."""
+    z = 1.959963984540054
+    centre = (hits + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * (hits * (n - hits) / n + z * z / 4) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+WINDOWS = 10
+
+
+def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
+    """Samples per second of the scenario, from the data of that scenario."""
+    batch, kind = job.workload.batch, job.workload.scenario.kind
+    if kind == "offline":
+        rates = [rates for session in sessions if (rates := _window_rates(session.samples["completions"], batch))]
+        if not rates:
+            return [_absent("throughput", "no inference was completed in the time given")]
+        threads = job.runtime.threads
+        method = (
+            f"completions × batch {batch} per time, {WINDOWS} windows a process, {len(sessions)} process(es), "
+            f"offline scenario, {threads} threads"
+        )
+        return [distribution("throughput", rates, method)]
+    if kind == "paced":
+        return [_absent("throughput", "the paced scenario fixes the rate of arrivals")]
+    per_session = _seconds(sessions, "latency")
+    totals = [len(values) * batch / sum(values) for values in per_session if sum(values) > 0]
+    if not totals:
+        return [_absent("throughput", "no time passed on the clock")]
+    count = sum(map(len, per_session))
+    total = sum(map(sum, per_session))
+    # Runs × batch over the summed time; its interval follows from the mean latency's.
+    samples = np.concatenate([np.asarray(values) for values in per_session])
+    interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
+    method = f"runs × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
+    return [
+        _plain(
+            "throughput",
+            "derived",
+            method,
+            count * batch / total,
+            low=batch / interval.high if interval and interval.high > 0 else None,
+            high=batch / interval.low if interval and interval.low > 0 else None,
+        )
+    ]
+
+
+def _window_rates(completions: Sequence[int], batch: int) -> list[float]:
+    """Rates in samples per second over `WINDOWS` windows with equally many completions; fewer where there are few."""
+    if not completions or completions[-1] <= 0:
+        return []
+    windows = min(WINDOWS, len(completions))
+    edges = [round(index * len(completions) / windows) for index in range(windows + 1)]
+    stamps = [0, *completions]
+    return [
+        (end - start) * batch / ((stamps[end] - stamps[start]) * 1e-9)
+        for start, end in pairwise(edges)
+        if stamps[end] > stamps[start]
+    ]
+
+
+def _phases(sessions: Sequence[SessionResult]) -> list[Measurement]:
+    """Import, load and start-up, one sample a fresh process."""
+    rows = [
+        distribution(metric, [[session.phases[phase]] for session in sessions], f"monotonic clock, {what}")
+        for metric, phase, what in (
+            ("import_time", "import", "import of the engine in a fresh process"),
+            ("load_time", "load", "model file to a session that can infer; file cache warm"),
+        )
+    ]
+    parts = ("python", "import", "load", "first")
+    startup = [[sum(session.phases[part] for part in parts)] for session in sessions]
+    rows.append(distribution("startup_time", startup, "Python start + engine import + load + first inference"))
+    return rows
+
+
+def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
+    def figures(fact: str, key: str) -> list[list[float]]:
+        values = [session.facts.get(fact, {}).get(key) for session in sessions]
+        return [[float(value)] for value in values if value is not None]
+
+    reset = all(session.facts.get("peak_was_reset") for session in sessions)
+    peak_method = "VmHWM of a fresh process" + (
+        ", reset after loading: the peak of inference alone" if reset else "; could not be reset: includes loading"
+    )
+    rows = []
+    for metric, fact, key, method in (
+        ("memory_baseline", "memory_baseline", "VmRSS", "VmRSS with the engine imported"),
+        ("memory_load", "memory_load", "VmRSS", "VmRSS after loading, before the first inference"),
+        ("memory_peak", "memory_peak", "VmHWM", peak_method),
+    ):
+        values = figures(fact, key)
+        rows.append(distribution(metric, values, method) if values else _absent(metric, f"/proc has no {key} here"))
+    base, peak = figures("memory_baseline", "VmRSS"), figures("memory_peak", "VmHWM")
+    if base and len(base) == len(peak):
+        delta = [[high[0] - low[0]] for high, low in zip(peak, base, strict=True)]
+        rows.append(distribution("memory_delta", delta, "peak in inference − baseline", basis="derived"))
+    else:
+        rows.append(_absent("memory_delta", "baseline or peak is not known"))
+    return rows
+
+
+def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
+    values = []
+    for session in sessions:
+        counters = session.facts.get("counters", {})
+        cpu, wall = counters.get("process_cpu_s"), counters.get("wall_s")
+        if cpu is not None and wall:
+            values.append([cpu / wall])
+    if not values:
+        return _absent("cpu_utilization", "the system does not tell the process's processor time")
+    return distribution("cpu_utilization", values, "processor time / wall time of the steady phase; 1 = one core")
+
+
+def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
+    """Energy, power, temperature, clock from the sensors' pass, or absent with the reason."""
+    metered = [session.facts["meters"] for session in sessions if session.facts.get("meters")]
+    rows: list[Measurement] = []
+    energy = [joules for facts in metered if (joules := _energy_above_idle(facts)) is not None]
+    if energy:
+        method = (
+            f"{energy[0][1]}; loaded window less idle window of {metered[0]['idle']['seconds']:.1f} s, same process"
+        )
+        rows.append(distribution("energy", [[value] for value, _, _ in energy], method))
+        rows.append(distribution("power", [[power] for _, _, power in energy], method, basis="derived"))
+    else:
+        why = reasons.get("energy", "no energy meter was asked")
+        rows += [_absent("energy", why), _absent("power", why)]
+    for metric in ("temperature", "clock_rate"):
+        readings = [r for facts in metered for r in facts["load"]["readings"] if r["metric"] == metric]
+        if readings:
+            per_session = [[reading["value"]] for reading in readings]
+            rows.append(distribution(metric, per_session, readings[0]["method"]))
+        else:
+            rows.append(_absent(metric, reasons.get(metric, f"no meter for {metric} was asked")))
+    return rows
+
+
+def _energy_above_idle(facts: Mapping[str, Any]) -> tuple[float, str, float] | None:
+    """Joules per inference above idle, the method, and the watts above idle, of one process."""
+    idle = [r for r in facts["idle"]["readings"] if r["metric"] == "energy"]
+    load = [r for r in facts["load"]["readings"] if r["metric"] == "energy"]
+    if not idle or not load or not facts["load"]["inferences"]:
+        return None
+    power = load[0]["value"] / facts["load"]["seconds"] - idle[0]["value"] / facts["idle"]["seconds"]
+    return power * facts["load"]["seconds"] / facts["load"]["inferences"], str(load[0]["method"]), power
+
+
+def _plain(
+    metric: str, basis: Basis, method: str, value: float, *, low: float | None = None, high: float | None = None
+) -> Measurement:
+    unit = METRICS[metric].unit
+    return Measurement(metric=metric, unit=unit, basis=basis, method=method, value=float(value), low=low, high=high)
+
+
+def _absent(metric: str, reason: str) -> Measurement:
+    unit = METRICS[metric].unit
+    return Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason)
+
+
+def session_record(session: SessionResult) -> SessionRecord:
+    """What is kept of one worker beside its samples."""
+    steady = session.facts.get("steady", {})
+    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "steady", "meters")
+    return SessionRecord(
+        index=session.index,
+        started_at=session.started_at,
+        pid=session.pid,
+        phases=dict(session.phases),
+        warmup=int(steady.get("warmup", 0)),
+        warmup_samples=tuple(value * 1e-9 for value in session.samples.get("warmup", ()) if value),
+        stopped_because=str(steady.get("stopped_because", "")),
+        facts={name: session.facts[name] for name in kept if name in session.facts},
+    )

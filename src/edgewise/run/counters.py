@@ -1,0 +1,276 @@
+"""What the operating system counts about this process and this machine, read at two moments and subtracted.
+
+Standard library only: the worker reads these on the device, right before and right after the timed phase. Whatever a
+system does not tell is None, never 0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+SHORTEST_WINDOW_S = 0.1
+"""The kernel books processor time in ticks of 1/100 s; shares of a shorter window would be mostly rounding."""
+_FIGURES = ("VmPeak", "VmHWM", "VmRSS", "RssAnon", "RssFile", "RssShmem", "VmSwap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """One moment. Processor times are sums over `cores` in s; None is what this system does not tell.
+
+    Attributes:
+        monotonic_ns: when, on the monotonic clock.
+        process_cpu_s: user plus system time of all threads of this process.
+        voluntary_switches, involuntary_switches: context switches of all threads of this process.
+        minor_faults, major_faults: page faults of this process without and with input/output.
+        rss_bytes, peak_rss_bytes: ``VmRSS`` and ``VmHWM``.
+        cores: the processors that this process may use and whose times follow.
+        busy_s: user, nice, system and interrupt time.
+        idle_s: idle time, waiting for input/output excluded.
+        iowait_s: idle while input/output was outstanding.
+        steal_s: wanted by this machine while the hypervisor ran something else.
+        throttled_s: time that a cgroup's processor quota held its tasks back, own cgroup first, then its parents.
+        cpu_pressure_us: time in which some runnable task waited for a processor (PSI, ``some``), whole machine.
+    """
+
+    monotonic_ns: int
+    process_cpu_s: float | None = None
+    voluntary_switches: int | None = None
+    involuntary_switches: int | None = None
+    minor_faults: int | None = None
+    major_faults: int | None = None
+    rss_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    cores: tuple[int, ...] = ()
+    busy_s: float | None = None
+    idle_s: float | None = None
+    iowait_s: float | None = None
+    steal_s: float | None = None
+    throttled_s: tuple[float, ...] = ()
+    cpu_pressure_us: int | None = None
+
+    def delta(self, earlier: Counters) -> dict[str, float | None]:
+        """What happened since `earlier`.
+
+        Returns:
+            ``wall_s``, ``process_cpu_s``; ``busy_share``, ``busy_share_of_others`` (busy without this process),
+            ``iowait_share``, ``steal_share``: parts of the time of the usable cores, 0…1; ``cpu_pressure_share``: part
+            of the wall time; ``voluntary_per_s``, ``involuntary_per_s``, ``minor_faults``, ``major_faults``;
+            ``throttled_s``: of the cgroup that was held back the most. None where it can't be known; shares also where
+            the window is shorter than `SHORTEST_WINDOW_S` or the usable cores changed in it.
+        """
+        wall = (self.monotonic_ns - earlier.monotonic_ns) / 1e9
+        cpu = _difference(self.process_cpu_s, earlier.process_cpu_s)
+        pressure = _difference(self.cpu_pressure_us, earlier.cpu_pressure_us)
+        long_enough = wall >= SHORTEST_WINDOW_S
+        return {
+            "wall_s": wall,
+            "process_cpu_s": cpu,
+            **self._shares(earlier, process_cpu=cpu, trusted=long_enough),
+            "cpu_pressure_share": min(1.0, pressure / 1e6 / wall) if pressure is not None and long_enough else None,
+            "voluntary_per_s": _rate(self.voluntary_switches, earlier.voluntary_switches, wall),
+            "involuntary_per_s": _rate(self.involuntary_switches, earlier.involuntary_switches, wall),
+            "minor_faults": _difference(self.minor_faults, earlier.minor_faults),
+            "major_faults": _difference(self.major_faults, earlier.major_faults),
+            "throttled_s": self._throttled(earlier),
+        }
+
+    def _shares(self, earlier: Counters, *, process_cpu: float | None, trusted: bool) -> dict[str, float | None]:
+        names = ("busy", "idle", "iowait", "steal")
+        spent = {name: _difference(getattr(self, f"{name}_s"), getattr(earlier, f"{name}_s")) for name in names}
+        known = [value for value in spent.values() if value is not None]
+        total = sum(known)
+        if not trusted or len(known) < len(names) or self.cores != earlier.cores or total <= 0:
+            return dict.fromkeys(("busy_share", "busy_share_of_others", "iowait_share", "steal_share"))
+        busy = known[0]
+        # Ticks and the process's exact time are booked apart, so that the difference can be slightly below zero.
+        others = None if process_cpu is None else min(1.0, max(0.0, busy - process_cpu) / total)
+        return {
+            "busy_share": busy / total,
+            "busy_share_of_others": others,
+            "iowait_share": known[2] / total,
+            "steal_share": known[3] / total,
+        }
+
+    def _throttled(self, earlier: Counters) -> float | None:
+        if not self.throttled_s or len(self.throttled_s) != len(earlier.throttled_s):
+            return None
+        # A parent that is held back holds its children back at the same time: the sum would count that twice.
+        return max(max(0.0, now - then) for now, then in zip(self.throttled_s, earlier.throttled_s, strict=True))
+
+
+def _difference(now: float | None, then: float | None) -> float | None:
+    """`now` − `then`, not below 0: the kernel lets idle and iowait step back by a tick."""
+    return None if now is None or then is None else max(0, now - then)
+
+
+def _rate(now: float | None, then: float | None, seconds: float) -> float | None:
+    change = _difference(now, then)
+    return None if change is None or seconds <= 0 else change / seconds
+
+
+def read_counters(root: Path = ROOT) -> Counters:
+    """The counters now.
+
+    Process time, context switches and faults come from ``getrusage``, which adds up all threads, ended ones included
+    (``/proc/self/status`` knows only the main thread's switches). The rest comes from ``/proc`` and ``/sys``.
+
+    Args:
+        root: what ``/proc`` and ``/sys`` are under.
+    """
+    now = time.monotonic_ns()
+    figures = memory_figures(root)
+    return Counters(
+        monotonic_ns=now,
+        rss_bytes=figures["VmRSS"],
+        peak_rss_bytes=figures["VmHWM"],
+        throttled_s=_throttled_times(root),
+        cpu_pressure_us=_cpu_pressure(root),
+        **_usage(),
+        **_processor_times(root),
+    )
+
+
+def _usage() -> dict[str, float | int]:
+    try:
+        import resource
+    except ImportError:
+        return {}
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "process_cpu_s": usage.ru_utime + usage.ru_stime,
+        "voluntary_switches": usage.ru_nvcsw,
+        "involuntary_switches": usage.ru_nivcsw,
+        "minor_faults": usage.ru_minflt,
+        "major_faults": usage.ru_majflt,
+    }
+
+
+def _processor_times(root: Path) -> dict[str, float | tuple[int, ...]]:
+    """Times of the usable cores from ``/proc/stat`` (proc_pid_stat(5), proc_stat(5)); guest time is part of user."""
+    wanted = usable_cores(root)
+    tick = 1.0 / os.sysconf("SC_CLK_TCK")
+    sums, cores = [0] * 8, []
+    for match in re.finditer(r"^cpu(\d+) (.+)$", read_text(root / "proc/stat") or "", re.MULTILINE):
+        values = [int(word) for word in match[2].split()[:8]]
+        if int(match[1]) in wanted and len(values) == 8:
+            cores.append(int(match[1]))
+            sums = [total + value for total, value in zip(sums, values, strict=True)]
+    if not cores:
+        return {}
+    user, nice, system, idle, iowait, irq, softirq, steal = sums
+    return {
+        "cores": tuple(cores),
+        "busy_s": (user + nice + system + irq + softirq) * tick,
+        "idle_s": idle * tick,
+        "iowait_s": iowait * tick,
+        "steal_s": steal * tick,
+    }
+
+
+def _throttled_times(root: Path) -> tuple[float, ...]:
+    """Seconds of each cgroup from ``cpu.stat``: version 2 counts µs, version 1 ns."""
+    times = []
+    for folder in cgroup_folders("cpu", root):
+        text = read_text(folder / "cpu.stat") or ""
+        if match := re.search(r"^throttled_usec (\d+)$", text, re.MULTILINE):
+            times.append(int(match[1]) / 1e6)
+        elif match := re.search(r"^throttled_time (\d+)$", text, re.MULTILINE):
+            times.append(int(match[1]) / 1e9)
+    return tuple(times)
+
+
+def _cpu_pressure(root: Path) -> int | None:
+    match = re.search(r"^some .*\btotal=(\d+)", read_text(root / "proc/pressure/cpu") or "", re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def memory_figures(root: Path = ROOT) -> dict[str, int | None]:
+    """Memory of this process in bytes, from ``/proc/self/status``.
+
+    Returns:
+        ``VmPeak`` (address space), ``VmHWM`` (highest resident), ``VmRSS`` (resident now) and its parts ``RssAnon``,
+        ``RssFile``, ``RssShmem``, and ``VmSwap``; None where the system does not tell. Kernels from 6.2 on count
+        resident pages per processor, so that a figure may be off by some dozen pages a core.
+    """
+    text = read_text(root / "proc/self/status") or ""
+    found = {match[1]: int(match[2]) * 1024 for match in re.finditer(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
+    return {name: found.get(name) for name in _FIGURES}
+
+
+def reset_peak_memory(root: Path = ROOT) -> bool:
+    """Set ``VmHWM`` back to the resident memory of now (proc_pid_clear_refs(5)); False where that is not possible."""
+    try:
+        # Opened for update: the file must be the kernel's, never one made by this write.
+        with (root / "proc/self/clear_refs").open("r+") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
+    """Processors that are online and that this process is allowed to run on; empty where the system does not tell."""
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", read_text(root / "proc/self/status") or "", re.MULTILINE)
+    cores = parse_cpu_list(allowed[1]) if allowed else ()
+    online = parse_cpu_list(read_text(root / "sys/devices/system/cpu/online") or "")
+    # The list of allowed processors also names ones that were never plugged in.
+    return tuple(core for core in cores if not online or core in online)
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """Numbers of a kernel processor list: ``"0-2,5"`` is ``(0, 1, 2, 5)``; text that is no list is empty."""
+    cores: set[int] = set()
+    for part in text.strip().split(","):
+        if (match := re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)) is None:
+            return ()
+        cores.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(sorted(cores))
+
+
+def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
+    """Folders of the cgroup that holds this process, its own first, then its visible parents (cgroups(7)).
+
+    Args:
+        controller: ``cpu`` or ``memory``. A version 1 hierarchy of that controller wins over the unified one, as it
+            does in the kernel.
+    """
+    paths: dict[str, str] = {}
+    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2) if line.count(":") >= 2 else ("", "?", "")
+        paths |= dict.fromkeys(controllers.split(","), path)
+    kind, path = ("cgroup", paths[controller]) if controller in paths else ("cgroup2", paths.get("", ""))
+    for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, system = before.split(), after.split()
+        if len(fields) < 5 or len(system) < 3 or system[0] != kind:
+            continue
+        if kind == "cgroup" and controller not in system[2].split(","):
+            continue
+        return _levels(root / _unescape(fields[4]).lstrip("/"), top=_unescape(fields[3]), path=path)
+    return ()
+
+
+def _levels(mount: Path, *, top: str, path: str) -> tuple[Path, ...]:
+    """`mount` shows the hierarchy from `top` down; `path` is this process's place in the whole of it."""
+    inside = path.removeprefix(top.rstrip("/")).strip("/")
+    # Outside of what the mount shows, only the top of the mount itself is known.
+    parts = [] if ".." in inside.split("/") or not inside else inside.split("/")
+    return tuple(mount.joinpath(*parts[:count]) for count in range(len(parts), -1, -1))
+
+
+def _unescape(field: str) -> str:
+    """A mountinfo field: blanks and backslashes are octal escapes there."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a small kernel file, or None where it is absent or unreadable."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,219 @@
+"""How fit a machine is for measuring: a grade, every reason it is not better, and what to do about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise.record.run import Grade
+
+#: From which share on other processes' use, and stolen time, allow no better than the grade.
+_OTHERS: tuple[tuple[float, Grade], ...] = ((0.25, "D"), (0.10, "C"), (0.03, "B"))
+_STEAL: tuple[tuple[float, Grade], ...] = ((0.02, "D"), (0.005, "C"), (0.0, "B"))
+_LITTLE_MEMORY = 0.10
+_MUCH_SWAP = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing about a machine.
+
+    Attributes:
+        ceiling: the best grade a machine with it can have; A for a mere remark.
+        reason: what was seen, with the numbers.
+        advice: what to do about it.
+    """
+
+    ceiling: Grade
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitness:
+    """A machine's fitness for measuring.
+
+    Attributes:
+        grade: A best, D worst: the lowest ceiling of all findings.
+        findings: worst first.
+    """
+
+    grade: Grade
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What was seen, worst first."""
+        return tuple(finding.reason for finding in self.findings)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do about each of `reasons`, in the same order."""
+        return tuple(finding.advice for finding in self.findings)
+
+
+def assess_fitness(environment: Mapping[str, Any], counters: Mapping[str, float | None]) -> Fitness:
+    """Judge a machine from what it is and from what it did in a moment in which nothing should have happened.
+
+    Args:
+        environment: `edgewise.run.environment.fingerprint`.
+        counters: `edgewise.run.counters.Counters.delta` over about a second in which this process slept.
+
+    Returns:
+        The same answer for the same arguments. What can't be known lowers the grade to B where it matters.
+    """
+    found = [
+        *_others(environment, counters),
+        *_hypervisor(environment, counters),
+        *_clock(environment),
+        *_cores(environment, counters),
+        *_memory(environment),
+        *_remarks(environment),
+    ]
+    # A stable sort: findings of one ceiling stay in the order above.
+    found.sort(key=lambda finding: finding.ceiling, reverse=True)
+    return Fitness(grade=found[0].ceiling if found else "A", findings=tuple(found))
+
+
+def _ceiling(value: float, steps: tuple[tuple[float, Grade], ...]) -> Grade | None:
+    return next((grade for limit, grade in steps if value > limit), None)
+
+
+def _others(environment: Mapping[str, Any], counters: Mapping[str, float | None]) -> Iterator[Finding]:
+    share = counters.get("busy_share_of_others")
+    if share is None:
+        yield Finding(
+            ceiling="B",
+            reason="how busy other processes are can't be read",
+            advice="measure where /proc/stat can be read",
+        )
+    elif grade := _ceiling(share, _OTHERS):
+        yield Finding(
+            ceiling=grade,
+            reason=f"other processes used {share:.1%} of the processor time while edgewise waited",
+            advice="stop them, or measure when the machine is idle",
+        )
+    load, cores = environment["state"]["load_average"], environment["cpu"]["usable_cores"]
+    if load and cores and load[0] > cores / 2:
+        yield Finding(
+            ceiling="B",
+            reason=f"the load average of the last minute is {load[0]:g}; usable cores: {cores}",
+            advice="wait until it is below half the cores: heat and caches settle after the load ends",
+        )
+
+
+def _hypervisor(environment: Mapping[str, Any], counters: Mapping[str, float | None]) -> Iterator[Finding]:
+    machine = environment["virtualisation"]
+    virtual, steal = machine["hypervisor"], counters.get("steal_share")
+    if virtual:
+        name = f" ({machine['vendor']})" if machine["vendor"] else ""
+        yield Finding(
+            ceiling="B",
+            reason=f"this is a virtual machine{name}: neighbours on the host can slow it unseen",
+            advice="take numbers that matter on the device itself",
+        )
+    if steal is not None and (grade := _ceiling(steal, _STEAL)):
+        yield Finding(
+            ceiling=grade,
+            reason=f"the hypervisor took {steal:.2%} of the processor time away",
+            advice="measure on a machine of your own, or on dedicated processors",
+        )
+    if virtual is None:
+        yield Finding(
+            ceiling="A",
+            reason="whether this is a virtual machine can't be told",
+            advice="name the device in your report",
+        )
+
+
+def _clock(environment: Mapping[str, Any]) -> Iterator[Finding]:
+    governor, boost = environment["clock"]["governor"], environment["clock"]["boost"]
+    if governor is None:
+        yield Finding(
+            ceiling="B",
+            reason="the clock's governor can't be seen: the frequency may change while measuring",
+            advice="fix the frequency on the host or in the firmware, where that is yours to do",
+        )
+    elif governor != "performance":
+        yield Finding(
+            ceiling="B",
+            reason=f"the clock's governor is {governor}: the frequency follows the load",
+            advice="sudo cpupower frequency-set -g performance",
+        )
+    if boost:
+        yield Finding(
+            ceiling="B",
+            reason="turbo (boost) is on: the first seconds run faster than a sustained load",
+            advice="switch it off for comparisons, or measure long enough to reach the sustained clock",
+        )
+    if environment["state"]["on_mains"] is False:
+        yield Finding(
+            ceiling="C",
+            reason="the machine runs without mains power: it may hold its clock down to save the battery",
+            advice="plug it in, unless battery operation is what is to be measured",
+        )
+
+
+def _cores(environment: Mapping[str, Any], counters: Mapping[str, float | None]) -> Iterator[Finding]:
+    cores, quota, throttled = (
+        environment["cpu"]["usable_cores"],
+        environment["cpu"]["quota_cores"],
+        counters.get("throttled_s"),
+    )
+    if cores == 1:
+        yield Finding(
+            ceiling="C",
+            reason="one usable core: everything else that runs interrupts the measurement",
+            advice="give the machine or container a second core",
+        )
+    elif cores == 2:
+        yield Finding(
+            ceiling="B",
+            reason="two usable cores: a measurement with two threads leaves none for the system",
+            advice="measure with --threads 1",
+        )
+    if quota is not None and (cores is None or quota < cores):
+        yield Finding(
+            ceiling="C",
+            reason=f"a cgroup allows {quota:g} cores' worth of time: past it, processes are stopped for milliseconds",
+            advice="lift the quota (docker run without --cpus) and pin cores instead (--cpuset-cpus)",
+        )
+    if throttled:
+        yield Finding(
+            ceiling="D",
+            reason=f"a cgroup's quota stopped processes for {throttled:.3g} s while edgewise waited",
+            advice="lift the quota, or stop what uses it up",
+        )
+
+
+def _memory(environment: Mapping[str, Any]) -> Iterator[Finding]:
+    total, state = environment["memory"]["total_bytes"], environment["state"]
+    available, swap = state["memory_available_bytes"], state["swap_used_bytes"]
+    if total and available is not None and available < _LITTLE_MEMORY * total:
+        yield Finding(
+            ceiling="C",
+            reason=f"only {available / total:.0%} of the memory is available",
+            advice="stop what uses it: short memory makes the system drop caches and swap while measuring",
+        )
+    if total and swap is not None and swap > _MUCH_SWAP * total:
+        yield Finding(
+            ceiling="B",
+            reason=f"{swap / total:.0%} of the memory's size is swapped out",
+            advice="free memory, then sudo swapoff -a && sudo swapon -a",
+        )
+
+
+def _remarks(environment: Mapping[str, Any]) -> Iterator[Finding]:
+    if environment["cpu"]["smt_active"]:
+        yield Finding(
+            ceiling="A",
+            reason="two hardware threads share a core (SMT)",
+            advice="use no more --threads than physical cores",
+        )
+    if environment["settings"]["performance_counters"] is False:
+        yield Finding(
+            ceiling="A",
+            reason="no hardware performance counters: cycles and instructions can't be counted",
+            advice="use a machine, or a kind of virtual machine, that shows them",
+        )

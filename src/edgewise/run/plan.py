@@ -1,0 +1,227 @@
+"""From axes to the jobs of a sweep, in a stable order: model, runtime, provider, precision, threads, batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import file_digest
+from itertools import product
+from pathlib import Path
+
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.model.identity import Model, open_model
+from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
+from edgewise.registry import Registry
+from edgewise.runtime.base import Provider, Runtime, runtimes
+from edgewise.workload.inputs import load_arrays, resolve_inputs
+
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What is varied. Every axis is a sequence; the plan is their product.
+
+    Attributes:
+        runtimes: names, or ``name/provider``; empty means every installed runtime that reads the model.
+        providers: empty means each runtime's first.
+        threads: None in it means one thread (all usable cores in the offline scenario).
+        precisions: empty means the like-for-like default.
+        shapes: input name → shape for open dimensions; the name "" stands for the only input.
+    """
+
+    runtimes: Sequence[str] = ()
+    providers: Sequence[str] = ()
+    threads: Sequence[int] = ()
+    batches: Sequence[int] = (1,)
+    precisions: Sequence[str] = ()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Jobs in a stable order, and what was asked for and could not become a job, each with the reason."""
+
+    jobs: tuple[Job, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def make_plan(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    axes: Axes,
+    scenario: Scenario,
+    stopping: Stopping,
+    target: TargetSpec,
+    seed: int = 0,
+    input_data: Path | None = None,
+) -> Plan:
+    """The plan of a sweep.
+
+    Raises:
+        BadInput: a setting or a model that can't be used.
+        Unavailable: a runtime that was asked for and is not installed, or no runtime for a model.
+    """
+    _check(axes, scenario, stopping)
+    digest = _digest(input_data) if input_data is not None else None
+    registry = runtimes()
+    jobs: list[Job] = []
+    skipped: list[str] = []
+    for path in paths:
+        model = open_model(path)
+        choices = list(_choose_engines(model, axes, registry, skipped))
+        if not choices:
+            raise _no_engine(model, axes, registry)
+        for (name, runtime, provider, precision), threads, batch in product(
+            choices, axes.threads or (_default_threads(scenario),), axes.batches
+        ):
+            inputs = resolve_inputs(model.signature, batch=batch, overrides=_named_shapes(axes.shapes, model))
+            if input_data is not None:
+                _check_data(input_data, inputs)
+            workload = Workload(
+                scenario=scenario,
+                batch=batch,
+                inputs=inputs,
+                seed=seed,
+                input_data=digest,
+                input_path=str(input_data.resolve()) if input_data is not None else None,
+                stopping=stopping,
+            )
+            spec = RuntimeSpec(
+                name=name,
+                version=runtime.availability().version,
+                provider=provider.name,
+                threads=threads,
+                precision=precision,
+            )
+            jobs.append(Job(model=model.ref, runtime=spec, target=target, workload=workload))
+    return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
+
+
+Choice = tuple[str, Runtime, Provider, str | None]
+
+
+def _choose_engines(model: Model, axes: Axes, registry: Registry[Runtime], skipped: list[str]) -> Iterator[Choice]:
+    """Runtimes × providers × precisions that can take this model's format."""
+    asked = [word.partition("/") for word in axes.runtimes]
+    names = [(name, provider) for name, _, provider in asked] or [
+        (name, "") for name, runtime in registry if runtime.in_default or model.ref.format not in _COMMON_FORMATS
+    ]
+    for name, wanted_provider in names:
+        runtime = registry.get(name)
+        if model.ref.format not in runtime.formats:
+            if axes.runtimes:
+                skipped.append(f"{model.ref.name}: {name} does not read {model.ref.format}")
+            continue
+        availability = runtime.availability()
+        if not availability:
+            if axes.runtimes:
+                raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
+            skipped.append(f"{name}: {availability.reason} ({availability.install_hint})")
+            continue
+        for provider in _choose_providers(runtime, [wanted_provider] if wanted_provider else axes.providers):
+            for precision in axes.precisions or (None,):
+                if precision is not None and precision not in provider.precisions:
+                    known = ", ".join(provider.precisions)
+                    skipped.append(f"{name}/{provider.name}: no precision {precision} (has {known})")
+                    continue
+                yield name, runtime, provider, precision
+
+
+_COMMON_FORMATS = frozenset({"onnx", "tflite", "openvino"})
+
+
+def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]:
+    if not wanted:
+        return [runtime.providers[0]]
+    return [provider for provider in runtime.providers if provider.name in wanted]
+
+
+def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> EdgewiseError:
+    """Why no job could be made for `model`."""
+    readers = [(name, runtime) for name, runtime in registry if model.ref.format in runtime.formats]
+    if axes.runtimes or axes.providers or axes.precisions:
+        known = "; ".join(
+            f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "
+            f"precisions {', '.join(sorted({x for p in runtime.providers for x in p.precisions}))}"
+            for name, runtime in readers
+        )
+        return BadInput(
+            f"nothing that was asked for can run {model.ref.name} ({model.ref.format})",
+            advice=f"what reads it: {known or 'nothing'}",
+        )
+    hints = "; ".join(runtime.availability().install_hint for _, runtime in readers)
+    return Unavailable(
+        f"no installed runtime reads {model.ref.name} ({model.ref.format})", advice=hints or "see 'edgewise doctor'"
+    )
+
+
+def _named_shapes(shapes: Mapping[str, tuple[int, ...]], model: Model) -> Mapping[str, tuple[int, ...]]:
+    """The shapes with the nameless one given to the only input."""
+    if "" not in shapes:
+        return shapes
+    inputs = model.signature.inputs
+    if len(inputs) != 1:
+        names = ", ".join(spec.name for spec in inputs)
+        raise BadInput(f"{model.ref.name} has {len(inputs)} inputs", advice=f"write --shape NAME=…, one of: {names}")
+    return {inputs[0].name: shapes[""]} | {name: shape for name, shape in shapes.items() if name}
+
+
+def _check_data(path: Path, inputs: tuple[InputSpec, ...]) -> None:
+    """Read the arrays once here, so that a wrong file is one clear error and not a failed worker."""
+    load_arrays(path, inputs)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"can't read {path}: {error.strerror}", advice="give an .npz file to --input-data") from error
+
+
+def _default_threads(scenario: Scenario) -> int:
+    """One thread, so that engines and machines compare; all usable cores where throughput is the question."""
+    return usable_cores() if scenario.kind == "offline" else 1
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
+    """Reject settings that no engine could honour, before anything is started."""
+    for threads in axes.threads:
+        if not 1 <= threads <= MAX_THREADS:
+            raise BadInput(
+                f"--threads {threads} makes no sense", advice=f"1 to {usable_cores()} (usable cores here); default 1"
+            )
+    for batch in axes.batches:
+        if batch < 1:
+            raise BadInput(f"--batch {batch} makes no sense", advice="1 or more")
+    if scenario.kind == "paced" and not (scenario.fps and 0 < scenario.fps <= 1e5):
+        raise BadInput("the paced scenario needs the rate of arrivals", advice="--fps 30")
+    if scenario.kind != "paced" and scenario.fps is not None:
+        raise BadInput("--fps only has a meaning in the paced scenario", advice="add --scenario paced")
+    if scenario.kind != "offline" and (scenario.streams or scenario.requests):
+        raise BadInput("--streams and --requests belong to the offline scenario", advice="add --scenario offline")
+    _check_stopping(stopping)
+
+
+def _check_stopping(stopping: Stopping) -> None:
+    limits = {
+        "--iterations": (stopping.iterations, 1),
+        "--warmup": (stopping.warmup, 0),
+        "--sessions": (stopping.sessions, 1),
+        "--report-every": (stopping.report_every, 1),
+    }
+    for flag, (value, least) in limits.items():
+        if value is not None and value < least:
+            raise BadInput(f"{flag} {value} makes no sense", advice=f"{least} or more")
+    for flag, seconds in {"--duration": stopping.duration_s, "--timeout": stopping.timeout_s}.items():
+        if seconds is not None and not seconds > 0:
+            raise BadInput(f"{flag} {seconds:g} makes no sense", advice="a time above 0, such as 5s")
+    if stopping.iterations is not None and stopping.duration_s is not None:
+        raise BadInput("--iterations and --duration contradict each other", advice="give one of them")

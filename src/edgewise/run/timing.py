@@ -1,0 +1,279 @@
+"""The timed loops. Between two clock readings stands the engine's call and nothing else.
+
+All functions take the clock as an argument, so that a fake clock makes them exact. Times are integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgewise.run.stopping import Progress, first_reason, rules_for
+from edgewise.runtime.base import ReportsEngineLatency, RunsConcurrently, Session, SuppliesClock
+from edgewise.stats.warmup import warmup_length
+
+BLOCK_S = 0.02
+"""Blocks of samples last about so long, so that looking at them between blocks costs little and is rare."""
+MAX_BLOCK = 4096
+MAX_SAMPLES = 50_000
+"""Per session: a 10 µs model reaches any precision long before, and records stay small."""
+PROBE_SAMPLES = 5
+BRIEF_WARMUP_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock in nanoseconds and a way to wait on it."""
+
+    now: Callable[[], int]
+    sleep: Callable[[float], object]
+
+    @classmethod
+    def of(cls, session: Session) -> Clock:
+        """The session's own clock where it has one, else the machine's monotonic clock."""
+        if isinstance(session, SuppliesClock):
+            return cls(session.clock, session.sleep)
+        return cls(time.perf_counter_ns, time.sleep)
+
+
+@dataclass(slots=True)
+class Steady:
+    """What the steady phase gave.
+
+    Attributes:
+        samples: name → ns of every timed event after warm-up, in order.
+        warmup: ns of the inferences that were treated as warm-up.
+        warmup_found: False where the data showed no steady state.
+        elapsed_ns: duration of the timed part.
+    """
+
+    samples: dict[str, list[int]]
+    warmup: list[int] = field(default_factory=list)
+    warmup_found: bool = True
+    stopped_because: str = ""
+    elapsed_ns: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class _Recorder:
+    """Preallocated buffers of one session: wall time of each call and the engine's own time where it has one."""
+
+    def __init__(self, session: Session, clock: Clock) -> None:
+        self.wall = array("q")
+        self.engine = array("q")
+        self._invoke = session.invoke
+        self._now = clock.now
+        self._engine_latency = session.engine_latency_ns if isinstance(session, ReportsEngineLatency) else None
+
+    def take(self, count: int) -> None:
+        """Time `count` inferences, back to back."""
+        now, invoke, start = self._now, self._invoke, len(self.wall)
+        # Growing before the loop keeps allocation out of the timed region.
+        self.wall.frombytes(bytes(8 * count))
+        wall = self.wall
+        if self._engine_latency is None:
+            for index in range(start, start + count):
+                begin = now()
+                invoke()
+                wall[index] = now() - begin
+            return
+        self.engine.frombytes(bytes(8 * count))
+        engine, engine_latency = self.engine, self._engine_latency
+        for index in range(start, start + count):
+            begin = now()
+            invoke()
+            wall[index] = now() - begin
+            engine[index] = engine_latency()
+
+    def settle(self) -> None:
+        """One inference that is not timed."""
+        self._invoke()
+
+    @property
+    def headline(self) -> array[int]:
+        """The samples the headline latency comes from."""
+        return self.wall if self._engine_latency is None else self.engine
+
+    def split(self, warmup: int) -> tuple[dict[str, list[int]], list[int]]:
+        """Samples after the first `warmup`, by name, and the warm-up of the headline."""
+        samples = {"latency": list(self.headline[warmup:])}
+        if self._engine_latency is not None:
+            samples["latency_call"] = list(self.wall[warmup:])
+        return samples, list(self.headline[:warmup])
+
+
+Report = Callable[[int, float], None]
+"""Called between blocks with the inferences done and the running average of the last ones in s."""
+
+
+def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock, report: Report) -> Steady:
+    """Back-to-back inferences until the stopping rules say enough.
+
+    The caller has run the first inference. It is the first of a prescribed warm-up. Where only the iterations are
+    prescribed, the warm-up lasts `BRIEF_WARMUP_S`; where nothing is, the warm-up is found in the samples afterwards.
+    """
+    recorder = _Recorder(session, clock)
+    begin = clock.now()
+    if stopping["warmup"] is not None:
+        recorder.take(max(0, stopping["warmup"] - 1))
+    elif stopping["iterations"] is not None:
+        while len(recorder.wall) < PROBE_SAMPLES or clock.now() - begin < BRIEF_WARMUP_S * 1e9:
+            recorder.take(_block_size(recorder))
+    if stopping["iterations"] is not None or stopping["duration_s"] is not None or stopping["warmup"] is not None:
+        return _prescribed(recorder, stopping, clock=clock, report=report)
+    return _adaptive(recorder, stopping, clock)
+
+
+def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock, report: Report) -> Steady:
+    """Measure as was asked: `recorder` holds the warm-up, and no look at the data moves what was prescribed."""
+    offset, step, count = len(recorder.wall), stopping["report_every"], stopping["iterations"]
+    rules = rules_for(stopping)
+    begin, done = clock.now(), 0
+    reason: str | None = None
+    while reason is None:
+        block = step or _block_size(recorder)
+        block = block if count is None else min(block, count - done)
+        recorder.take(block)
+        done += block
+        elapsed = clock.now() - begin
+        if step:
+            report(done, sum(recorder.wall[-block:]) / block / 1e9)
+        reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: _seconds(recorder.headline[offset:])))
+    warmup: int | None = 0
+    if stopping["warmup"] is None and count is None:  # only the duration was prescribed
+        warmup = warmup_length(_seconds(recorder.headline))
+    samples, warm = recorder.split(offset + (warmup or 0))
+    return Steady(
+        samples,
+        warmup=warm,
+        warmup_found=warmup is not None,
+        stopped_because=reason,
+        elapsed_ns=elapsed,
+    )
+
+
+def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], clock: Clock) -> Steady:
+    """Warm-up is found in the data; precision, stable noise or the time budget ends it."""
+    rules = rules_for(stopping)
+    begin = clock.now()
+    check_at = 2 * PROBE_SAMPLES
+    reason: str | None = None
+    warmup: int | None = None
+    while reason is None:
+        recorder.take(_block_size(recorder))
+        elapsed = (clock.now() - begin) / 1e9
+        # Looking costs time and cools the caches, so it happens at geometrically growing counts …
+        if len(recorder.wall) < check_at and elapsed < stopping["max_s"]:
+            continue
+        check_at = int(len(recorder.wall) * 1.15) + 1
+        warmup = warmup_length(_seconds(recorder.headline))
+        kept = recorder.headline[warmup or 0 :]
+        reason = first_reason(rules, Progress(len(kept), elapsed, lambda kept=kept: _seconds(kept)))  # type: ignore[misc]
+        if reason is None and len(recorder.wall) >= MAX_SAMPLES:
+            reason = f"{MAX_SAMPLES} samples"
+        # … and the inference after a look is not timed.
+        recorder.settle()
+    samples, warm = recorder.split(warmup or 0)
+    return Steady(
+        samples,
+        warmup=warm,
+        warmup_found=warmup is not None,
+        stopped_because=reason,
+        elapsed_ns=clock.now() - begin,
+    )
+
+
+def _block_size(recorder: _Recorder) -> int:
+    """How many inferences fill a block, from the latest ones; at least 1."""
+    recent = sorted(recorder.wall[-PROBE_SAMPLES:])
+    if not recent:
+        return 1
+    typical = max(1, recent[len(recent) // 2])
+    return int(min(MAX_BLOCK, max(1, BLOCK_S * 1e9 // typical), max(1, 2 * len(recorder.wall))))
+
+
+def _seconds(nanoseconds: array[int]) -> Any:
+    import numpy as np
+
+    return np.frombuffer(nanoseconds, dtype=np.int64) * 1e-9
+
+
+def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock) -> Steady:
+    """Inputs arrive every 1/fps s whether or not the last inference is done; the worker sleeps in between.
+
+    Afterwards a short back-to-back pass in the same process tells what the idle gaps cost.
+    """
+    period = round(1e9 / fps)
+    count = stopping["iterations"] or max(MIN_PACED, round((stopping["duration_s"] or PACED_S) * fps))
+    warmup = stopping["warmup"] if stopping["warmup"] is not None else PACED_WARMUP
+    invoke, now, sleep = session.invoke, clock.now, clock.sleep
+    engine_latency = session.engine_latency_ns if isinstance(session, ReportsEngineLatency) else None
+    latency, response, missed = [], [], 0
+    for _ in range(warmup):
+        invoke()
+    begin = now()
+    for index in range(count):
+        arrival = begin + index * period
+        wait = arrival - now()
+        if wait > 0:
+            sleep(wait / 1e9)
+        started = now()
+        invoke()
+        ended = now()
+        latency.append(engine_latency() if engine_latency else ended - started)
+        response.append(ended - arrival)
+        missed += ended > arrival + period
+    elapsed = now() - begin
+    recorder = _Recorder(session, clock)
+    recorder.take(min(count, max(PROBE_SAMPLES, int(0.2e9 // max(1, sorted(latency)[count // 2])))))
+    return Steady(
+        {"latency_paced": latency, "response_time": response, "latency": list(recorder.headline)},
+        warmup=[0] * warmup,
+        stopped_because=f"{count} arrivals",
+        elapsed_ns=elapsed,
+        extra={"deadline_misses": missed, "arrivals": count, "period_s": period / 1e9},
+    )
+
+
+MIN_PACED, PACED_S, PACED_WARMUP = 30, 2.0, 5
+OFFLINE_S, OFFLINE_WARMUP_S = 0.6, 0.2
+
+
+def offline(session: Session, *, stopping: Mapping[str, Any], clock: Clock) -> Steady:
+    """As many inferences as the engine takes at once; completions are time-stamped, latency is not the question."""
+    run_many = session.run_many if isinstance(session, RunsConcurrently) else _one_by_one(session)
+    count = stopping["iterations"]
+    seconds = stopping["duration_s"] or OFFLINE_S
+    warm: list[int] = []
+    if stopping["warmup"] is not None:
+        if stopping["warmup"]:
+            run_many(clock=clock.now, until_ns=None, count=stopping["warmup"], completions=warm)
+    else:
+        run_many(clock=clock.now, until_ns=clock.now() + int(OFFLINE_WARMUP_S * 1e9), count=None, completions=warm)
+    completions: list[int] = []
+    begin = clock.now()
+    until = None if count is not None else begin + int(seconds * 1e9)
+    run_many(clock=clock.now, until_ns=until, count=count, completions=completions)
+    completions.sort()
+    reason = f"{count} iterations" if count is not None else f"{seconds:g} s of measuring"
+    return Steady(
+        {"completions": [stamp - begin for stamp in completions]},
+        warmup=[0] * len(warm),
+        stopped_because=reason,
+        elapsed_ns=(completions[-1] if completions else clock.now()) - begin,
+    )
+
+
+def _one_by_one(session: Session) -> Callable[..., None]:
+    """`run_many` for an engine that takes one request at a time."""
+
+    def run_many(*, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]) -> None:
+        invoke = session.invoke
+        while (count is None or len(completions) < count) and (until_ns is None or clock() < until_ns):
+            invoke()
+            completions.append(clock())
+
+    return run_many

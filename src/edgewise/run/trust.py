@@ -1,0 +1,138 @@
+"""How far can the headline be trusted? Cautions from the data and the machine, and the grade that follows from them.
+
+Every threshold stands here, beside what it is for. A grade is the worst that any caution allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
+from edgewise.record.run import Grade
+from edgewise.run.host import SessionResult
+from edgewise.stats import diagnosis
+
+LEAST_SAMPLES = 9
+"""Google benchmark's rule too: below, a median's interval can't reach 95 %."""
+WIDE = 0.05
+SESSIONS_DIFFER = 0.03
+DRIFT, DRIFT_P = 0.05, 0.01
+OUTLIER_SHARE = 0.01
+BUSY, STEAL = 0.10, 0.01
+SWITCHES_PER_S = 100.0
+
+HEADLINES = {"single-stream": "latency", "paced": "latency_paced", "offline": "throughput"}
+
+
+def headline_of(job: Job) -> str:
+    """The metric that a run of this scenario is about."""
+    return HEADLINES[job.workload.scenario.kind]
+
+
+def cautions_of(
+    job: Job,
+    *,
+    sessions: Sequence[SessionResult],
+    measurements: Sequence[Measurement],
+    usable_cores: int,
+) -> tuple[Caution, ...]:
+    """Everything that a careful reader of these numbers should know."""
+    headline = next((row for row in measurements if row.metric == headline_of(job)), None)
+    found: list[Caution] = []
+    if headline is not None and headline.value is not None:
+        found += _about_data(headline, sessions)
+    found += _about_machine(job, sessions, usable_cores)
+    found += _about_settings(job, sessions)
+    return tuple(found)
+
+
+def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
+    """The grade that `cautions` leave, with every reason it is not A. A run without a headline is a D."""
+    if not measured:
+        return Trust(grade="D", reasons=("there is no headline number",))
+    order: tuple[Grade, ...] = ("A", "B", "C", "D")
+    caps = [(CAUTIONS[caution.code][0], caution.message) for caution in cautions]
+    worst = max((order.index(cap) for cap, _ in caps if cap in order), default=0)  # type: ignore[arg-type]
+    reasons = tuple(f"{message} (at best {cap})" for cap, message in sorted(caps, reverse=True) if cap != "A")
+    return Trust(grade=order[worst], reasons=reasons)
+
+
+def _about_data(headline: Measurement, sessions: Sequence[SessionResult]) -> list[Caution]:
+    found: list[Caution] = []
+    summary = headline.summary
+    n = summary.n if summary else len(headline.samples)
+    value = headline.value or 0.0
+    if headline.samples and n < LEAST_SAMPLES:
+        found.append(Caution.of("too-few-samples", f"only {n} samples: unreliable"))
+    if len(sessions) == 1:
+        found.append(
+            Caution.of("single-session", "one process only: differences between processes are not in the interval")
+        )
+    if headline.low is not None and headline.high is not None and value:
+        half = (headline.high - headline.low) / 2 / value
+        if half > WIDE:
+            found.append(Caution.of("wide-interval", f"the 95 % interval is ± {half:.1%} of the value"))
+    if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
+        message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
+        found.append(Caution.of("sessions-differ", message))
+    if summary and summary.outliers > OUTLIER_SHARE * n:
+        found.append(Caution.of("outliers", f"{summary.outliers} of {n} samples are far outliers"))
+    if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
+        found.append(Caution.of("no-steady-state", "latency had not settled when the measuring ended"))
+    return found + _about_shape(headline)
+
+
+def _about_shape(headline: Measurement) -> list[Caution]:
+    """Trend and clusters of the samples."""
+    found: list[Caution] = []
+    samples = np.asarray(headline.samples)
+    if len(samples) < LEAST_SAMPLES:
+        return found
+    drift = diagnosis.drift(samples, headline.session_lengths)
+    if drift is not None and abs(drift.relative_change) > DRIFT and drift.p_value < DRIFT_P:
+        found.append(Caution.of("drift", f"{headline.metric} moved by {drift.relative_change:+.1%} while measuring"))
+    modes = diagnosis.modes(samples)
+    if len(modes) > 1:
+        clusters = ", ".join(f"{mode.value:.4g} {headline.unit} ({mode.share:.0%})" for mode in modes)
+        found.append(Caution.of("multimodal", f"samples fall into {len(modes)} clusters: {clusters}"))
+    return found
+
+
+def _worst(sessions: Sequence[SessionResult], key: str) -> float | None:
+    values = [session.facts.get("counters", {}).get(key) for session in sessions]
+    return max((value for value in values if value is not None), default=None)
+
+
+def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> list[Caution]:
+    found: list[Caution] = []
+    busy = _worst(sessions, "busy_share_of_others")
+    if busy is not None and busy > BUSY:
+        found.append(Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time"))
+    steal = _worst(sessions, "steal_share")
+    if steal is not None and steal > STEAL:
+        found.append(Caution.of("steal", f"the hypervisor took up to {steal:.1%} of the processor time"))
+    switches = _worst(sessions, "involuntary_per_s")
+    if switches is not None and switches > SWITCHES_PER_S:
+        found.append(Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second"))
+    throttled = _worst(sessions, "throttled_s")
+    if throttled:
+        found.append(Caution.of("throttled", f"the control group's quota stopped the worker for {throttled:.2f} s"))
+    if job.runtime.threads is not None and job.runtime.threads > usable_cores:
+        found.append(Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores"))
+    return found
+
+
+def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution]:
+    found: list[Caution] = []
+    effective: Mapping[str, Any] = sessions[0].facts.get("effective", {}) if sessions else {}
+    for name, wanted in (("threads", job.runtime.threads), ("precision", job.runtime.precision)):
+        got = effective.get(name)
+        if wanted is not None and got is not None and got != wanted and name == "threads":
+            found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine uses {got}"))
+    notes = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if spec.note]
+    if notes:
+        found.append(Caution.of("assumed-shape", "; ".join(notes)))
+    return found

@@ -1,0 +1,270 @@
+"""The worker: one fresh process that loads one model in one engine, measures, and tells its host.
+
+Sent to devices as it is: standard library, numpy and the engine only. The host starts ``python -m edgewise.run.worker``
+and writes one ``job`` line to its standard input; the end of standard input ends the worker, so none outlives its host.
+"""
+
+from __future__ import annotations
+
+import time
+
+_STARTED_NS = time.monotonic_ns()
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from edgewise.run import counters
+from edgewise.run.protocol import PROTOCOL, decode, encode
+from edgewise.runtime.base import InvalidModel, LoadOptions, Session, UnsupportedModel
+
+
+class Channel:
+    """The private way to the host: the original standard output, which nobody else can write to any more."""
+
+    def __init__(self) -> None:
+        self._fd = os.dup(1)
+        os.set_inheritable(self._fd, False)
+        os.dup2(2, 1)
+        # Only the fake runtime looks: it plays an engine that corrupts the channel.
+        os.environ["EDGEWISE_CHANNEL_FD"] = str(self._fd)
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Write one message, whole."""
+        data = memoryview(encode(kind, **fields))
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+
+class Worker:
+    """One job from `job` message to `done`."""
+
+    def __init__(self, job: Mapping[str, Any], channel: Channel) -> None:
+        self.job = job
+        self.channel = channel
+        self.phase_name = "python"
+        self.facts: dict[str, Any] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Tell the host when a phase begins and ends, with the monotonic time of both."""
+        self.phase_name = name
+        self.channel.send("phase", name=name, event="begin", at_ns=time.monotonic_ns())
+        yield
+        self.channel.send("phase", name=name, event="end", at_ns=time.monotonic_ns())
+
+    def run(self) -> None:
+        """All phases in order."""
+        # Imported here because numpy's import would otherwise count as Python's own start-up.
+        runtime = _load_class(self.job["runtime"])()
+        with self.phase("import"):
+            version = runtime.import_engine()
+        self.facts["engine_version"] = version
+        self.facts["memory_baseline"] = counters.memory_figures()
+        arrays = self._inputs()
+        options = _load_options(self.job["options"])
+        with self.phase("load"):
+            session: Session = runtime.load(Path(self.job["model"]), options)
+        self.facts["memory_load"] = counters.memory_figures()
+        self.facts["effective"] = dict(session.effective)
+        session.bind(arrays)
+        self._measure(session)
+        self._outputs(session)
+        self._meter(session)
+        self.channel.send("facts", values=self.facts)
+        self.channel.send("done")
+
+    def _inputs(self) -> list[Any]:
+        from edgewise.record import InputSpec
+        from edgewise.workload.inputs import load_arrays, make_arrays
+
+        workload = self.job["workload"]
+        specs = [InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in workload["inputs"]]
+        if workload["input_path"]:
+            return load_arrays(Path(workload["input_path"]), specs)
+        return make_arrays(specs, seed=workload["seed"])
+
+    def _measure(self, session: Session) -> None:
+        from edgewise.run import timing
+
+        clock = timing.Clock.of(session)
+        # HWM starts anew here: the peak is that of inference, not of parsing the file.
+        self.facts["peak_was_reset"] = counters.reset_peak_memory()
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        with self.phase("first"):
+            begin = clock.now()
+            session.invoke()
+            first = clock.now() - begin
+        self.channel.send("samples", name="latency_first", values_ns=[first])
+        with self.phase("steady"):
+            before = counters.read_counters()
+            steady = self._steady(session, clock)
+            delta = counters.read_counters().delta(before)
+        gc.enable()
+        self.facts["memory_peak"] = counters.memory_figures()
+        self.facts["counters"] = delta
+        self.facts["steady"] = {
+            "warmup": len(steady.warmup),
+            "warmup_found": steady.warmup_found,
+            "stopped_because": steady.stopped_because,
+            "elapsed_s": steady.elapsed_ns / 1e9,
+            **steady.extra,
+        }
+        for name, values in steady.samples.items():
+            self.channel.send("samples", name=name, values_ns=values)
+        self.channel.send("samples", name="warmup", values_ns=steady.warmup)
+
+    def _steady(self, session: Session, clock: Any) -> Any:
+        from edgewise.run import timing
+
+        scenario, stopping = self.job["workload"]["scenario"], self.job["stopping"]
+        if scenario["kind"] == "paced":
+            return timing.paced(session, fps=scenario["fps"], stopping=stopping, clock=clock)
+        if scenario["kind"] == "offline":
+            return timing.offline(session, stopping=stopping, clock=clock)
+
+        def report(done: int, average_s: float) -> None:
+            self.channel.send("progress", done=done, average_s=average_s)
+
+        return timing.single_stream(session, stopping=stopping, clock=clock, report=report)
+
+    def _outputs(self, session: Session) -> None:
+        """Outputs of one inference as a file in the job's folder, when the host asked for them."""
+        if not self.job.get("outputs"):
+            return
+        import numpy as np
+
+        with self.phase("outputs"):
+            session.invoke()
+            arrays = session.read_outputs()
+            file = Path(self.job["folder"]) / "outputs.npz"
+            np.savez(file, **{f"output_{index}": np.asarray(array) for index, array in enumerate(arrays)})
+        self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
+
+    def _meter(self, session: Session) -> None:
+        """Sensors in a pass of their own, so that reading them never colours the latency."""
+        if not self.job.get("meters"):
+            return
+        from edgewise.run.metering import read_meters
+
+        with self.phase("meters"):
+            meters = [_load_class(location)() for location in self.job["meters"]]
+            self.facts["meters"] = read_meters(meters, session.invoke)
+
+
+def _load_class(location: str) -> Any:
+    module, _, name = location.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _load_options(options: Mapping[str, Any]) -> LoadOptions:
+    shapes = {name: tuple(shape) for name, shape in options["shapes"].items()}
+    return LoadOptions(**{**options, "shapes": shapes})
+
+
+#: exception → typed cause, first match wins
+_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
+    (UnsupportedModel, "Unsupported"),
+    (InvalidModel, "BadModel"),
+    (MemoryError, "OutOfMemory"),
+)
+
+
+def explain(error: BaseException) -> tuple[str, str]:
+    """The typed cause and a one-line message of whatever the engine raised."""
+    cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "EngineError")
+    if type(error).__name__ in {"BadInput", "BadModel"}:
+        cause = "BadInput"
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if "bad_alloc" in text or "bad allocation" in text:
+        cause = "OutOfMemory"
+    if cause == "EngineError":
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return cause, text[:500] or "out of memory"
+
+
+def _die_with_host() -> None:
+    """A kernel promise beside the end of standard input: an engine that hangs holding the lock dies with the host too."""
+    with suppress(OSError, AttributeError, ImportError):
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def _watch_host() -> None:
+    """Block on standard input; its end means that the host is gone."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _limit_memory(limit: int | None) -> None:
+    """A model that allocates without end shall take this process down, not the machine.
+
+    RLIMIT_DATA counts private writable memory, which is what engines allocate; RLIMIT_AS would also count mapped
+    weights and reservations. The out-of-memory killer, should it come, is told to take this process first.
+    """
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    if limit:
+        import resource
+
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _read_job() -> dict[str, Any]:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = os.read(0, 65536)
+        if not piece:
+            os._exit(1)
+        line += piece
+    return decode(bytes(line))
+
+
+def main() -> NoReturn:
+    """Entry point of the process; never returns."""
+    channel = Channel()
+    _die_with_host()
+    job = _read_job()
+    _watch_host()
+    _limit_memory(job.get("memory_limit"))
+    channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], started_ns=_STARTED_NS)
+    worker = Worker(job, channel)
+    try:
+        if job["protocol"] != PROTOCOL:
+            raise UnsupportedModel(f"host speaks protocol {job['protocol']}, this worker {PROTOCOL}")
+        worker.run()
+    except BaseException as error:
+        _fail(channel, worker, error)
+        os._exit(1)
+    # Engines' destructors are not part of the measurement, and some crash.
+    os._exit(0)
+
+
+def _fail(channel: Channel, worker: Worker, error: BaseException) -> None:
+    import traceback
+
+    gc.enable()
+    cause, message = explain(error)
+    trace = "".join(traceback.format_exception(error))[-4000:]
+    with suppress(OSError):
+        channel.send("failed", cause=cause, message=message, phase=worker.phase_name, trace=trace)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Runs as JSON documents and back: validation with the path of the bad field, and the published JSON Schema.
+
+A number that is not finite is not JSON: in a document it is null. A headline that was not finite becomes absent with
+that reason; a null among raw samples or statistics is read back as NaN.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
+from edgewise.record import SCHEMA, Run
+from edgewise.store.upgrade import upgrade
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+SCHEMA_ID = f"urn:edgewise:schema:run:{SCHEMA}"
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
+_SUMMARY_NUMBERS = ("mean", "std", "min", "max", "median", "mad")
+_UNITS = {
+    "s": "second", "B": "byte", "J": "joule", "W": "watt", "K": "kelvin", "Hz": "hertz", "1/s": "per second",
+    "1": "a pure number",
+}  # fmt: skip
+
+
+def to_document(run: Run) -> dict[str, Any]:
+    """`run` as plain JSON types (dict, list, str, int, finite float, bool, None), sharing nothing mutable with it.
+
+    Raises:
+        BadInput: a value that JSON has no place for, or a setting of the job that is not finite; the message names it.
+    """
+    _check(run)
+    document: dict[str, Any] = _plain(run, path="")
+    _require_finite(run.job, path="job")
+    for row, measurement in zip(document["measurements"], run.measurements, strict=True):
+        if measurement.value is not None and row["value"] is None:
+            row["absent_because"] = row["absent_because"] or f"the number obtained was {measurement.value}"
+    return document
+
+
+def encode(run: Run) -> str:
+    """`run` as the JSON text that is stored, in ASCII. Raises `BadInput`."""
+    return json.dumps(to_document(run), separators=(",", ":"), allow_nan=False)
+
+
+def from_document(document: Mapping[str, Any]) -> Run:
+    """The run in `document`, upgraded to the present schema; fields that are not known are ignored.
+
+    Raises:
+        BadInput: a missing or wrong field, named by its path; an unknown or newer schema.
+    """
+    if not isinstance(document, Mapping):
+        raise BadInput("a record is a JSON object", advice="is this a document that edgewise wrote?")
+    try:
+        text = json.dumps(_restored(upgrade(document)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"not a JSON document: {error}") from error
+    return _validated(text)
+
+
+def decode(text: str) -> Run:
+    """The run in the JSON `text`. Raises `BadInput`."""
+    from pydantic import ValidationError
+
+    try:
+        run = _adapter().validate_json(text, strict=True)
+    except ValidationError:
+        # Rare: an older schema, or nulls that stand for NaN. The long way says what is wrong if anything is.
+        return from_document(parse(text))
+    if run.schema != SCHEMA:
+        return from_document(parse(text))
+    _check(run)
+    return run
+
+
+def parse(text: str | bytes) -> Any:
+    """The JSON value in `text`, which must be UTF-8 and without NaN. Raises `BadInput`."""
+
+    def refuse(constant: str) -> float:
+        raise BadInput(f"not JSON: {constant} is not a number", advice="write null where a number can't be known")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError as error:
+        raise BadInput("not a record: nested too deeply") from error
+    except ValueError as error:
+        raise BadInput(f"not JSON: {error}", advice="is the file whole?") from error
+
+
+def parse_time(text: str, *, what: str = "created_at") -> datetime:
+    """The moment in `text`, ISO 8601; UTC where it names no offset. Raises `BadInput`."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{what}: {text!r} is not a time", advice="write it like 2026-01-31T12:00:00Z") from error
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a run: what `edgewise runs schema` publishes."""
+    schema = _adapter().json_schema()
+    measurement = schema["$defs"]["Measurement"]["properties"]
+    measurement["metric"] |= {
+        "enum": sorted(METRICS),
+        "description": "An id of the metric catalogue; readers should accept ids that they don't know.",
+    }
+    measurement["unit"] |= {
+        "enum": sorted({metric.unit for metric in METRICS.values()}),
+        "description": "SI base unit of every number in this measurement: "
+        + ", ".join(f"{unit} ({name})" for unit, name in _UNITS.items()),
+    }
+    # What is not finite is written as null, and a schema that says otherwise would be wrong.
+    session = schema["$defs"]["SessionRecord"]["properties"]
+    for samples in (measurement["samples"], session["warmup_samples"]):
+        samples["items"] = {"type": ["number", "null"]}
+    for name in _SUMMARY_NUMBERS:
+        schema["$defs"]["Summary"]["properties"][name]["type"] = ["number", "null"]
+    # The number is what tells a reader of another version what it has before it: never left out.
+    schema["properties"]["schema"] = {"const": SCHEMA, "description": "The version of this schema.", "type": "integer"}
+    schema["required"] = ["schema", *schema["required"]]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID}
+    return head | schema | {"title": "edgewise run"}
+
+
+@cache
+def _adapter() -> TypeAdapter[Run]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Run)
+
+
+def _validated(text: str) -> Run:
+    from pydantic import ValidationError
+
+    try:
+        run = _adapter().validate_json(text, strict=True)
+    except ValidationError as error:
+        raise _explained(error) from error
+    _check(run)
+    for index, row in enumerate(run.measurements):
+        if any(number is not None and not math.isfinite(number) for number in (row.value, row.low, row.high)):
+            raise BadInput(f"measurements[{index}]: a value that is not finite", advice="write null and absent_because")
+    return run
+
+
+def _explained(error: ValidationError) -> BadInput:
+    """The first thing that is wrong, as ``measurements[0].basis: …``, and how many more there are."""
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    path = ""
+    for part in details[0]["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    return BadInput(
+        f"{path or 'record'}: {details[0]['msg'].lower()}{more}",
+        advice="'edgewise runs schema' prints what a record is",
+    )
+
+
+def _check(run: Run) -> None:
+    """What types alone don't say. Raises `BadInput`."""
+    if not _ID.fullmatch(run.id):
+        raise BadInput(f"id: {run.id[:80]!r} is not a run id", advice="letters, digits, '.', '_' and '-', at most 64")
+    if run.schema != SCHEMA:
+        raise BadInput(f"schema: {run.schema} is not {SCHEMA}, which this edgewise writes")
+    parse_time(run.created_at)
+    for index, row in enumerate(run.measurements):
+        if row.session_lengths and (min(row.session_lengths) < 0 or sum(row.session_lengths) != len(row.samples)):
+            raise BadInput(
+                f"measurements[{index}].session_lengths: they sum to {sum(row.session_lengths)}, "
+                f"and there are {len(row.samples)} samples"
+            )
+
+
+def _plain(value: Any, *, path: str) -> Any:
+    """`value` as JSON types, what is not finite as None."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, int):
+        return int(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _plain(getattr(value, field.name), path=f"{path}.{field.name}" if path else field.name)
+            for field in fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {_text(str(key)): _plain(item, path=f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        if _all_finite_floats(value):
+            return list(value)
+        return [_plain(item, path=f"{path}[{index}]") for index, item in enumerate(value)]
+    if hasattr(value, "tolist"):  # numpy's scalars and arrays, without importing numpy
+        return _plain(value.tolist(), path=path)
+    if hasattr(value, "__fspath__"):
+        return _text(str(value))
+    raise BadInput(f"{path}: {type(value).__name__} can't be stored", advice="give numbers, text, lists and mappings")
+
+
+def _text(value: str) -> str:
+    """`value` as valid Unicode: what is none, such as stray bytes of a file name, becomes a visible escape."""
+    return str(value) if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+
+
+def _all_finite_floats(values: Iterable[Any]) -> bool:
+    """Whether all are finite floats: a run may have 100,000 samples, so no Python code runs per item."""
+    return set(map(type, values)) == {float} and math.isfinite(sum(values))
+
+
+def _require_finite(value: Any, *, path: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{path}: {value} is not a setting", advice="leave it out where the choice is open")
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            _require_finite(getattr(value, field.name), path=f"{path}.{field.name}")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _require_finite(item, path=f"{path}.{key}")
+
+
+def _restored(document: dict[str, Any]) -> dict[str, Any]:
+    """`document` with NaN where null stands for it: among samples, statistics and phases."""
+
+    def numbers(row: Any, *names: str) -> Any:
+        """`row` with the nulls of its fields `names`, or those inside them, turned into NaN."""
+        if not isinstance(row, Mapping):
+            return row
+        changed = {name: _nan_for_null(row[name]) for name in names if name in row}
+        return {**row, **changed}
+
+    def each(rows: Any, *names: str) -> Any:
+        return [numbers(row, *names) for row in rows] if isinstance(rows, list | tuple) else rows
+
+    restored = dict(document)
+    for name, inner in (("measurements", ("samples",)), ("sessions", ("warmup_samples", "phases"))):
+        if name in restored:
+            restored[name] = each(restored[name], *inner)
+    if isinstance(restored.get("measurements"), list):
+        restored["measurements"] = [
+            {**row, "summary": numbers(row["summary"], *_SUMMARY_NUMBERS, "percentiles")}
+            if isinstance(row, Mapping) and row.get("summary") is not None
+            else row
+            for row in restored["measurements"]
+        ]
+    return restored
+
+
+def _nan_for_null(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    if isinstance(value, list | tuple):
+        return [math.nan if item is None else item for item in value] if None in value else value
+    if isinstance(value, Mapping):
+        return {key: math.nan if item is None else item for key, item in value.items()}
+    return value

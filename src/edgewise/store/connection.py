@@ -1,0 +1,282 @@
+"""Connections to a store's database: opening, pragmas, locks, migration, and errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from edgewise.errors import StoreError
+from edgewise.store.location import Location
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+HEAD = "0001"
+"""The newest revision in `migrations`; named here so that opening a store that is up to date imports no Alembic."""
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a process waits for another one's write to end."""
+
+_MIGRATION_LOCK = 0x65646765  # any number that all edgewise processes share: PostgreSQL's advisory lock
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """An open database.
+
+    Attributes:
+        name: what messages call it; never with a password.
+        read_only: whether writing is out of the question.
+    """
+
+    engine: Engine
+    name: str
+    read_only: bool
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection in a transaction that sees one state of the store. Raises `StoreError`."""
+        with explaining(self.name), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection in a transaction that holds the write lock from its start. Raises `StoreError`."""
+        if self.read_only:
+            raise StoreError(f"the store {self.name} is read-only", advice="use another one: --store PATH")
+        with explaining(self.name), self.engine.connect() as plain:
+            connection = plain.execution_options(edgewise_write=True)
+            with connection.begin():
+                yield connection
+
+
+def open_database(location: Location, *, create: bool) -> Database:
+    """The database at `location`, its tables up to date.
+
+    Args:
+        location: where it is.
+        create: whether to make a SQLite file that is not there.
+
+    Raises:
+        StoreError: it is missing, corrupt, newer, something else's, out of reach, or of a kind that can't be used.
+    """
+    database = _open_sqlite(location, create=create) if location.path else _open_url(location.url)
+    try:
+        _bring_up_to_date(database)
+    except BaseException:
+        database.engine.dispose()
+        raise
+    return database
+
+
+def _open_url(url: str) -> Database:
+    try:
+        parsed = make_url(url)
+        name = parsed.render_as_string(hide_password=True)
+        backend = parsed.get_backend_name()
+        if backend not in _DRIVERS:
+            raise StoreError(
+                f"{name}: a store can't be kept in {backend!r}",
+                advice="write a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE",
+            )
+        if backend == "sqlite":
+            engine = create_engine(parsed, poolclass=StaticPool, connect_args={"check_same_thread": False})
+            _listen(engine, pragmas=("PRAGMA foreign_keys=ON",))
+        else:
+            engine = create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    except ArgumentError as error:
+        shown = url.rpartition("@")[2]  # what stands before it may be a password
+        raise StoreError(f"{shown!r} is not a database URL", advice="write a path or a URL") from error
+    except NoSuchModuleError as error:
+        raise StoreError(f"{name}: SQLAlchemy knows no such driver", advice="write postgresql://… alone") from error
+    except ImportError as error:
+        raise StoreError(
+            f"{name}: its driver is not installed: {error}", advice="pip install 'edgewise[postgresql]'"
+        ) from error
+    return Database(engine=engine, name=name, read_only=False)
+
+
+def _open_sqlite(location: Location, *, create: bool) -> Database:
+    path = location.path
+    assert path is not None
+    name = str(path)
+    try:
+        if path.is_dir():
+            raise StoreError(f"the store {name} is a folder", advice="name a file in it: --store PATH/runs.db")
+        missing = not path.exists()
+        if missing and not create:
+            raise StoreError(f"there is no store at {name}", advice="check --store, or measure something first")
+        if missing:
+            # A folder of our own is private, as the XDG base directory rules ask; one that was named is its owner's.
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if location.chosen else 0o700)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(
+            f"the store {name} can't be opened: {reason}", advice="use another one: --store PATH"
+        ) from error
+    # SQLite needs to create files beside the store's in order to write it.
+    writable = os.access(path.parent, os.W_OK) and (missing or os.access(path, os.W_OK))
+    if missing and not writable:
+        raise StoreError(f"the folder {path.parent} is read-only", advice="use another store: --store PATH")
+    connect = _connector(path, query="mode=rwc" if create else "mode=rw") if writable else _read_only_connector(path)
+    url = URL.create("sqlite", database=name)
+    engine = create_engine(url, creator=connect)
+    pragmas = ["PRAGMA foreign_keys=ON"]
+    if writable:
+        pragmas += ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"]
+    _listen(engine, pragmas=tuple(pragmas))
+    return Database(engine=engine, name=name, read_only=not writable)
+
+
+def _connector(path: Path, *, query: str) -> Callable[[], sqlite3.Connection]:
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(f"{path.as_uri()}?{query}", uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+
+    return connect
+
+
+def _read_only_connector(path: Path) -> Callable[[], sqlite3.Connection]:
+    """Opens a file, or one in a folder, that can't be written.
+
+    A store in WAL mode is read with the help of two files beside it. Where they are not there and can't be created,
+    nobody has the store open, all of it is in the one file, and SQLite may be told that it does not change.
+    """
+
+    def connect() -> sqlite3.Connection:
+        connection = _connector(path, query="mode=ro")()
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            connection.close()
+            if path.with_name(f"{path.name}-wal").exists():
+                raise
+            return _connector(path, query="mode=ro&immutable=1")()
+        return connection
+
+    return connect
+
+
+def _listen(engine: Engine, *, pragmas: tuple[str, ...]) -> None:
+    """Make SQLite's transactions ours: the driver begins none, and a writer takes its lock at the beginning."""
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in pragmas:
+            try:
+                connection.execute(pragma).close()
+            except sqlite3.OperationalError as error:
+                # While another process works in the old journal mode it can't be changed. Both are safe, and the
+                # next connection changes it.
+                if _primary_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("edgewise_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _bring_up_to_date(database: Database) -> None:
+    with database.reading() as connection:
+        revision = _revision(connection, name=database.name)
+    if revision == HEAD:
+        return
+    if database.read_only and revision is None:
+        raise StoreError(f"{database.name} holds no store", advice="use another one: --store PATH")
+    config = _alembic_config()
+    if revision is not None:
+        _require_known(revision, config=config, name=database.name)
+    with database.writing() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+        # Another process may have done it while this one waited for the lock.
+        if _revision(connection, name=database.name) != HEAD:
+            from alembic import command
+
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+def _revision(connection: Connection, *, name: str) -> str | None:
+    """The revision that the database is at; None where it is empty. Raises `StoreError` where it is another's."""
+    present = set(inspect(connection).get_table_names())
+    if "alembic_version" in present:
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return None if found is None else str(found)
+    if connection.dialect.name == "sqlite" and present:
+        raise StoreError(f"{name} is a database of something else", advice="use another file: --store PATH")
+    return None
+
+
+def _alembic_config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    folder = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", folder.replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _require_known(revision: str, *, config: Config, name: str) -> None:
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    try:
+        ScriptDirectory.from_config(config).get_revision(revision)
+    except CommandError as error:
+        raise StoreError(
+            f"the store {name} was written by a newer edgewise (revision {revision!r}; this one knows up to {HEAD!r})",
+            advice="update edgewise, or use another store: --store PATH",
+        ) from error
+
+
+@contextlib.contextmanager
+def explaining(name: str) -> Iterator[None]:
+    """Turns what a database driver raises inside into a `StoreError` about the store called `name`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explained(error.orig if error.orig is not None else error, name=name) from error
+    except (sqlite3.Error, SQLAlchemyError) as error:
+        raise _explained(error, name=name) from error
+
+
+def _explained(error: BaseException, *, name: str) -> StoreError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, sqlite3.Error):
+        return StoreError(f"the store {name}: {reason}", advice="is the server up, and are user and database right?")
+    match _primary_code(error):
+        case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+            return StoreError(
+                f"the store {name} can't be written: {reason}",
+                advice="is the disk full? make room; what was saved before is kept",
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return StoreError(f"the store {name} is read-only: {reason}", advice="use another one: --store PATH")
+        case sqlite3.SQLITE_CANTOPEN:
+            return StoreError(f"the store {name} can't be opened: {reason}", advice="use another one: --store PATH")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreError(
+                f"the store {name} was in use by another process for {BUSY_TIMEOUT_S:.0f} s", advice="try again"
+            )
+    return StoreError(
+        f"the store {name} is corrupt or not a store: {reason}",
+        advice="move it away and import an export of it, or rescue it with sqlite3's .recover",
+    )
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """SQLite's result code without its extension; 0 where the driver has none."""
+    return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

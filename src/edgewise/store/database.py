@@ -1,0 +1,368 @@
+"""The store: runs saved, found, listed, tagged and removed.
+
+A run's document is the truth; the index tables serve listings and searches and can be made again from the documents.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from edgewise.errors import BadInput, StoreError
+from edgewise.record import SCHEMA, Run
+from edgewise.store import tables
+from edgewise.store.codec import decode, encode, parse
+from edgewise.store.connection import Database, open_database
+from edgewise.store.location import find_location
+from edgewise.store.tables import RunRow, documents, measurement_rows, run_row, runs, tag_rows
+from edgewise.store.upgrade import upgrade
+
+MIN_PREFIX = 4
+_MAX_LISTED = 8
+
+_LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
+# A letter first: run ids begin with a digit, so that no tag can be taken for the beginning of one.
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9._/+\-]{0,63}")
+_RESERVED = re.compile(r"all|last.*|group:.*", re.DOTALL)
+
+# `Store.list` hides the built-in name inside the class.
+_Runs = list[Run]
+_Rows = list[RunRow]
+_Texts = list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What `Store.merge` did: runs that were new, and runs that were there already with the same content."""
+
+    added: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reindexed:
+    """What `Store.reindex` did: runs indexed, and ``(id, why)`` of each whose document can't be read."""
+
+    indexed: int
+    unreadable: tuple[tuple[str, str], ...]
+
+
+def open_store(url: str | None = None, *, create: bool = True) -> Store:
+    """The store at `url`.
+
+    Args:
+        url: a path, ``sqlite:///PATH`` or ``postgresql://…``; None asks the environment (``EDGEWISE_STORE``) and then
+            takes the user's own store.
+        create: whether to make a SQLite file that is not there yet.
+
+    Raises:
+        StoreError: it is missing, corrupt, newer, something else's, or out of reach.
+    """
+    return Store(open_database(find_location(url), create=create))
+
+
+class Store:
+    """Runs in a database. Every method raises `StoreError` where the database fails; may be used from many threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def name(self) -> str:
+        """Where it is, for people: the file's path, or the URL without its password."""
+        return self._database.name
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this store can only be read."""
+        return self._database.read_only
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def save(self, run: Run) -> None:
+        """Keep `run`; one with the same id is replaced. Raises `BadInput` where it can't be written as a document."""
+        text = encode(run)
+        with self._database.writing() as connection:
+            _write(connection, run, text)
+
+    def merge(self, incoming: Iterable[Run]) -> Merged:
+        """Keep those of `incoming` that are not there yet: all of them or, on an error, none.
+
+        Raises:
+            BadInput: one has the id of a stored run and other content. Tags are labels and not compared.
+        """
+        added = skipped = 0
+        with self._database.writing() as connection:
+            for run in incoming:
+                text = encode(run)
+                stored = connection.scalar(select(documents.c.document).where(documents.c.id == run.id))
+                if stored is None:
+                    _write(connection, run, text)
+                    added += 1
+                elif same_content(self._decode(run.id, stored), run):
+                    skipped += 1
+                else:
+                    raise BadInput(
+                        f"run {run.id} is stored already, with other content",
+                        advice=f"keep one of them: 'edgewise runs rm {run.id}' removes the stored one",
+                    )
+        return Merged(added=added, skipped=skipped)
+
+    def get(self, reference: str) -> Run:
+        """The run that `reference` names.
+
+        Args:
+            reference: a run's id, the beginning of one (four characters or more), a tag, ``last``, or ``last~2``
+                (the last but two).
+
+        Raises:
+            BadInput: it names no run, or several; they are listed.
+            StoreError: the run's document can't be read.
+        """
+        with self._database.reading() as connection:
+            return self._load(connection, self._find(connection, reference))
+
+    def resolve(self, references: Iterable[str]) -> _Runs:
+        """The runs that `references` name, in that order, each once.
+
+        Besides what `get` takes: ``all``, ``group:ID`` (or the beginning of its id) and ``group:last``; their runs come
+        in the order in which they were made. Raises as `get` does.
+        """
+        with self._database.reading() as connection:
+            ids: dict[str, None] = {}
+            for reference in references:
+                ids |= dict.fromkeys(self._find_several(connection, reference))
+            return [self._load(connection, one) for one in ids]
+
+    def list(
+        self,
+        *,
+        model: str | None = None,
+        runtime: str | None = None,
+        status: str | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> _Rows:
+        """The index of the runs that match everything given, newest first.
+
+        Args:
+            model: part of the model's name, in any case, or the beginning of its sha256 (eight characters or more).
+            runtime: its name.
+            status: ``done``, ``failed`` or ``cancelled``.
+            since: made then or later.
+            limit: at most so many.
+        """
+        query = select(runs).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(limit)
+        if model is not None:
+            found = runs.c.model.icontains(model, autoescape=True)
+            if len(model) >= 8:
+                found |= runs.c.sha256.startswith(model.lower(), autoescape=True)
+            query = query.where(found)
+        if runtime is not None:
+            query = query.where(runs.c.runtime == runtime)
+        if status is not None:
+            query = query.where(runs.c.status == status)
+        if since is not None:
+            query = query.where(runs.c.created >= since.timestamp())
+        names = [field.name for field in fields(RunRow) if field.name != "tags"]
+        with self._database.reading() as connection:
+            rows = connection.execute(query).mappings().all()
+            tagged: dict[str, tuple[str, ...]] = {}
+            for run, name in connection.execute(select(tables.tags.c.run, tables.tags.c.name).order_by("name")):
+                tagged[run] = (*tagged.get(run, ()), name)
+        return [RunRow(**{name: row[name] for name in names}, tags=tagged.get(row["id"], ())) for row in rows]
+
+    def remove(self, ids: Iterable[str]) -> int:
+        """Remove the runs with these whole ids, all or none; how many. Raises `BadInput` for an unknown id."""
+        wanted = list(dict.fromkeys(ids))
+        with self._database.writing() as connection:
+            for one in wanted:
+                if not connection.execute(delete(documents).where(documents.c.id == one)).rowcount:
+                    raise BadInput(f"no run has the id {one!r}", advice="see 'edgewise runs list'")
+        return len(wanted)
+
+    def tag(self, name: str, reference: str, *, move: bool = False) -> str:
+        """Name the run of `reference` by `name`; the run's id.
+
+        Args:
+            name: a letter, then letters, digits and ``._/+-``.
+            reference: as in `get`.
+            move: take the name from the run that has it.
+
+        Raises:
+            BadInput: a name that can't be one, or that another run has.
+        """
+        if not _TAG.fullmatch(name) or _RESERVED.fullmatch(name):
+            raise BadInput(
+                f"{name!r} can't be a tag",
+                advice="begin with a letter, go on with letters, digits and . _ / + -; not 'all' nor 'last…'",
+            )
+        with self._database.writing() as connection:
+            one = self._find(connection, reference)
+            others = [holder for holder in _tagged(connection, name) if holder != one]
+            if others and not move:
+                raise BadInput(
+                    f"the tag {name!r} is on run {others[0]}", advice="move it with --move, or choose another name"
+                )
+            for holder in others:
+                self._retag(connection, holder, remove=name)
+            self._retag(connection, one, add=name)
+        return one
+
+    def untag(self, name: str) -> int:
+        """Take the tag `name` from every run that has it; how many had. Raises `BadInput` where none has."""
+        with self._database.writing() as connection:
+            holders = _tagged(connection, name)
+            if not holders:
+                raise BadInput(f"no run has the tag {name!r}", advice="see 'edgewise runs list'")
+            for holder in holders:
+                self._retag(connection, holder, remove=name)
+        return len(holders)
+
+    def reindex(self) -> Reindexed:
+        """Make the index tables again from the documents. What can't be read keeps the index it has."""
+        unreadable = []
+        with self._database.writing() as connection:
+            ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
+            for one in ids:
+                try:
+                    _write_index(connection, self._load(connection, one))
+                except StoreError as error:
+                    unreadable.append((one, error.message))
+        return Reindexed(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
+
+    def _load(self, connection: Connection, run_id: str) -> Run:
+        return self._decode(
+            run_id, connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
+        )
+
+    def _decode(self, run_id: str, text: str) -> Run:
+        try:
+            return decode(text)
+        except BadInput as error:
+            raise StoreError(
+                f"run {run_id} in {self.name} can't be read: {error.message}", advice=error.advice
+            ) from error
+
+    def _retag(self, connection: Connection, run_id: str, *, add: str | None = None, remove: str | None = None) -> None:
+        text = connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
+        self._decode(run_id, text)  # says what is wrong with it, if anything is
+        document = upgrade(parse(text))
+        # Changed as JSON, so that fields which a later edgewise of the same schema added stay as they are.
+        kept = [tag for tag in document.get("tags", ()) if tag not in (add, remove)]
+        document["tags"] = kept if add is None else [*kept, add]
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+        _write(connection, decode(text), text)
+
+    def _find(self, connection: Connection, reference: str) -> str:
+        """The id that `reference` names. Raises `BadInput`."""
+        last = _LAST.fullmatch(reference)
+        if last is not None:
+            return _last(connection, int(last[1] or 0), reference)
+        if connection.scalar(select(documents.c.id).where(documents.c.id == reference)) is not None:
+            return reference
+        found = _tagged(connection, reference)
+        if not found and len(reference) >= MIN_PREFIX:
+            found = _beginning(connection, documents.c.id, reference)
+        if len(found) > 1:
+            raise _ambiguous(reference, found)
+        if not found:
+            short = f" (a beginning of an id needs {MIN_PREFIX} characters)" if len(reference) < MIN_PREFIX else ""
+            raise BadInput(f"no run is called {reference!r}{short}", advice="see 'edgewise runs list'")
+        return found[0]
+
+    def _find_several(self, connection: Connection, reference: str) -> Sequence[str]:
+        in_order = select(runs.c.id).order_by(runs.c.created, runs.c.id)
+        if reference == "all":
+            return connection.scalars(in_order).all()
+        if not reference.startswith("group:"):
+            return [self._find(connection, reference)]
+        group = _find_group(connection, reference.removeprefix("group:"))
+        return connection.scalars(in_order.where(runs.c.group == group)).all()
+
+
+def same_content(a: Run, b: Run) -> bool:
+    """Whether two runs are the same record, their tags aside."""
+    first, second = parse(encode(a)), parse(encode(b))
+    return bool({**first, "tags": []} == {**second, "tags": []})
+
+
+def _write(connection: Connection, run: Run, text: str) -> None:
+    """Put `run`, whose document is `text`, in place of what has its id."""
+    row = {"id": run.id, "schema": SCHEMA, "document": text}
+    changed = {"schema": SCHEMA, "document": text}
+    if connection.dialect.name == "postgresql":
+        connection.execute(
+            postgresql.insert(documents).values(row).on_conflict_do_update(index_elements=["id"], set_=changed)
+        )
+    else:
+        connection.execute(
+            sqlite.insert(documents).values(row).on_conflict_do_update(index_elements=["id"], set_=changed)
+        )
+    _write_index(connection, run)
+
+
+def _write_index(connection: Connection, run: Run) -> None:
+    for table, key in ((runs, "id"), (tables.measurements, "run"), (tables.tags, "run")):
+        connection.execute(delete(table).where(table.c[key] == run.id))
+    connection.execute(insert(runs), run_row(run))
+    for table, rows in ((tables.measurements, measurement_rows(run)), (tables.tags, tag_rows(run))):
+        if rows:
+            connection.execute(insert(table), rows)
+
+
+def _tagged(connection: Connection, name: str) -> _Texts:
+    query = select(tables.tags.c.run).where(tables.tags.c.name == name).order_by(tables.tags.c.run)
+    return list(connection.scalars(query).all())
+
+
+def _last(connection: Connection, back: int, reference: str) -> str:
+    query = select(runs.c.id).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(1).offset(back)
+    found = connection.scalar(query)
+    if found is None:
+        count = connection.scalar(select(func.count()).select_from(runs)) or 0
+        raise BadInput(f"{reference!r} names no run: the store has {count}", advice="see 'edgewise runs list'")
+    return str(found)
+
+
+def _beginning(connection: Connection, column: Any, prefix: str) -> _Texts:
+    """The first few values of `column` that begin with `prefix`, and one more than are listed, without wildcards."""
+    query = select(column).where(func.substr(column, 1, len(prefix)) == prefix).distinct().order_by(column)
+    return list(connection.scalars(query.limit(_MAX_LISTED + 1)).all())
+
+
+def _find_group(connection: Connection, reference: str) -> str:
+    if reference == "last":
+        newest = select(runs.c.group).where(runs.c.group.is_not(None)).order_by(runs.c.created.desc(), runs.c.id.desc())
+        found = [str(group) for group in connection.scalars(newest.limit(1))]
+    else:
+        found = _beginning(connection, runs.c.group, reference) if len(reference) >= MIN_PREFIX else []
+        found = [reference] if reference in found else found
+    if len(found) > 1:
+        raise _ambiguous(f"group:{reference}", found)
+    if not found:
+        raise BadInput(f"no group of runs is called {reference!r}", advice="see 'edgewise runs list --json'")
+    return found[0]
+
+
+def _ambiguous(reference: str, found: Sequence[str]) -> BadInput:
+    listed = ", ".join(found[:_MAX_LISTED]) + (", …" if len(found) > _MAX_LISTED else "")
+    return BadInput(f"{reference!r} names several: {listed}", advice="write more of the id")

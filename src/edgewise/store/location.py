@@ -1,0 +1,68 @@
+"""Where the store is: what was asked for, else ``EDGEWISE_STORE``, else a file in the user's data folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.errors import StoreError
+
+ENVIRONMENT_VARIABLE = "EDGEWISE_STORE"
+FILE_NAME = "runs.db"
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://|sqlite:")
+_SQLITE_FILE = re.compile(r"sqlite(?:\+pysqlite)?:///(.*)", re.DOTALL)
+# SQLAlchemy's own default for these names is a driver that edgewise does not ask for.
+_POSTGRESQL = re.compile(r"postgres(?:ql)?://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A store's place.
+
+    Attributes:
+        url: for SQLAlchemy; empty for a SQLite file, which is named by `path` alone.
+        path: the SQLite file, absolute; None for a server or for a store in memory.
+        chosen: whether somebody named it (argument or environment), so that a missing file is likely a slip.
+    """
+
+    url: str
+    path: Path | None
+    chosen: bool
+
+
+def find_location(url: str | None = None) -> Location:
+    """The place that `url` names: a path, ``sqlite:///path`` or any database URL; None asks the environment.
+
+    Raises:
+        StoreError: a SQLite URL with settings behind a question mark, which would be taken as part of the file's name.
+    """
+    asked = url or os.environ.get(ENVIRONMENT_VARIABLE) or None
+    if asked is None:
+        return Location(url="", path=default_path(), chosen=False)
+    if not _SCHEME.match(asked):
+        return Location(url="", path=_absolute(asked), chosen=True)
+    if asked in ("sqlite://", "sqlite:///:memory:"):
+        return Location(url="sqlite://", path=None, chosen=True)
+    sqlite = _SQLITE_FILE.fullmatch(asked)
+    if sqlite is None:
+        return Location(url=_POSTGRESQL.sub("postgresql+psycopg://", asked, count=1), path=None, chosen=True)
+    if "?" in sqlite[1] or not sqlite[1]:
+        raise StoreError(f"{asked!r} does not name a SQLite file", advice="write sqlite:///PATH, or the path alone")
+    return Location(url="", path=_absolute(sqlite[1]), chosen=True)
+
+
+def default_path() -> Path:
+    """The store of this user: ``runs.db`` in the data folder that the system sets aside for edgewise."""
+    from platformdirs import user_data_path
+
+    return user_data_path("edgewise", appauthor=False) / FILE_NAME
+
+
+def _absolute(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:  # no home folder to expand ~ to
+        raise StoreError(f"{text!r} can't be resolved: {error}", advice="write the whole path") from error

@@ -1,0 +1,191 @@
+"""The store's tables: documents, which are the truth, and the index tables that are made from them.
+
+The migrations create these tables; a test holds the two descriptions equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+from edgewise.record import Measurement, Run
+from edgewise.store.codec import parse_time
+
+metadata = MetaData()
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("schema", Integer, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("created", Double, nullable=False),  # s since 1970, UTC: sorts and compares whatever the text's offset was
+    Column("created_at", Text, nullable=False),
+    Column("group", Text, index=True),
+    Column("model", Text, nullable=False),
+    Column("format", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("runtime", Text, nullable=False),
+    Column("version", Text),
+    Column("provider", Text),
+    Column("threads", Integer),
+    Column("precision", Text),
+    Column("batch", Integer, nullable=False),
+    Column("scenario", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("cause", Text),
+    Column("grade", Text),
+    Column("metric", Text),
+    Column("value", Double),
+    Column("low", Double),
+    Column("high", Double),
+    Column("unit", Text),
+    Column("basis", Text),
+    Index("ix_runs_created", "created", "id"),
+)
+
+measurements = Table(
+    "measurements",
+    metadata,
+    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("metric", Text, nullable=False, index=True),
+    Column("value", Double),
+    Column("low", Double),
+    Column("high", Double),
+    Column("unit", Text, nullable=False),
+    Column("basis", Text),
+)
+
+tags = Table(
+    "tags",
+    metadata,
+    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Index("ix_tags_name", "name"),
+)
+
+INDEX_TABLES = (runs, measurements, tags)
+
+#: scenario → the metrics that say most about it, best first
+_HEADLINES = {"offline": ("throughput", "latency"), "paced": ("latency_paced", "latency")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One line of a listing, from the index alone.
+
+    Attributes:
+        version: of the runtime, as it was asked for.
+        cause: why the run failed, where it did.
+        metric: the headline of its scenario; `value`, `low`, `high` (95 % interval) are in `unit`. All None where the
+            run has none.
+    """
+
+    id: str
+    created_at: str
+    group: str | None
+    model: str
+    format: str
+    sha256: str
+    runtime: str
+    version: str | None
+    provider: str | None
+    threads: int | None
+    precision: str | None
+    batch: int
+    scenario: str
+    device: str
+    status: str
+    cause: str | None
+    grade: str | None
+    metric: str | None
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str | None
+    basis: str | None
+    tags: tuple[str, ...] = ()
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """The row of `runs` for `run`."""
+    job = run.job
+    headline = _headline(run)
+    return {
+        "id": run.id,
+        "created": parse_time(run.created_at).timestamp(),
+        "created_at": _text(run.created_at),
+        "group": _text(run.group),
+        "model": _text(job.model.name),
+        "format": _text(job.model.format),
+        "sha256": _text(job.model.sha256),
+        "runtime": _text(job.runtime.name),
+        "version": _text(job.runtime.version),
+        "provider": _text(job.runtime.provider),
+        "threads": _integer(job.runtime.threads),
+        "precision": _text(job.runtime.precision),
+        "batch": _integer(job.workload.batch),
+        "scenario": job.workload.scenario.kind,
+        "device": _text(job.target.device),
+        "status": run.status,
+        "cause": run.failure.cause if run.failure else None,
+        "grade": run.trust.grade if run.trust else None,
+        "metric": _text(headline.metric) if headline else None,
+        "value": _finite(headline.value) if headline else None,
+        "low": _finite(headline.low) if headline else None,
+        "high": _finite(headline.high) if headline else None,
+        "unit": _text(headline.unit) if headline else None,
+        "basis": headline.basis if headline else None,
+    }
+
+
+def measurement_rows(run: Run) -> list[dict[str, Any]]:
+    """The rows of `measurements` for `run`."""
+    return [
+        {
+            "run": run.id,
+            "position": position,
+            "metric": _text(row.metric),
+            "value": _finite(row.value),
+            "low": _finite(row.low),
+            "high": _finite(row.high),
+            "unit": _text(row.unit),
+            "basis": row.basis,
+        }
+        for position, row in enumerate(run.measurements)
+    ]
+
+
+def tag_rows(run: Run) -> list[dict[str, Any]]:
+    """The rows of `tags` for `run`."""
+    return [{"run": run.id, "name": name} for name in dict.fromkeys(map(_text, run.tags))]
+
+
+def _headline(run: Run) -> Measurement | None:
+    names = _HEADLINES.get(run.job.workload.scenario.kind, ("latency",))
+    rows = [run.measurement(name) for name in names]
+    return next((row for row in rows if row is not None and row.value is not None), None)
+
+
+def _text(value: str | None) -> Any:
+    """`value` as every database takes it: no NUL (PostgreSQL), no lone surrogates. The document keeps the original."""
+    return None if value is None else value.replace("\x00", "�").encode("utf-8", "backslashreplace").decode()
+
+
+def _integer(value: int | None) -> int | None:
+    """`value` within what a database's integer holds; a count beyond that is nobody's."""
+    return None if value is None else max(-(2**31), min(value, 2**31 - 1))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and value - value == 0 else None

@@ -1,0 +1,79 @@
+"""Outputs compared: the reference is the majority's, the odd one out is named, roundings are not a mismatch."""
+
+import numpy as np
+import pytest
+
+from edgewise.run.agreement import Outputs, compare_outputs, difference_of
+
+
+def outputs(label, *arrays, exact=True):
+    return Outputs(run_id=label, label=label, arrays=tuple(np.asarray(a) for a in arrays), exact=exact)
+
+
+ROW = np.array([[0.1, 0.7, 0.2]], dtype=np.float32)
+
+
+def test_equal_outputs_differ_by_nothing():
+    verdicts = compare_outputs([outputs("ort", ROW), outputs("ov", ROW.copy())])
+    values = {row.metric: row.value for row in verdicts["ov"].measurements}
+    assert values == {"output_max_abs_error": 0.0, "output_max_rel_error": 0.0, "agreement_top1": 1.0}
+    assert verdicts["ov"].cautions == verdicts["ort"].cautions == ()
+
+
+def test_the_odd_one_out_is_named_even_when_it_comes_first():
+    wrong = np.array([[0.7, 0.1, 0.2]], dtype=np.float32)
+    verdicts = compare_outputs([outputs("a", wrong), outputs("b", ROW), outputs("c", ROW + 1e-7)])
+    assert verdicts["b"].cautions == verdicts["c"].cautions == ()
+    (caution,) = verdicts["a"].cautions
+    assert caution.code == "output-mismatch"
+    assert "a is the odd one out against b, c" in caution.message
+    assert "top-1 agreement 0%" in caution.message
+    values = {row.metric: row.value for row in verdicts["a"].measurements}
+    assert values["output_max_abs_error"] == pytest.approx(0.6)
+    assert values["output_max_rel_error"] == pytest.approx(0.6 / 0.7)
+
+
+def test_two_that_disagree_are_both_marked_because_nothing_tells_which_is_right():
+    verdicts = compare_outputs([outputs("a", ROW), outputs("b", -ROW)])
+    assert [len(verdicts[name].cautions) for name in "ab"] == [1, 1]
+    assert "no majority tells which is right" in verdicts["a"].cautions[0].message
+
+
+def test_quantised_engines_may_round_differently_but_float_ones_may_not():
+    a, b = np.array([[100, 20]], dtype=np.int8), np.array([[103, 20]], dtype=np.int8)
+    assert difference_of(outputs("a", a, exact=False), outputs("b", b)).close
+    assert not difference_of(outputs("a", a), outputs("b", b)).close
+
+
+def test_int8_differences_do_not_wrap_around():
+    a, b = np.array([[-128, 0]], dtype=np.int8), np.array([[127, 0]], dtype=np.int8)
+    assert difference_of(outputs("a", a), outputs("b", b)).max_abs == 255
+
+
+def test_a_tie_of_the_largest_is_agreement():
+    a, b = np.array([[5, 4, 5]]), np.array([[5, 4, 5]])
+    a[0, 0] = 4  # a's best is at 2, b's at 0 and 2
+    assert difference_of(outputs("a", a), outputs("b", b)).top1 == 1.0
+
+
+@pytest.mark.parametrize("other", [np.zeros((1, 4)), np.array([[np.nan, 0.0, 0.0]])])
+def test_another_shape_or_nan_is_a_mismatch_without_a_number(other):
+    verdicts = compare_outputs([outputs("a", ROW), outputs("b", ROW), outputs("c", other)])
+    (caution,) = verdicts["c"].cautions
+    assert "another shape or not finite" in caution.message
+    row = next(row for row in verdicts["c"].measurements if row.metric == "output_max_abs_error")
+    assert row.value is None and row.basis is None and "not finite" in row.absent_because
+
+
+def test_nan_in_the_same_place_is_equal():
+    a = np.array([[np.nan, 1.0]])
+    assert difference_of(outputs("a", a), outputs("b", a.copy())).max_abs == 0.0
+
+
+def test_layout_may_differ_when_the_elements_are_the_same():
+    flat = outputs("a", np.arange(6.0))
+    assert difference_of(flat, outputs("b", np.arange(6.0).reshape(1, 6))).close
+
+
+def test_one_run_alone_has_nothing_to_agree_with():
+    assert compare_outputs([outputs("a", ROW)]) == {}

@@ -1,0 +1,165 @@
+"""The timed loops, exact on a scripted clock."""
+
+from dataclasses import asdict
+
+import pytest
+
+from edgewise.record import Stopping
+from edgewise.run import timing
+from edgewise.run.timing import Clock, offline, paced, single_stream
+
+MS = 1_000_000
+
+
+class ScriptedSession:
+    """An engine whose n-th inference takes ``script[n]`` ns; the last one repeats."""
+
+    inputs = outputs = ()
+    effective = {}
+
+    def __init__(self, *script):
+        self.script = script
+        self.time = 0
+        self.calls = 0
+        self.sleeps = []
+
+    def clock(self):
+        return self.time
+
+    def sleep(self, seconds):
+        self.sleeps.append(seconds)
+        self.time += round(seconds * 1e9)
+
+    def invoke(self):
+        self.time += self.script[min(self.calls, len(self.script) - 1)]
+        self.calls += 1
+
+
+class EngineClockSession(ScriptedSession):
+    """The engine says that an inference took 100 ns less than the call."""
+
+    def engine_latency_ns(self):
+        return self.script[min(self.calls, len(self.script)) - 1] - 100
+
+
+def stopping(**values):
+    return asdict(Stopping(**values))
+
+
+def no_report(done, average):
+    raise AssertionError("nobody asked for a report")
+
+
+def test_the_clock_of_the_session_is_used():
+    session = ScriptedSession(MS)
+    assert Clock.of(session).now() == 0
+    assert Clock.of(object()).now.__name__ == "perf_counter_ns"
+
+
+def test_prescribed_warmup_and_iterations_to_the_digit():
+    script = [9 * MS] * 50 + [n * 1000 for n in range(1, 1001)]
+    session = ScriptedSession(*script)
+    session.invoke()  # the first inference is the caller's and the first of the warm-up
+    lines = []
+    steady = single_stream(
+        session,
+        stopping=stopping(warmup=50, iterations=1000, report_every=50),
+        clock=Clock.of(session),
+        report=lambda done, average: lines.append((done, average)),
+    )
+    assert session.calls == 1050
+    assert steady.samples == {"latency": script[50:]}
+    assert steady.warmup == [9 * MS] * 49
+    assert steady.stopped_because == "1000 iterations"
+    assert steady.elapsed_ns == sum(script[50:])
+    assert [done for done, _ in lines] == list(range(50, 1001, 50))
+    assert lines[0][1] == pytest.approx(sum(range(1, 51)) * 1e-6 / 50, rel=1e-12)
+
+
+def test_iterations_that_are_no_multiple_of_the_report_stay_exact():
+    session = ScriptedSession(MS)
+    done = []
+    steady = single_stream(
+        session,
+        stopping=stopping(warmup=0, iterations=120, report_every=50),
+        clock=Clock.of(session),
+        report=lambda count, _: done.append(count),
+    )
+    assert len(steady.samples["latency"]) == 120
+    assert done == [50, 100, 120]
+
+
+def test_iterations_alone_get_a_brief_warmup():
+    session = ScriptedSession(MS)
+    steady = single_stream(session, stopping=stopping(iterations=10), clock=Clock.of(session), report=no_report)
+    assert len(steady.samples["latency"]) == 10
+    assert len(steady.warmup) * MS >= timing.BRIEF_WARMUP_S * 1e9
+
+
+def test_duration_ends_at_the_time():
+    session = ScriptedSession(MS)
+    steady = single_stream(
+        session, stopping=stopping(warmup=0, duration_s=0.5), clock=Clock.of(session), report=no_report
+    )
+    assert 0.5e9 <= steady.elapsed_ns < 0.55e9
+    assert len(steady.samples["latency"]) == steady.elapsed_ns // MS
+
+
+def test_adaptive_stops_on_precision_when_the_noise_is_none():
+    session = ScriptedSession(MS)
+    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), report=no_report)
+    assert steady.stopped_because == "the median is known to ± 0.01"
+    assert steady.warmup == [] and steady.warmup_found
+    assert 0.25e9 <= steady.elapsed_ns < 0.5e9
+
+
+def test_adaptive_finds_the_warmup_in_the_data():
+    session = ScriptedSession(*[5 * MS] * 12, MS)
+    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), report=no_report)
+    assert set(steady.samples["latency"]) == {MS}
+    assert 5 * MS in steady.warmup
+
+
+def test_an_engine_with_its_own_clock_gives_both_times():
+    session = EngineClockSession(1000, 2000, 3000)
+    steady = single_stream(
+        session, stopping=stopping(warmup=0, iterations=3), clock=Clock.of(session), report=no_report
+    )
+    assert steady.samples == {"latency": [900, 1900, 2900], "latency_call": [1000, 2000, 3000]}
+
+
+def test_paced_counts_misses_and_queueing():
+    # Five warm-ups, then a period of 10 ms: the second inference takes 25 ms and delays the third and fourth.
+    session = ScriptedSession(*[MS] * 5, 2 * MS, 25 * MS, 2 * MS, 2 * MS, 2 * MS, MS)
+    steady = paced(session, fps=100, stopping=stopping(iterations=5), clock=Clock.of(session))
+    assert steady.samples["latency_paced"] == [2 * MS, 25 * MS, 2 * MS, 2 * MS, 2 * MS]
+    assert steady.samples["response_time"] == [2 * MS, 25 * MS, 17 * MS, 9 * MS, 2 * MS]
+    assert steady.extra["deadline_misses"] == 2
+    assert steady.extra["arrivals"] == 5
+    assert set(steady.samples["latency"]) == {MS}
+    assert session.sleeps == pytest.approx([0.008, 0.001])
+
+
+def test_offline_stamps_completions_from_the_start():
+    session = ScriptedSession(MS)
+    steady = offline(session, stopping=stopping(warmup=3, iterations=4), clock=Clock.of(session))
+    assert steady.samples == {"completions": [MS, 2 * MS, 3 * MS, 4 * MS]}
+    assert len(steady.warmup) == 3
+    assert steady.elapsed_ns == 4 * MS
+
+
+def test_the_loop_itself_costs_less_than_a_microsecond_of_calls():
+    """Between the clock readings stands one call: an engine that counts sees exactly two readings per inference."""
+    readings = 0
+
+    class Counting(ScriptedSession):
+        def clock(self):
+            nonlocal readings
+            readings += 1
+            return super().clock()
+
+    session = Counting(10)
+    recorder = timing._Recorder(session, Clock.of(session))
+    recorder.take(100)
+    assert readings == 200
+    assert list(recorder.wall) == [10] * 100

@@ -1,0 +1,110 @@
+"""Cautions at their thresholds, and the grade that follows."""
+
+from edgewise.record import (
+    CAUTIONS,
+    Caution,
+    InputSpec,
+    Job,
+    Measurement,
+    ModelRef,
+    RuntimeSpec,
+    Scenario,
+    Summary,
+    Workload,
+)
+from edgewise.run.host import SessionResult
+from edgewise.run.trust import cautions_of, grade_of, headline_of
+
+
+def job(*, threads=1, scenario="single-stream", note=""):
+    return Job(
+        model=ModelRef(name="m", path="/m", format="fake", sha256="0", size_bytes=1),
+        runtime=RuntimeSpec(name="fake", threads=threads),
+        workload=Workload(
+            scenario=Scenario(kind=scenario), inputs=(InputSpec(name="x", shape=(1,), dtype="float32", note=note),)
+        ),
+    )
+
+
+def session(**counters):
+    facts = {"counters": counters, "steady": {"warmup_found": True}, "effective": {"threads": 1}}
+    return SessionResult(index=0, started_at="", facts=facts)
+
+
+def latency(samples=None, *, low=0.999, high=1.001, outliers=0, between=0.0):
+    samples = tuple(samples or [1.0, 1.001, 0.999] * 10)
+    summary = Summary(
+        n=len(samples), mean=1, std=0, min=1, max=1, median=1, mad=0, outliers=outliers, between_sessions=between
+    )
+    return Measurement(
+        metric="latency", unit="s", basis="measured", method="", value=1.0, low=low, high=high, samples=samples,
+        session_lengths=(len(samples),), summary=summary,
+    )  # fmt: skip
+
+
+def codes(*, the_job=None, sessions=None, measurement=None, usable_cores=2):
+    found = cautions_of(
+        the_job or job(),
+        sessions=sessions or [session(), session()],
+        measurements=[measurement or latency()],
+        usable_cores=usable_cores,
+    )
+    return [caution.code for caution in found]
+
+
+def test_quiet_precise_and_repeated_is_free_of_cautions():
+    assert codes() == []
+
+
+def test_each_condition_has_its_caution():
+    assert codes(measurement=latency([1.0] * 8)) == ["too-few-samples"]
+    assert codes(sessions=[session()]) == ["single-session"]
+    assert codes(measurement=latency(low=0.94, high=1.06)) == ["wide-interval"]
+    assert codes(measurement=latency(between=0.031)) == ["sessions-differ"]
+    assert codes(measurement=latency(outliers=1)) == ["outliers"]
+    assert codes(sessions=[session(), session(busy_share_of_others=0.11)]) == ["busy-host"]
+    assert codes(sessions=[session(steal_share=0.011), session()]) == ["steal"]
+    assert codes(sessions=[session(involuntary_per_s=101.0), session()]) == ["context-switches"]
+    assert codes(sessions=[session(throttled_s=0.1), session()]) == ["throttled"]
+    assert codes(the_job=job(note="batch set to 1")) == ["assumed-shape"]
+
+
+def test_thresholds_are_not_crossed_by_their_own_value():
+    quiet = session(busy_share_of_others=0.10, steal_share=0.01, involuntary_per_s=100.0, throttled_s=0.0)
+    assert codes(sessions=[quiet, quiet], measurement=latency([1.0] * 9, low=0.95, high=1.05)) == []
+
+
+def test_unreadable_counters_are_no_caution():
+    assert codes(sessions=[session(busy_share_of_others=None, steal_share=None), session()]) == []
+
+
+def test_threads_ignored_and_too_many():
+    assert codes(the_job=job(threads=4)) == ["oversubscribed", "settings-ignored"]
+    assert codes(the_job=job(threads=2)) == ["settings-ignored"]
+
+
+def test_a_trend_is_named():
+    drifting = [1.0 + 0.002 * n for n in range(200)]
+    assert "drift" in codes(measurement=latency(drifting))
+
+
+def test_grade_is_the_worst_that_any_caution_allows():
+    assert grade_of((), measured=True).grade == "A"
+    assert grade_of((Caution.of("outliers", "some"),), measured=True) .grade == "A"
+    trust = grade_of((Caution.of("single-session", "one"), Caution.of("steal", "taken")), measured=True)
+    assert trust.grade == "C"
+    assert trust.reasons == ("taken (at best C)", "one (at best B)")
+    assert grade_of((Caution.of("too-few-samples", "3"),), measured=True).grade == "D"
+    assert grade_of((), measured=False).grade == "D"
+
+
+def test_every_caution_has_a_grade_and_advice():
+    for code, (cap, advice) in CAUTIONS.items():
+        assert cap in "ABCD" and len(cap) == 1, code
+        assert len(advice) > 10, code
+
+
+def test_headlines():
+    assert headline_of(job()) == "latency"
+    assert headline_of(job(scenario="offline")) == "throughput"
+    assert headline_of(job(scenario="paced")) == "latency_paced"
