@@ -42,7 +42,12 @@ ENVIRONMENT = {
     "kernel": "6.1.0",
     "architecture": "x86_64",
     "python": "3.11.7",
-    "cpu": {"model": "Example CPU @ 2.00 GHz", "physical_cores": 2, "logical_cores": 4, "flags": ["avx2", "avx512_vnni"]},
+    "cpu": {
+        "model": "Example CPU @ 2.00 GHz",
+        "physical_cores": 2,
+        "logical_cores": 4,
+        "flags": ["avx2", "avx512_vnni"],
+    },
     "governor": None,
     "absent": {"governor": "no cpufreq in sysfs"},
 }
@@ -148,7 +153,9 @@ def make_run(
         missing("clock_rate", "cpufreq: no cpufreq in sysfs"),
         missing("deployment_time", NO_DEPLOYMENT),
         missing("network_bytes", "the job ran on this machine; nothing crossed a network"),
-        measured("output_max_abs_error", 1.2e-7, method="outputs of one inference against onnxruntime/cpu's, same inputs"),
+        measured(
+            "output_max_abs_error", 1.2e-7, method="outputs of one inference against onnxruntime/cpu's, same inputs"
+        ),
         measured("agreement_top1", 1.0, method="outputs of one inference against onnxruntime/cpu's, same inputs"),
     )
     return Run(
@@ -156,7 +163,12 @@ def make_run(
         created_at=CREATED,
         group=GROUP,
         job=job_of(
-            model=model, runtime=runtime, provider=provider, threads=threads, batch=batch, scenario=scenario or Scenario()
+            model=model,
+            runtime=runtime,
+            provider=provider,
+            threads=threads,
+            batch=batch,
+            scenario=scenario or Scenario(),
         ),
         status="done",
         effective={"provider": provider, "threads": threads, "precision": "f32", "engine_version": "1.2.3"},
@@ -216,7 +228,9 @@ def failed_run(number: int = 4, *, model: ModelRef = KWS, runtime: str = "litert
 
 def paced_run(number: int = 6) -> Run:
     """A camera-like run at 30 frames per second."""
-    run = make_run(number, model=VWW, runtime="litert", provider="interpreter", scenario=Scenario(kind="paced", fps=30.0))
+    run = make_run(
+        number, model=VWW, runtime="litert", provider="interpreter", scenario=Scenario(kind="paced", fps=30.0)
+    )
     kept = tuple(row for row in run.measurements if row.metric != "throughput")
     extra = (
         sampled("latency_paced", 9.1e-4, half=3e-5, seed=61),
@@ -247,7 +261,15 @@ def same_model_runs() -> list[Run]:
     """Three runtimes on one model and one failure: openvino is clearly fastest, then fake, then onnxruntime."""
     return [
         make_run(1, cautions=(single_session(),)),
-        make_run(2, runtime="openvino", latency=2.31e-4, half=4e-6, memory=92e6, startup=0.35, cautions=(single_session("1.7"),)),
+        make_run(
+            2,
+            runtime="openvino",
+            latency=2.31e-4,
+            half=4e-6,
+            memory=92e6,
+            startup=0.35,
+            cautions=(single_session("1.7"),),
+        ),
         make_run(3, runtime="fake", latency=3.3e-4, half=9e-6, memory=30e6, startup=0.05, grade="A"),
         failed_run(4),
     ]

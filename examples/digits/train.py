@@ -109,9 +109,7 @@ def train(images: np.ndarray, labels: np.ndarray) -> DigitsCnn:
     for epoch in range(EPOCHS):
         total = 0.0
         for chosen in torch.randperm(len(x), generator=generator).split(BATCH):
-            loss = nn.functional.cross_entropy(
-                model(jitter(x[chosen], generator)), y[chosen], label_smoothing=0.05
-            )
+            loss = nn.functional.cross_entropy(model(jitter(x[chosen], generator)), y[chosen], label_smoothing=0.05)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

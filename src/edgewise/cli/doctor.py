@@ -139,7 +139,7 @@ def _grid(*columns: int | None) -> Table:
     """A table without lines; the columns of a given width keep it and the rest share what is left."""
     from rich.table import Table
 
-    table = Table(box=None, show_header=False, padding=(0, 1, 0, 2), pad_edge=True)
+    table = Table(box=None, show_header=False, padding=(0, 0, 0, 2))
     for width in columns:
         table.add_column(width=width, overflow="fold")
     return table
@@ -200,9 +200,10 @@ def _device_table(rows: list[Mapping[str, Any]]) -> Table:
 def _advice_table(reasons: list[str], advice: list[str]) -> Table:
     from rich.text import Text
 
-    table = _grid(None)
+    table = _grid(1, None)
     for reason, cure in zip(reasons, advice, strict=True):
-        table.add_row(Text.assemble(f"{reason}\n", ("→ " + cure, "dim")))
+        table.add_row(Text("•"), Text(reason))
+        table.add_row(Text(""), Text(cure, style="dim"))
     return table
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rich.markup import escape
+
 from edgewise.api import METERS_OFF
 from edgewise.cli.console import err, out, print_json
 from edgewise.cli.progress import ProgressLines
@@ -73,23 +75,17 @@ def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: b
 
 def show(outcome: Outcome, *, as_json: bool) -> None:
     """The results on standard output: one JSON document, or tables for a person."""
-    from edgewise.report.bench import recommendation, render_text
-
     if as_json:
-        from edgewise.store import to_document
+        from edgewise.report.files import runs_document
 
-        advice = recommendation(outcome.runs)
-        print_json(
-            {
-                "schema": 1,
-                "runs": [to_document(run) for run in outcome.runs],
-                "recommendation": {"run": advice.run, "why": list(advice.why)} if advice else None,
-            }
-        )
+        print_json(runs_document(outcome.runs))
     elif outcome.runs:
-        render_text(outcome.runs, console=out())
+        from edgewise.report.bench import bench_document
+        from edgewise.report.text import print_document
+
+        print_document(bench_document(outcome.runs), out())
     for reason in outcome.skipped:
-        err().print(f"[dim]not measured:[/] {reason}", soft_wrap=True)
+        err().print(f"[dim]not measured:[/] {escape(reason)}", soft_wrap=True)
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -104,7 +100,7 @@ def write_report(runs: Sequence[Run], path: Path, *, overwrite: bool) -> None:
     from edgewise.report.files import write_report as write
 
     write(runs, path, overwrite=overwrite)
-    err().print(f"[dim]wrote[/] {path}", soft_wrap=True)
+    err().print(f"[dim]wrote[/] {escape(str(path))}", soft_wrap=True)
 
 
 def finish(outcome: Outcome) -> int:
@@ -122,9 +118,9 @@ def finish(outcome: Outcome) -> int:
 def _recover(outcome: Outcome) -> None:
     """The runs as a bundle in the current folder, else in the temporary one, with the command that imports it."""
     error = outcome.save_errors[0]
-    err().print(f"[bold red]error:[/] not saved: {error.message}", soft_wrap=True)
+    err().print(f"[bold red]error:[/] not saved: {escape(error.message)}", soft_wrap=True)
     if error.advice:
-        err().print(f"[dim]try:[/] {error.advice}", soft_wrap=True)
+        err().print(f"[dim]try:[/] {escape(error.advice)}", soft_wrap=True)
     from edgewise.store.exchange import export_runs
 
     for folder in (Path.cwd(), Path(tempfile.gettempdir())):
@@ -133,7 +129,7 @@ def _recover(outcome: Outcome) -> None:
             export_runs(outcome.runs, path)
         except (OSError, EdgewiseError):
             continue
-        err().print(f"[dim]kept in[/] {path}; later: edgewise runs import {path}", soft_wrap=True)
+        err().print(f"[dim]kept in[/] {path}; later: edgewise runs import {path}", soft_wrap=True, markup=True)
         return
     err().print(
         "[bold red]error:[/] no place for a recovery file either; use --json and keep its output", soft_wrap=True

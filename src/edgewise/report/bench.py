@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from edgewise.metrics import METRICS
 from edgewise.record import Run
@@ -37,7 +39,18 @@ from edgewise.report.recommendation import (
 )
 from edgewise.units import significant
 
-__all__ = ["Recommendation", "bench_document", "bench_table", "bench_tables", "recommendation", "recommendations"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "Recommendation",
+    "bench_document",
+    "bench_table",
+    "bench_tables",
+    "recommendation",
+    "recommendations",
+    "render_text",
+]
 
 GRADE_TONES: dict[str, Tone] = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
 
@@ -57,6 +70,13 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     tables = bench_tables(runs)
     sections = [*recommendation_sections(runs), *_cautions(runs), *_agreement(runs), *_absences(runs, tables)]
     return Document(title=title or default_title(runs), tables=tuple(tables), sections=tuple(sections))
+
+
+def render_text(runs: Sequence[Run], *, console: Console) -> None:
+    """Print `bench_document` on `console`."""
+    from edgewise.report.text import print_document
+
+    print_document(bench_document(runs), console)
 
 
 def default_title(runs: Sequence[Run]) -> str:
@@ -86,7 +106,7 @@ def bench_table(runs: Sequence[Run]) -> Table:
         add(column, column_cells)
     for metric, rank, interval in _metric_columns(runs):
         add(*_metric_column(runs, metric, rank=rank, interval=interval))
-        if metric in ("latency", "latency_paced") and (column := _percentile_column(runs, metric, "p99")):
+        if interval and metric != "throughput" and (column := _percentile_column(runs, metric, "p99")):
             add(*column)
     add(Column(title="Grade", rank=0), [_grade(run) for run in runs])
     rows = zip(*cells, strict=True) if runs else ()
@@ -108,7 +128,10 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         found = [words(run) for run in runs]
         # A run that failed before its engine told its settings makes no difference to speak of.
         varies = len({word for word, run in zip(found, runs, strict=True) if word or run.status == "done"}) > 1
-        cells = [Cell(text=word or ("–" if run.status == "failed" else "not told")) for word, run in zip(found, runs, strict=True)]
+        cells = [
+            Cell(text=word or ("–" if run.status == "failed" else "not told"))
+            for word, run in zip(found, runs, strict=True)
+        ]
         return Column(title=title, rank=0 if varies else 9, hidden=not (varies or always)), cells
 
     return [
@@ -131,12 +154,13 @@ def _status(run: Run) -> str:
 def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     """(metric, rank, interval in the text) of the columns that these scenarios call for."""
     headlines = {headline_of(run) for run in runs}
-    columns = []
+    columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
-        columns += [("latency_paced", 0, True), ("deadline_miss_rate", 4, False)]
-    if headlines - {"throughput"} or not headlines:
-        columns.append(("latency", 0 if "latency" in headlines else 5, True))
-    columns.append(("throughput", 0 if headlines == {"throughput"} else 2, "throughput" in headlines))
+        columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
+    if headlines - {"throughput"}:
+        columns.append(("latency", 0 if "latency" in headlines else 2, True))
+    if headlines - {"latency_paced"}:
+        columns.append(("throughput", 0 if headlines == {"throughput"} else 2, "throughput" in headlines))
     return [*columns, ("latency_first", 4, False), ("load_time", 5, False), ("memory_peak", 3, False)]
 
 
@@ -154,25 +178,27 @@ def _metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: boo
             cells.append(_failed(run, metric))
             continue
         cell = cell_of(run, metric, scale=scale, interval=interval)
-        if not word and cell.value is not None and unit != "1":
-            cell = Cell(text=quantity(cell.value, unit), value=cell.value, low=cell.low, high=cell.high, notes=cell.notes)
+        if not word and cell.value is not None:
+            cell = replace(cell, text=quantity(cell.value, unit))
         cells.append(cell)
-    return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit.replace("1", "")), cells
+    return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit), cells
 
 
 def _failed(run: Run, metric: str) -> Cell:
     """The cause in the headline's column, a dash in the others: the row says already that there is nothing."""
     if metric == headline_of(run):
-        return Cell(text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad")
+        return Cell(
+            text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad"
+        )
     return Cell(text="–", tone="faint")
 
 
 def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
     """The unit of a column and the scale from the SI unit to it; no unit where cells need their own."""
-    choices = _PREFIXES.get(unit)
+    choices = (("%", 100.0),) if unit == "1" else _PREFIXES.get(unit)
     positive = [abs(value) for value in values if value and math.isfinite(value)]
     if choices is None or not positive:
-        return (unit if unit != "1" else ""), times(1.0)
+        return ("%", times(100.0)) if unit == "1" else ("", times(1.0))
     least, largest = min(positive), max(positive)
     for word, factor in choices:
         if least * factor >= 0.0995:
@@ -187,7 +213,9 @@ def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Col
     known = [value for value in found if value is not None]
     if not known:
         return None
-    word, scale = _common_unit([value for run in runs if (value := run.value(metric)) is not None], METRICS[metric].unit)
+    word, scale = _common_unit(
+        [value for run in runs if (value := run.value(metric)) is not None], METRICS[metric].unit
+    )
     cells = []
     for run, value in zip(runs, found, strict=True):
         if run.status == "failed":

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgewise.record import Run
 from edgewise.report.document import one_line
+from edgewise.units import format_bytes, format_si
 
 #: the first word of a provider's name that says which processing unit it uses
 _UNITS = {
@@ -31,13 +32,13 @@ def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
 
 def processor_of(run: Run) -> str | None:
     """The processor's name, or None where the environment does not tell."""
-    return look_up(run.environment, "cpu.model", "cpu.name", "cpu.model_name", "cpu.brand", "host.cpu.model", "cpu")
+    return look_up(run.environment, "cpu.model", "cpu")
 
 
 def system_of(run: Run) -> str | None:
     """Operating system and architecture, or None where the environment does not tell."""
-    system = look_up(run.environment, "os.pretty_name", "os.name", "os.system", "host.os", "os")
-    architecture = look_up(run.environment, "architecture", "cpu.architecture", "machine", "host.architecture")
+    system = look_up(run.environment, "os.name", "os")
+    architecture = look_up(run.environment, "architecture")
     words = [word for word in (system, architecture) if word]
     return " ".join(words) or None
 
@@ -140,14 +141,26 @@ def _threads_in_words(run: Run) -> str:
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """``("cpu.model", "…")`` pairs of a nested mapping, in its order; None is told as such."""
+    """``("cpu.model", "…")`` pairs of a nested mapping, in its order; sizes and clocks as a person reads them."""
     for key, value in mapping.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from flatten(value, f"{name}.")
         elif isinstance(value, list | tuple):
-            yield one_line(name), one_line(", ".join(str(item) for item in value)) or "none"
-        elif isinstance(value, bool):
-            yield one_line(name), "yes" if value else "no"
+            yield one_line(name), ", ".join(_in_words(name, item) for item in value) or "none"
         else:
-            yield one_line(name), "not known" if value is None else one_line(str(value))
+            yield one_line(name), _in_words(name, value)
+
+
+def _in_words(name: str, value: Any) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key} {_in_words(str(key), item)}" for key, item in value.items())
+    if isinstance(value, int | float) and name.endswith("_bytes"):
+        return format_bytes(value)
+    if isinstance(value, int | float) and name.endswith("_hz"):
+        return format_si(value, "Hz")
+    return one_line(str(value))

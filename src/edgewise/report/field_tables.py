@@ -167,7 +167,9 @@ def platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         ("Throughput (inf/s)", 1), ("Memory Usage (RAM)", 2), ("Energy (mWh)", 3), ("Startup Time (ms)", 5),
         ("Temperature (°C)", 6), ("Complexity (OPS)", 7), ("Compute Speed (MHz/GHz)", 8), ("Deployment Time (s)", 9),
     )  # fmt: skip
-    columns = tuple(Column(title=title, numeric=rank > 0 or title == "Latency (ms)", rank=rank) for title, rank in titles)
+    columns = tuple(
+        Column(title=title, numeric=rank > 0 or title == "Latency (ms)", rank=rank) for title, rank in titles
+    )
     rows = [
         (
             _told(device_of(run), "the run's environment does not tell the device"),

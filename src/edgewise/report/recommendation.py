@@ -179,7 +179,9 @@ def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str) -> list[
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
         ratio = chosen.value / other.value if higher else other.value / chosen.value
         if _apart(chosen, other) and ratio > 1:
-            lines.append(f"{_times(ratio)}× faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
+            lines.append(
+                f"{_times(ratio)}× faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap"
+            )
         elif _apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
         else:

@@ -26,13 +26,17 @@ def print_document(document: Document, console: Console) -> None:
     from rich.text import Text
 
     numbers: dict[str, int] = {}
-    for table in document.tables:
+    for index, table in enumerate(document.tables):
+        if index:
+            console.print()
         shown = fitting_columns(table, console.width)
         for note in number_notes([table], columns=shown):
             numbers.setdefault(note, len(numbers) + 1)
         console.print(Text(one_line(table.title), style="bold"))
         console.print(_table(table, shown, numbers))
-        left_out = [column.title for index, column in enumerate(table.columns) if index in set(table.visible) - set(shown)]
+        left_out = [
+            column.title for index, column in enumerate(table.columns) if index in set(table.visible) - set(shown)
+        ]
         # Where all rows are of one model, the title names it.
         if words := [title for title in left_out if title != "Model"]:
             console.print(Text(f"no room for: {', '.join(words)} (a wider terminal or -o shows them)", style="dim"))
@@ -94,7 +98,10 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int]) -> Ren
     for index in shown:
         column = table.columns[index]
         rich_table.add_column(
-            Text("\n".join(_heading(one_line(column.title)))), justify="right" if column.numeric else "left", overflow="fold", vertical="bottom"
+            Text("\n".join(_heading(one_line(column.title)))),
+            justify="right" if column.numeric else "left",
+            overflow="fold",
+            vertical="bottom",
         )
     for row in table.rows:
         cells = []

@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path("/")
 SHORTEST_WINDOW_S = 0.1
@@ -135,7 +136,7 @@ def read_counters(root: Path = ROOT) -> Counters:
     )
 
 
-def _usage() -> dict[str, float | int]:
+def _usage() -> dict[str, Any]:
     try:
         import resource
     except ImportError:
@@ -150,14 +151,14 @@ def _usage() -> dict[str, float | int]:
     }
 
 
-def _processor_times(root: Path) -> dict[str, float | tuple[int, ...]]:
-    """Times of the usable cores from ``/proc/stat`` (proc_pid_stat(5), proc_stat(5)); guest time is part of user."""
+def _processor_times(root: Path) -> dict[str, Any]:
+    """Times of the usable cores from ``/proc/stat`` (proc_stat(5)); guest time is part of user."""
     wanted = usable_cores(root)
     tick = 1.0 / os.sysconf("SC_CLK_TCK")
     sums, cores = [0] * 8, []
-    for match in re.finditer(r"^cpu(\d+) (.+)$", read_text(root / "proc/stat") or "", re.MULTILINE):
+    for match in re.finditer(r"^cpu(\d+)((?: \d+){8,})$", read_text(root / "proc/stat") or "", re.MULTILINE):
         values = [int(word) for word in match[2].split()[:8]]
-        if int(match[1]) in wanted and len(values) == 8:
+        if int(match[1]) in wanted:
             cores.append(int(match[1]))
             sums = [total + value for total, value in zip(sums, values, strict=True)]
     if not cores:

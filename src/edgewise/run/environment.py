@@ -124,6 +124,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
     info = probe.text("/proc/cpuinfo") or ""
     online = parse_cpu_list(probe.text(f"{_CPUS}/online") or "")
     logical = len(online) or len(re.findall(r"^processor\s*:", info, re.MULTILINE)) or None
+    flags = _line(info, "flags") or _line(info, "Features")
     cpu: dict[str, Any] = {
         "model": _cpu_model(info),
         "vendor": _line(info, "vendor_id"),
@@ -132,7 +133,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
         "usable_cores": len(probe.cores) or None,
         "quota_cores": _quota(probe),
         "smt_active": _switch(probe.number("cpu.smt_active", f"{_CPUS}/smt/active")),
-        "flags": sorted(_FLAGS.intersection((_line(info, "flags") or _line(info, "Features") or "").split())),
+        "flags": None if flags is None else sorted(_FLAGS.intersection(flags.split())),
         "caches": _caches(probe),
     }
     reasons = {
@@ -141,6 +142,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
         "logical_cores": "neither /proc/cpuinfo nor /sys tell it",
         "physical_cores": f"no {_CPUS}/cpu*/topology",
         "usable_cores": "/proc/self/status does not tell it",
+        "flags": "/proc/cpuinfo does not tell them",
     }
     for name, reason in reasons.items():
         if cpu[name] is None:

@@ -7,6 +7,7 @@ out-of-memory kill or garbage is a result like any other: a `SessionResult` with
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import sys
@@ -99,15 +100,22 @@ def run_session(
         return result
     try:
         conversation.hold(process, spawned_ns)
+        if result.failure is None and not conversation.done:
+            # The channel is closed; how the process ends is what the failure is made of.
+            with contextlib.suppress(TimeoutError):
+                process.wait(REAP_S)
     finally:
         process.kill()
-        with contextlib.suppress(Exception):
-            process.wait(REAP_S)
     if result.failure is None and not conversation.done:
         result.failure = _unexpected_end(process, conversation.phase, killed_for_memory=_oom_kills() > oom_kills)
     if result.failure is not None:
         result.failure = _with_tail(result.failure, folder)
     return result
+
+
+def _read_some(process: Process) -> bytes:
+    """What the worker has said, as much as there is, at least one byte; empty at the end."""
+    return os.read(process.stdout.fileno(), 2**20)
 
 
 class _Conversation:
@@ -137,7 +145,7 @@ class _Conversation:
             if not ready:
                 self.result.failure = self._timed_out()
                 return
-            piece = process.stdout.read1(2**20)  # type: ignore[attr-defined]
+            piece = _read_some(process)
             if not piece:
                 return
             buffer += piece
@@ -212,7 +220,7 @@ class _Conversation:
                 result.failure = self._failed(message)
 
     def _failed(self, message: Mapping[str, Any]) -> Failure:
-        cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
+        cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
         advice = _ADVICE.get(cause, "")
         return Failure(cause=cause, message=str(message["message"]), phase=self.phase, advice=advice)
 

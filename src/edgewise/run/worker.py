@@ -86,9 +86,8 @@ class Worker:
 
         workload = self.job["workload"]
         specs = [InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in workload["inputs"]]
-        if workload["input_path"]:
-            return load_arrays(Path(workload["input_path"]), specs)
-        return make_arrays(specs, seed=workload["seed"])
+        path = workload["input_path"]
+        return list(load_arrays(Path(path), specs) if path else make_arrays(specs, seed=workload["seed"]))
 
     def _measure(self, session: Session) -> None:
         from edgewise.run import timing
@@ -146,7 +145,7 @@ class Worker:
             session.invoke()
             arrays = session.read_outputs()
             file = Path(self.job["folder"]) / "outputs.npz"
-            np.savez(file, **{f"output_{index}": np.asarray(array) for index, array in enumerate(arrays)})
+            np.savez(file, *[np.asarray(array) for array in arrays])
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
 
     def _meter(self, session: Session) -> None:

@@ -94,11 +94,11 @@ def _open_url(url: str) -> Database:
             _listen(engine, pragmas=("PRAGMA foreign_keys=ON",))
         else:
             engine = create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    except NoSuchModuleError as error:
+        raise StoreError(f"{name}: SQLAlchemy knows no such driver", advice="write postgresql://… alone") from error
     except ArgumentError as error:
         shown = url.rpartition("@")[2]  # what stands before it may be a password
         raise StoreError(f"{shown!r} is not a database URL", advice="write a path or a URL") from error
-    except NoSuchModuleError as error:
-        raise StoreError(f"{name}: SQLAlchemy knows no such driver", advice="write postgresql://… alone") from error
     except ImportError as error:
         raise StoreError(
             f"{name}: its driver is not installed: {error}", advice="pip install 'edgewise[postgresql]'"
@@ -119,10 +119,11 @@ def _open_sqlite(location: Location, *, create: bool) -> Database:
         if missing:
             # A folder of our own is private, as the XDG base directory rules ask; one that was named is its owner's.
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if location.chosen else 0o700)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        elif not _begins_like_sqlite(path):
+            raise StoreError(f"{name} is corrupt or not a store", advice="move it away and import an export of it")
+    except OSError as error:
         raise StoreError(
-            f"the store {name} can't be opened: {reason}", advice="use another one: --store PATH"
+            f"the store {name} can't be opened: {error.strerror}", advice="use another one: --store PATH"
         ) from error
     # SQLite needs to create files beside the store's in order to write it.
     writable = os.access(path.parent, os.W_OK) and (missing or os.access(path, os.W_OK))
@@ -136,6 +137,12 @@ def _open_sqlite(location: Location, *, create: bool) -> Database:
         pragmas += ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"]
     _listen(engine, pragmas=tuple(pragmas))
     return Database(engine=engine, name=name, read_only=not writable)
+
+
+def _begins_like_sqlite(path: Path) -> bool:
+    """Whether the file is empty or SQLite's: SQLite itself takes a file of a few bytes for an empty one."""
+    with path.open("rb") as file:
+        return file.read(16) in (b"", b"SQLite format 3\0")
 
 
 def _connector(path: Path, *, query: str) -> Callable[[], sqlite3.Connection]:

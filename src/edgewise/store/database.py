@@ -147,10 +147,12 @@ class Store:
         in the order in which they were made. Raises as `get` does.
         """
         with self._database.reading() as connection:
-            ids: dict[str, None] = {}
-            for reference in references:
-                ids |= dict.fromkeys(self._find_several(connection, reference))
-            return [self._load(connection, one) for one in ids]
+            return [self._load(connection, one) for one in self._find_all(connection, references)]
+
+    def find(self, references: Iterable[str]) -> _Texts:
+        """The ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
+        with self._database.reading() as connection:
+            return list(self._find_all(connection, references))
 
     def list(
         self,
@@ -288,6 +290,12 @@ class Store:
             short = f" (a beginning of an id needs {MIN_PREFIX} characters)" if len(reference) < MIN_PREFIX else ""
             raise BadInput(f"no run is called {reference!r}{short}", advice="see 'edgewise runs list'")
         return found[0]
+
+    def _find_all(self, connection: Connection, references: Iterable[str]) -> dict[str, None]:
+        ids: dict[str, None] = {}
+        for reference in references:
+            ids |= dict.fromkeys(self._find_several(connection, reference))
+        return ids
 
     def _find_several(self, connection: Connection, reference: str) -> Sequence[str]:
         in_order = select(runs.c.id).order_by(runs.c.created, runs.c.id)

@@ -159,7 +159,7 @@ def to_markdown(runs: Sequence[Run]) -> str:
         grade = run.trust.grade if run.trust else run.status
         fixed = [run.id, job.model.name, runtime, *settings, job.workload.scenario.kind]
         lines.append(_line([*fixed, *cells, grade]))
-    text = "\n".join(lines) + "\n\nIn brackets: 95 % interval. Values are measured unless they say otherwise.\n"
+    text = "\n".join(lines) + "\n\nIn parentheses: 95 % interval. Values are measured unless they say otherwise.\n"
     return text + "".join(f"\n{number}. {_escape(why)}" for why, number in notes.items()) + ("\n" if notes else "")
 
 
@@ -229,8 +229,8 @@ def _cell(row: Measurement | None, *, notes: dict[str, int]) -> str:
         return f"absent ({notes.setdefault(why, len(notes) + 1)})"
     text = format_quantity(row.value, row.unit)
     if row.low is not None and row.high is not None:
-        text += f" [{format_quantity(row.low, row.unit)}, {format_quantity(row.high, row.unit)}]"
-    return text if row.basis == "measured" else f"{text} ({row.basis or 'basis unknown'})"
+        text += f" ({format_quantity(row.low, row.unit)} to {format_quantity(row.high, row.unit)})"
+    return text if row.basis == "measured" else f"{text}, {row.basis or 'basis unknown'}"
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -239,6 +239,6 @@ def _line(cells: Iterable[str]) -> str:
 
 def _escape(text: str) -> str:
     """`text` so that it stays in its cell and starts no markup of its own."""
-    for character in "\\|<>`*_[]":
+    for character in "\\|<>`*[]":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())

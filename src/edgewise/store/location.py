@@ -62,6 +62,8 @@ def default_path() -> Path:
 
 
 def _absolute(text: str) -> Path:
+    if "\0" in text:  # SQLite would end the name there and open another file
+        raise StoreError(f"{text!r} is not a file name", advice="write the path without control characters")
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:  # no home folder to expand ~ to

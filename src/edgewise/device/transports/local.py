@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -15,7 +16,8 @@ from typing import BinaryIO, cast
 class LocalProcess:
     """A child process, leader of its own session and process group.
 
-    The group is always killed before the leader is reaped: until then its number can't be given to anybody else.
+    The group is always killed before the leader is reaped: until then its number can't be given to anybody else. Only
+    a descendant that has left the group and outlived its ancestors escapes.
     """
 
     def __init__(self, child: subprocess.Popen[bytes], stderr: Path) -> None:
@@ -106,13 +108,29 @@ def _ends_within(pid: int, timeout: float | None) -> bool:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         return True
     # `subprocess` would wake up again and again to look, and so slow what is being measured.
-    descriptor = os.pidfd_open(pid)
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # Linux before 5.3
+        return _ends_within_by_thread(pid, timeout)
     try:
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
         return bool(poller.poll(max(0.0, timeout) * 1000))
     finally:
         os.close(descriptor)
+
+
+def _ends_within_by_thread(pid: int, timeout: float) -> bool:
+    """The same as `_ends_within`, with a thread that blocks in the kernel until the child ends."""
+
+    def wait() -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    return not thread.is_alive()
 
 
 def _descendants(pid: int) -> list[int]:

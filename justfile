@@ -1,0 +1,49 @@
+# Tasks of the repository. Uses the environment in ./v where there is one, else the tools on PATH.
+
+bin := if path_exists("v/bin/python") == "true" { "v/bin/" } else { "" }
+
+# List the recipes
+default:
+    @{{ just_executable() }} --list
+
+# Everything that must pass before a change is done
+check: lint types docs test
+
+# Run the tests; arguments go to pytest: just test -m 'not engine' tests/unit
+test *arguments:
+    {{ bin }}python -m pytest -q {{ arguments }}
+
+# Style, formatting, import layers, dependencies
+lint:
+    {{ bin }}ruff check
+    {{ bin }}ruff format --check
+    {{ bin }}lint-imports
+    {{ bin }}deptry src
+
+# Static types
+types:
+    {{ bin }}mypy
+
+# Write the generated pages and build the documentation into docs/_build; warnings are errors
+docs:
+    {{ bin }}python docs/generate.py
+    {{ bin }}python -m sphinx -q -W --keep-going -b html docs docs/_build
+
+# Fail where a generated page is out of date
+docs-check:
+    {{ bin }}python docs/generate.py --check
+
+# Format the code and sort its imports
+format:
+    {{ bin }}ruff check --fix --select I
+    {{ bin }}ruff format
+
+# The benchmarks of edgewise itself; minutes, on a quiet machine
+bench:
+    {{ bin }}python benchmarks/overhead.py
+    {{ bin }}python benchmarks/fidelity.py
+    {{ bin }}python benchmarks/end_to_end.py
+
+# Show what the next release's notes would say
+changes:
+    {{ bin }}towncrier build --draft

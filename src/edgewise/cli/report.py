@@ -1,0 +1,104 @@
+"""``edgewise report``: stored runs, bundles and JSON files as tables, CSV, JSON or a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from edgewise.record import Run
+
+
+def command(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Stored runs (id, its beginning, tag, 'last') or exported files"),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write: .md, .html, .csv or .json says the format")
+    ] = None,
+    table: Annotated[str, typer.Option(help="bench, zoo, long, watch or platform")] = "bench",
+    task: Annotated[str | None, typer.Option(help="What the models are for, for the table 'zoo'")] = None,
+    reference: Annotated[str | None, typer.Option(help="Words, an address or [words](address), for 'zoo'")] = None,
+    title: Annotated[str, typer.Option(help="Heading of the report")] = "",
+    store: Annotated[str | None, typer.Option(help="Where runs are kept, any SQLAlchemy URL")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
+) -> int:
+    """Turn stored runs into tables, CSV, JSON or an HTML page.
+
+    Without -o the tables are printed: for a person on a terminal, as Markdown into a pipe or file.
+    """
+    from edgewise.cli.console import err
+    from edgewise.report.files import TABLES, check_target, write_report
+
+    _require_table(table, TABLES)
+    if output is not None:
+        check_target(output, overwrite=force)
+    found = read_runs(runs, store=store)
+    if output is None:
+        _print(found, table=table, task=task, reference=reference, title=title)
+    else:
+        write_report(found, output, table=table, task=task, reference=reference, title=title, overwrite=force)
+        err().print(f"wrote {output}", soft_wrap=True, markup=False)
+    return 0
+
+
+def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
+    """The runs that `references` name, in order, each once. Raises `BadInput`, `Unavailable` or `StoreError`.
+
+    A reference that is an existing file is read as an export; every other one is looked up in the store.
+    """
+    from edgewise.errors import BadInput
+
+    found: dict[str, Run] = {}
+    named: list[str] = []
+
+    def look_up() -> None:
+        if named:
+            from edgewise.store import open_store
+
+            with open_store(store, create=False) as opened:
+                found.update((run.id, run) for run in opened.resolve(named) if run.id not in found)
+            named.clear()
+
+    for reference in references:
+        path = Path(reference)
+        if path.is_file():
+            from edgewise.store.exchange import import_runs
+
+            look_up()
+            found.update((run.id, run) for run in import_runs(path) if run.id not in found)
+        elif path.suffix and ("/" in reference or path.suffix.lower() in (".json", ".zip", ".tar", ".gz", ".jsonl")):
+            raise BadInput(f"there is no file {reference}", advice="check the path, or name a stored run instead")
+        else:
+            named.append(reference)
+    look_up()
+    if not found:
+        raise BadInput("there is nothing to report", advice="name a run: see 'edgewise runs list'")
+    return list(found.values())
+
+
+def _require_table(table: str, tables: Sequence[str]) -> None:
+    from edgewise.errors import BadInput
+
+    if table not in tables:
+        raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(tables)}")
+
+
+def _print(runs: Sequence[Run], *, table: str, task: str | None, reference: str | None, title: str) -> None:
+    from edgewise.cli.console import out
+    from edgewise.report.files import report_document
+
+    document = report_document(runs, table=table, task=task, reference=reference, title=title)
+    console = out()
+    if console.is_terminal:
+        from edgewise.report.text import print_document
+
+        print_document(document, console)
+    else:
+        from edgewise.report.markdown import render_markdown
+
+        typer.echo(render_markdown(document), nl=False)

@@ -1,0 +1,363 @@
+"""``edgewise runs``: list, show, export, import and remove stored runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgewise.cli.console import err, out, print_json
+from edgewise.errors import BadInput, StoreError
+from edgewise.metrics import METRICS
+from edgewise.record import SCHEMA, Measurement, Run
+from edgewise.units import format_bytes, format_quantity, parse_duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from edgewise.store.database import Store
+    from edgewise.store.tables import RunRow
+
+app = typer.Typer(no_args_is_help=True, help="List, show, export, import and remove stored runs.")
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="A path or database URL [EDGEWISE_STORE, or your own store]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there")]
+_RUN_HELP = "Id, its beginning, a tag, last, last~2, group:ID, group:last or all."
+References = Annotated[list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP)]
+
+_SHORT_ID = 13  # of a version 7 UUID: its time in milliseconds
+_TABLE_LIMIT = 50
+
+
+@app.command("list")
+def list_runs(
+    model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
+    runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="The runtime's name")] = None,
+    status: Annotated[str | None, typer.Option(help="done, failed or cancelled")] = None,
+    since: Annotated[str | None, typer.Option(help="2026-01-31, 2026-01-31T12:00, 36h or 7d ago")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help=f"At most so many [table: {_TABLE_LIMIT}]")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, newest first."""
+    if status not in (None, "done", "failed", "cancelled"):
+        raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
+    moment = None if since is None else _parse_since(since, now=datetime.now(UTC))
+    with _open(store) as opened:
+        shown = limit if limit is not None or as_json else _TABLE_LIMIT
+        rows = opened.list(
+            model=model, runtime=runtime, status=status, since=moment, limit=None if shown is None else shown + 1
+        )
+        name = opened.name
+    more = shown is not None and len(rows) > shown
+    rows = rows[:shown]
+    if as_json:
+        print_json({"schema": SCHEMA, "store": name, "rows": [asdict(row) for row in rows]})
+        return
+    if rows:
+        out().print(_listing(rows))
+    filtered = any(value is not None for value in (model, runtime, status, since))
+    what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
+    _say(f"{what} in {name}" + (f"; there are more: --limit {2 * len(rows)}" if more else ""))
+
+
+@app.command()
+def show(references: References, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show everything that is known of runs."""
+    with _open(store) as opened:
+        runs = opened.resolve(references)
+    if as_json:
+        from edgewise.store import to_document
+
+        print_json({"schema": SCHEMA, "runs": [to_document(run) for run in runs], "recommendation": None})
+        return
+    for index, run in enumerate(runs):
+        if index:
+            out().print()
+        _show(run)
+
+
+@app.command()
+def export(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=".json (to import), .csv or .md")],
+    references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=f"{_RUN_HELP} [all]")] = None,
+    force: ForceOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Write runs to a file."""
+    from edgewise.store.exchange import export_runs
+
+    with _open(store) as opened:
+        runs = opened.resolve(references or ["all"])
+    export_runs(runs, output, overwrite=force)
+    _say(f"{_count(len(runs))} written to {output}")
+
+
+@app.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Exports, or what --json of a command printed.")],
+    store: StoreOption = None,
+) -> None:
+    """Take runs from files into the store: of each file all of them or, where one is wrong, none."""
+    from edgewise.store import open_store
+    from edgewise.store.exchange import read_bundle
+
+    with open_store(store) as opened:
+        for file in files:
+            bundle = read_bundle(file)
+            merged = opened.merge(bundle.runs)
+            skipped = merged.skipped + bundle.duplicates
+            _say(f"{file}: {_count(merged.added)} added" + (f", {skipped} were there already" if skipped else ""))
+
+
+@app.command()
+def rm(
+    references: References,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Remove runs for good."""
+    with _open(store) as opened:
+        ids = opened.find(references)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise BadInput(
+                    f"{_count(len(ids))} would be removed, and there is nobody to ask",
+                    advice="say --yes if you mean it",
+                )
+            if not typer.confirm(f"Remove {_count(len(ids))} from {opened.name} for good?", err=True):
+                _say("nothing was removed")
+                return
+        _say(f"{_count(opened.remove(ids))} removed from {opened.name}")
+
+
+@app.command()
+def reindex(store: StoreOption = None) -> None:
+    """Make the index again from the stored documents."""
+    with _open(store) as opened:
+        done = opened.reindex()
+    _say(f"{_count(done.indexed)} indexed")
+    for _, why in done.unreadable:
+        err().print(f"[yellow]warning:[/] {_markup(why)}", soft_wrap=True)
+    if done.unreadable:
+        raise StoreError(
+            f"{_count(len(done.unreadable))} can't be read",
+            advice="they keep the index they had; 'edgewise runs rm' removes",
+        )
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a run."""
+    from edgewise.store.codec import json_schema
+
+    print_json(json_schema())
+
+
+@app.command()
+def tag(
+    name: Annotated[str, typer.Argument(help="A letter, then letters, digits and . _ / + -")],
+    run: Annotated[str | None, typer.Argument(help="Id, its beginning, a tag, last or last~2.")] = None,
+    move: Annotated[bool, typer.Option("--move", help="Take it from the run that has it")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Take it from every run that has it")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Name a run, so that commands can refer to it: 'edgewise runs tag baseline last'."""
+    if delete == (run is not None):
+        raise BadInput("either name a run or say --delete", advice="'edgewise runs tag NAME last' tags the newest run")
+    with _open(store) as opened:
+        if run is None:
+            _say(f"{name} taken from {_count(opened.untag(name))}")
+        else:
+            _say(f"{name} is run {opened.tag(name, run, move=move)}")
+
+
+def _open(store: str | None) -> Store:
+    """The store, which must be there if somebody named it: an empty one made in its place would hide the slip."""
+    from edgewise.store import open_store
+    from edgewise.store.location import find_location
+
+    return open_store(store, create=not find_location(store).chosen)
+
+
+def _count(number: int) -> str:
+    return f"{number} run" if number == 1 else f"{number} runs"
+
+
+def _say(message: str) -> None:
+    err().print(_markup(message), style="dim", soft_wrap=True)
+
+
+def _parse_since(text: str, *, now: datetime) -> datetime:
+    """The moment that `text` names: a date, a time, or how long before `now`. Local where it names no offset."""
+    days = re.fullmatch(r"([0-9]{1,5})d", text)
+    try:
+        if days:
+            return now - timedelta(days=int(days[1]))
+        if re.fullmatch(r"[0-9.]+[a-z]+", text):
+            return now - timedelta(seconds=parse_duration(text))
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError, BadInput) as error:
+        raise BadInput(
+            f"--since: {text!r} is neither a time nor a span", advice="write 2026-01-31, 36h or 7d"
+        ) from error
+
+
+def _markup(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """`text` without control characters, which could drive the terminal: runs may come from anywhere."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+
+
+def _table(*columns: str, right: tuple[str, ...] = (), whole: tuple[str, ...] = ()) -> Table:
+    """A plain table; columns in `right` are aligned right, those in `whole` are never folded."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(
+            column, justify="right" if column in right else "left", no_wrap=column in whole, overflow="fold"
+        )
+    return table
+
+
+def _listing(rows: list[RunRow]) -> Table:
+    short = len({row.id[:_SHORT_ID] for row in rows}) == len(rows)
+    tagged = any(row.tags for row in rows)
+    table = _table(
+        "Run", "Made (UTC)", "Model", "Runtime", "Result", "Trust", *(["Tags"] if tagged else []),
+        right=("Result",), whole=("Run", "Made (UTC)"),
+    )  # fmt: skip
+    for row in rows:
+        words = [row.runtime + (f"/{row.provider}" if row.provider else "")]
+        words += [f"{row.threads}T"] if row.threads else []
+        words += [f"batch {row.batch}"] if row.batch != 1 else []
+        words += [row.scenario] if row.scenario != "single-stream" else []
+        if row.status != "done":
+            result = row.status + (f": {row.cause}" if row.cause else "")
+        elif row.value is None or row.unit is None:
+            result = "absent"
+        else:
+            result = format_quantity(row.value, row.unit)
+        cells = [
+            row.id[:_SHORT_ID] if short else row.id,
+            _moment(row.created_at),
+            row.model,
+            " ".join(words),
+            result,
+            row.grade or "",
+        ]
+        table.add_row(*map(_markup, cells), *([_markup(", ".join(row.tags))] if tagged else []))
+    return table
+
+
+def _moment(created_at: str) -> str:
+    from edgewise.store.codec import parse_time
+
+    return f"{parse_time(created_at):%Y-%m-%d %H:%M}"
+
+
+def _show(run: Run) -> None:
+    """Print `run` for a person."""
+    console = out()
+    console.print(f"[bold]{_markup(run.job.label)}[/]")
+    for name, value in _facts(run):
+        console.print(f"  [dim]{name:<12}[/] {_markup(value)}", soft_wrap=True)
+    if run.failure is not None:
+        failure = run.failure
+        where = f" in phase {failure.phase}" if failure.phase else ""
+        console.print(f"[bold red]{failure.cause}[/]{_markup(where)}: {_markup(failure.message)}", soft_wrap=True)
+        if failure.advice:
+            console.print(f"[dim]try:[/] {_markup(failure.advice)}", soft_wrap=True)
+        if failure.stderr_tail:
+            console.print(f"[dim]{_markup(failure.stderr_tail.rstrip())}[/]", soft_wrap=True)
+    if run.measurements:
+        console.print()
+        console.print(_measurements(run.measurements))
+        _show_methods(run.measurements)
+    for caution in run.cautions:
+        console.print(f"[yellow]{_markup(caution.code)}:[/] {_markup(caution.message)}", soft_wrap=True)
+        if caution.advice:
+            console.print(f"  [dim]try:[/] {_markup(caution.advice)}", soft_wrap=True)
+    for title, mapping in (("In force", run.effective), ("Environment", run.environment)):
+        if mapping:
+            console.print(f"\n[bold]{title}[/]")
+            for name, value in _flat(mapping):
+                console.print(f"  [dim]{_markup(name)}[/] {_markup(value)}", soft_wrap=True)
+    if run.layers:
+        console.print(f"\n{len(run.layers)} layers: see --json")
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    """What was run, where and when, as label and text."""
+    job = run.job
+    yield "run", run.id
+    yield "made", f"{_moment(run.created_at)} UTC"
+    yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
+    runtime = " ".join(filter(None, (job.runtime.name, job.runtime.version, job.runtime.provider)))
+    threads = "its own number of" if job.runtime.threads is None else str(job.runtime.threads)
+    yield "runtime", f"{runtime}, {threads} threads"
+    yield "scenario", f"{job.workload.scenario.kind}, batch {job.workload.batch}"
+    yield "device", job.target.device
+    yield "status", run.status
+    if run.trust is not None:
+        yield "trust", run.trust.grade + "".join(f"; {reason}" for reason in run.trust.reasons)
+    if run.tags:
+        yield "tags", ", ".join(run.tags)
+    if run.group:
+        yield "group", run.group
+
+
+def _measurements(rows: tuple[Measurement, ...]) -> Table:
+    table = _table("Metric", "Value", "95 % interval", "Basis", "Samples", right=("Value", "Samples"))
+    for row in rows:
+        label = METRICS[row.metric].label if row.metric in METRICS else row.metric
+        interval = "absent"
+        if row.low is not None and row.high is not None:
+            interval = f"{format_quantity(row.low, row.unit)} to {format_quantity(row.high, row.unit)}"
+        value = "absent" if row.value is None else format_quantity(row.value, row.unit)
+        count = str(len(row.samples)) if row.samples else ""
+        table.add_row(*map(_markup, (label, value, interval if row.value is not None else "", row.basis or "", count)))
+    return table
+
+
+def _show_methods(rows: tuple[Measurement, ...]) -> None:
+    """Say of every number how it was obtained or why it is absent; metrics that share the answer share a line."""
+    answers: dict[str, dict[str, None]] = {}
+    for row in rows:
+        label = METRICS[row.metric].label if row.metric in METRICS else row.metric
+        if row.value is None:
+            answer = f"absent: {row.absent_because or 'no reason was recorded'}"
+        else:
+            answer = row.method or "no method was recorded"
+        answers.setdefault(answer, {})[label] = None
+    console = out()
+    console.print()
+    for answer, labels in answers.items():
+        console.print(f"[dim]{_markup(', '.join(labels))}:[/] {_markup(answer)}", soft_wrap=True)
+
+
+def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The leaves of `mapping`, each with its dotted name."""
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, prefix=f"{prefix}{key}.")
+        else:
+            shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            yield f"{prefix}{key}", "absent" if shown is None else str(shown)

@@ -1,0 +1,90 @@
+"""The seam to model formats: a reader knows its format from content and describes inputs, outputs and weight files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from edgewise.errors import BadModel
+from edgewise.model.signature import Signature, TensorSpec
+from edgewise.registry import Registry
+
+HEAD_BYTES = 4096
+"""How many of a file's first bytes `Reader.sniff` is given (fewer where the file is shorter)."""
+
+MAX_TENSORS = 10_000
+MAX_RANK = 64
+MAX_NAME_CHARACTERS = 4096
+MAX_DIMENSION = 2**63 - 1
+
+
+class Reader(Protocol):
+    """A model format.
+
+    Files are hostile: every method works in bounded time and memory, and whatever is wrong with a file is `BadModel`.
+
+    Attributes:
+        format: its name in records and in `Runtime.formats`.
+        title: its proper name.
+    """
+
+    format: str
+    title: str
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the file is of this format, judged cheaply from its content and never from its name.
+
+        A damaged file whose format can still be told is of this format: `read_signature` says what is wrong with it.
+
+        Args:
+            head: the first `HEAD_BYTES` bytes.
+            path: the file, for formats whose mark lies further inside.
+        """
+
+    def read_signature(self, path: Path) -> Signature:
+        """Inputs and outputs, without reading weights that lie in files of their own. Raises `BadModel`."""
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """The other files the model needs, in the order in which they enter its hash.
+
+        Raises:
+            BadModel: one is missing, too short, or lies where a model has no business.
+        """
+
+
+def readers() -> Registry[Reader]:
+    """All model formats, built-in and plugged in."""
+    return Registry("edgewise.readers", "model format")
+
+
+def make_signature(path: Path, *, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Signature:
+    """A signature whose names, ranks and sizes are sane.
+
+    Raises:
+        BadModel: no outputs, two inputs of one name, absurd counts, names, ranks or sizes.
+    """
+    if not outputs:
+        raise damaged(path, "it has no outputs")
+    for noun, specs in (("inputs", inputs), ("outputs", outputs)):
+        if len(specs) > MAX_TENSORS:
+            raise damaged(path, f"it has {len(specs)} {noun}, more than {MAX_TENSORS}")
+        seen: set[str] = set()
+        for spec in specs:
+            if len(spec.name) > MAX_NAME_CHARACTERS:
+                raise damaged(path, f"one of its {noun} has a name of {len(spec.name)} characters")
+            # Shapes and arrays are given by input name, so a doubled one could not be addressed.
+            if spec.name in seen and noun == "inputs":
+                raise damaged(path, f"two inputs are called {spec.name!r}")
+            seen.add(spec.name)
+            if spec.shape is not None and len(spec.shape) > MAX_RANK:
+                raise damaged(path, f"{spec.name!r} has {len(spec.shape)} dimensions, more than {MAX_RANK}")
+            for size in spec.shape or ():
+                if isinstance(size, int) and not 0 <= size <= MAX_DIMENSION:
+                    raise damaged(path, f"{spec.name!r} has a dimension of size {size}")
+    return Signature(inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def damaged(path: Path, reason: str, *, advice: str = "export or download it again") -> BadModel:
+    """The error for a file whose format is known and whose content is wrong."""
+    return BadModel(f"{path.name} can't be used: {reason}", advice=advice)

@@ -1,0 +1,94 @@
+"""The format of the fake runtime: a line ``edgewise-fake 1``, then one JSON object that scripts a make-believe model.
+
+Only ``inputs`` and ``outputs`` are read here; every other key belongs to the runtime.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadModel
+from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.signature import Dimension, Signature, TensorSpec
+
+MARK = b"edgewise-fake"
+VERSION = 1
+MAX_BYTES = 4 * 2**20
+_ADVICE = "write 'edgewise-fake 1' and, from the next line on, one JSON object"
+
+_DEFAULT_INPUTS = (TensorSpec(name="x", shape=(1, 4), dtype="float32"),)
+_DEFAULT_OUTPUTS = (TensorSpec(name="y", shape=(1, 2), dtype="float32"),)
+
+
+class FakeReader:
+    """Reads fake models."""
+
+    format = "fake"
+    title = "edgewise fake"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the first word is the format's mark."""
+        del path
+        return head.split(maxsplit=1)[:1] == [MARK]
+
+    def read_signature(self, path: Path) -> Signature:
+        """The scripted inputs and outputs, or one float32 ``x`` [1, 4] and one float32 ``y`` [1, 2]."""
+        script = _read_script(path)
+        return make_signature(
+            path,
+            inputs=_read_specs(path, script, "inputs", default=_DEFAULT_INPUTS),
+            outputs=_read_specs(path, script, "outputs", default=_DEFAULT_OUTPUTS),
+        )
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """None: a fake model has no weights."""
+        del path
+        return ()
+
+
+def _read_script(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > MAX_BYTES:
+        raise damaged(path, f"a fake model is no larger than {MAX_BYTES} bytes", advice=_ADVICE)
+    first, _, rest = path.read_bytes().partition(b"\n")
+    if first.split() != [MARK, str(VERSION).encode()]:
+        raise damaged(path, f"its first line is not 'edgewise-fake {VERSION}'", advice=_ADVICE)
+    try:
+        script = json.loads(rest) if rest.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"its script is not JSON: {error}", advice=_ADVICE) from error
+    if not isinstance(script, dict):
+        raise damaged(path, "its script is not a JSON object", advice=_ADVICE)
+    return script
+
+
+def _read_specs(
+    path: Path, script: dict[str, Any], key: str, *, default: tuple[TensorSpec, ...]
+) -> tuple[TensorSpec, ...]:
+    entries = script.get(key)
+    if entries is None:
+        return default
+    if not isinstance(entries, list):
+        raise damaged(path, f"{key!r} is not a list", advice=_ADVICE)
+    return tuple(_read_spec(path, key, entry) for entry in entries)
+
+
+def _read_spec(path: Path, key: str, entry: Any) -> TensorSpec:
+    match entry:
+        case {"name": str(name), "shape": list(shape), "dtype": str(dtype)}:
+            return TensorSpec(name=name, shape=tuple(_read_size(path, key, size) for size in shape), dtype=dtype)
+        case {"name": str(name), "shape": None, "dtype": str(dtype)}:
+            return TensorSpec(name=name, shape=None, dtype=dtype)
+    raise _bad_entry(path, key)
+
+
+def _read_size(path: Path, key: str, size: Any) -> Dimension:
+    if size is None or isinstance(size, str) or (isinstance(size, int) and not isinstance(size, bool)):
+        return size
+    raise _bad_entry(path, key)
+
+
+def _bad_entry(path: Path, key: str) -> BadModel:
+    advice = '{"name": "x", "shape": [1, 4], "dtype": "float32"}; an open dimension is null or its name'
+    return damaged(path, f"an entry of {key!r} lacks a name, a shape or a dtype of the right type", advice=advice)

@@ -1,0 +1,264 @@
+"""ONNX: a protobuf ``ModelProto``, its weights inside or in files beside it.
+
+The format is described at https://onnx.ai/onnx/repo-docs/IR.html; external data at
+https://onnx.ai/onnx/repo-docs/ExternalData.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from edgewise.errors import BadModel
+from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.signature import Dimension, Signature, TensorSpec
+
+MAX_BYTES = 2**31 - 1
+"""protobuf's own limit of one message."""
+MAX_WEIGHT_FILES = 10_000
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_GRAPH = 7
+#: Field number → wire type, of onnx.ModelProto.
+_MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
+_SNIFFED_FIELDS = 256
+
+#: ``TensorProto.DataType`` where numpy's name differs from the enumeration's.
+_DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
+
+
+class OnnxReader:
+    """Reads ONNX models."""
+
+    format = "onnx"
+    title = "ONNX"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the top-level protobuf fields are those of a ModelProto with a graph (ONNX has no magic number)."""
+        if not head or head[0] >> 3 not in _MODEL_FIELDS:
+            return False
+        with path.open("rb") as file:
+            return _has_graph(file, path.stat().st_size)
+
+    def read_signature(self, path: Path) -> Signature:
+        """Graph inputs less initialisers, and graph outputs; names of open dimensions are kept."""
+        return _read_facts(path).signature
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """Files of external data, in the order in which the model first mentions them."""
+        extents = _read_facts(path).extents
+        return tuple(_check_weight_file(path, location, end) for location, end in extents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What one parse tells.
+
+    Attributes:
+        extents: location of each external file and the last byte the model needs of it, plus one.
+    """
+
+    signature: Signature
+    extents: tuple[tuple[str, int], ...]
+
+
+def _read_facts(path: Path) -> _Facts:
+    stat = path.stat()
+    return _parse(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _parse(path: Path, version: tuple[int, int, int]) -> _Facts:
+    """Parse once for signature and weight files alike; `version` tells when the file has changed."""
+    size = version[1]
+    if size > MAX_BYTES:
+        advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
+        raise damaged(path, f"{size} bytes are more than an ONNX file can hold (2 GiB)", advice=advice)
+    try:
+        import onnx
+    except ImportError as error:
+        raise BadModel(f"{path.name} can't be read: {error}", advice="pip install onnx") from error
+    try:
+        model = onnx.ModelProto.FromString(path.read_bytes())
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's DecodeError; which class it is depends on protobuf's implementation
+        raise damaged(path, "it is truncated or corrupt (not a whole ONNX protobuf)") from error
+    try:
+        return _describe(path, model, onnx.TensorProto.DataType.items())
+    except UnicodeDecodeError as error:
+        raise damaged(path, "a name in it is not UTF-8") from error
+
+
+def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> _Facts:
+    if not model.HasField("graph"):
+        raise damaged(path, "it has no graph")
+    if not model.opset_import:
+        raise damaged(path, "it names no operator set")
+    names = {number: _DTYPES.get(name, name.lower()) for name, number in data_types}
+    graph = model.graph
+    weights = {tensor.name for tensor in graph.initializer}
+    weights.update(sparse.values.name for sparse in graph.sparse_initializer)
+    inputs = [_read_value(info, names) for info in graph.input if info.name not in weights]
+    outputs = [_read_value(info, names) for info in graph.output]
+    signature = make_signature(path, inputs=inputs, outputs=outputs)
+    return _Facts(signature, tuple(_find_extents(path, model).items()))
+
+
+def _read_value(info: Any, names: dict[int, str]) -> TensorSpec:
+    dtype, shape = _read_type(info.type, names)
+    return TensorSpec(name=info.name, shape=shape, dtype=dtype)
+
+
+def _read_type(kind: Any, names: dict[int, str]) -> tuple[str, tuple[Dimension, ...] | None]:
+    """A type's name and, for tensors, its shape. Nesting is bounded by protobuf's own limit (100 messages deep)."""
+    match kind.WhichOneof("value"):
+        case "tensor_type":
+            return _name_type(kind.tensor_type.elem_type, names), _read_shape(kind.tensor_type)
+        case "sparse_tensor_type":
+            sparse = kind.sparse_tensor_type
+            return f"sparse({_name_type(sparse.elem_type, names)})", _read_shape(sparse)
+        case "sequence_type":
+            return f"sequence({_read_type(kind.sequence_type.elem_type, names)[0]})", None
+        case "optional_type":
+            return f"optional({_read_type(kind.optional_type.elem_type, names)[0]})", None
+        case "map_type":
+            key = _name_type(kind.map_type.key_type, names)
+            return f"map({key}, {_read_type(kind.map_type.value_type, names)[0]})", None
+    return "undefined", None
+
+
+def _name_type(number: int, names: dict[int, str]) -> str:
+    return names.get(number, f"onnx-type-{number}")
+
+
+def _read_shape(tensor: Any) -> tuple[Dimension, ...] | None:
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(_read_size(dim) for dim in tensor.shape.dim)
+
+
+def _read_size(dim: Any) -> Dimension:
+    if dim.HasField("dim_value"):
+        # Some exporters write -1 where the specification wants no value at all.
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return str(dim.dim_param) or None
+
+
+def _find_extents(path: Path, model: Any) -> dict[str, int]:
+    """External location → how far into that file the model's tensors reach, bytes, in order of first mention."""
+    extents: dict[str, int] = {}
+    for tensor in _find_tensors(model):
+        if tensor.data_location != tensor.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        end = sum(_read_count(path, tensor.name, entries.get(key, "")) for key in ("offset", "length"))
+        extents[location] = max(end, extents.get(location, 0))
+        if len(extents) > MAX_WEIGHT_FILES:
+            raise damaged(path, f"its weights are spread over more than {MAX_WEIGHT_FILES} files")
+    return extents
+
+
+def _read_count(path: Path, tensor: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{0,19}", text):
+        raise damaged(path, f"the external data of tensor {tensor!r} has a bad offset or length")
+    return int(text or 0)
+
+
+def _find_tensors(model: Any) -> Iterator[Any]:
+    """Every tensor of the model: initialisers and attributes, in subgraphs, functions and training graphs too."""
+    graphs = [model.graph]
+    for training in model.training_info:
+        graphs += [training.initialization, training.algorithm]
+    nodes = [iter(function.node) for function in model.functions]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop(0)
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield sparse.values
+                yield sparse.indices
+            nodes.insert(0, iter(graph.node))
+        for node in nodes.pop(0):
+            for attribute in node.attribute:
+                yield from _find_attribute_tensors(attribute)
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs
+
+
+def _find_attribute_tensors(attribute: Any) -> Iterator[Any]:
+    if attribute.HasField("t"):
+        yield attribute.t
+    yield from attribute.tensors
+    sparse = list(attribute.sparse_tensors) + ([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [])
+    for tensor in sparse:
+        yield tensor.values
+        yield tensor.indices
+
+
+def _check_weight_file(path: Path, location: str, end: int) -> Path:
+    """The external file at `location`, once it is known to lie in the model's folder and to be long enough."""
+    refused = f"its weights lie in {location!r}, outside the model's folder"
+    advice = "save the model again with its weights beside it; edgewise reads no file outside the model's folder"
+    if not location or "\0" in location:
+        raise damaged(path, "a tensor has external data without a file name")
+    if location.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", location) or ".." in re.split(r"[/\\]", location):
+        raise damaged(path, refused, advice=advice)
+    file = path.parent / location
+    try:
+        if not file.resolve().is_relative_to(path.parent.resolve()):
+            raise damaged(path, refused + " (a symbolic link leads there)", advice=advice)
+        if not file.is_file():
+            raise damaged(path, f"its weight file {location!r} is missing", advice=f"put it beside {path.name}")
+        size = file.stat().st_size
+    except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links, a folder without access
+        raise damaged(path, f"its weight file {location!r} can't be opened: {error}") from error
+    if size < end:
+        raise damaged(path, f"its weight file {location!r} is truncated: {size} bytes, at least {end} are needed")
+    return file
+
+
+def _has_graph(file: BinaryIO, size: int) -> bool:
+    """Whether the fields of the message in `file` are a ModelProto's, as far as they can be followed."""
+    position = 0
+    found = False
+    for _ in range(_SNIFFED_FIELDS):
+        if position >= size:
+            break
+        file.seek(position)
+        header = file.read(20)
+        key, at = _read_varint(header, 0)
+        number, wire = key >> 3, key & 7
+        if at == 0 or number == 0 or _MODEL_FIELDS.get(number, wire) != wire:
+            return False
+        found = found or number == _GRAPH
+        if wire == _VARINT:
+            _, after = _read_varint(header, at)
+            if after == 0:
+                return False
+        elif wire == _BYTES:
+            length, after = _read_varint(header, at)
+            if after == 0:
+                return False
+            after += length
+        elif wire in (_FIXED64, _FIXED32):
+            after = at + (8 if wire == _FIXED64 else 4)
+        else:
+            return False
+        position += after
+    return found
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The value at `at` and the position after it, which is 0 where there is no whole varint."""
+    value = 0
+    for index, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, at + index + 1
+    return 0, 0

@@ -1,0 +1,256 @@
+"""OpenVINO IR: an XML file of layers and edges, its weights in a ``.bin`` file of the same name beside it.
+
+The format is described at
+https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html. Nothing of the tree is kept while it
+is read, so memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadModel
+from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.signature import Dimension, Signature, TensorSpec
+
+MAX_BYTES = 512 * 2**20
+MAX_ELEMENTS = 4_000_000
+"""XML elements; fifty thousand layers have about a million."""
+OLDEST_VERSION = 10
+"""Of the IR; OpenVINO itself reads none older since 2022."""
+_BLOCK_BYTES = 2**16
+_MAX_NUMBER_CHARACTERS = 19
+
+#: Element types as ``element_type`` spells them, and as ports' ``precision`` does, both in lower case → numpy's names.
+_DTYPES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
+    "fp16": "float16", "fp32": "float32", "fp64": "float64",
+    "boolean": "bool", "bool": "bool", "u1": "uint1", "bin": "uint1",
+    "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u2": "uint2", "u3": "uint3", "u4": "uint4", "u6": "uint6",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
+
+
+class OpenVinoReader:
+    """Reads OpenVINO IR."""
+
+    format = "openvino"
+    title = "OpenVINO IR (.xml)"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether this is XML whose root element is ``net``."""
+        del path
+        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        return text.startswith((b"<?xml", b"<!--", b"<net")) and re.search(rb"<net[\s>]", text) is not None
+
+    def read_signature(self, path: Path) -> Signature:
+        """Parameter and Result layers; tensor names where there are any, else the layers' own, as OpenVINO does."""
+        return _read_facts(path).signature
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """The ``.bin`` file, where the model has constants."""
+        needed = _read_facts(path).weight_bytes
+        weights = path.with_suffix(".bin")
+        if needed == 0:
+            return ()
+        if not weights.is_file():
+            raise damaged(path, f"its weights {weights.name!r} are missing", advice=f"put {weights.name} beside it")
+        size = weights.stat().st_size
+        if size < needed:
+            raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {needed} are needed")
+        return (weights,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    signature: Signature
+    weight_bytes: int
+
+
+@dataclass(slots=True)
+class _Layer:
+    """A Parameter or Result while it is read."""
+
+    id: str
+    name: str
+    type: str
+    output_names: str = ""
+    data: dict[str, str] = field(default_factory=dict)
+    precision: str = ""
+    names: str = ""
+    dims: list[str] = field(default_factory=list)
+
+
+def _read_facts(path: Path) -> _Facts:
+    stat = path.stat()
+    return _parse(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _parse(path: Path, version: tuple[int, int, int]) -> _Facts:
+    """Parse once for signature and weights alike; `version` tells when the file has changed."""
+    if version[1] > MAX_BYTES:
+        raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
+    from defusedxml.ElementTree import DefusedXMLParser
+
+    network = _Network(path)
+    parser = DefusedXMLParser(target=network, forbid_dtd=True)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                parser.feed(block)
+        parser.close()
+    except (BadModel, OSError):
+        raise
+    except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
+        raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
+    return network.describe()
+
+
+class _Network:
+    """Collects what a signature needs from the events of the XML parser."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.open_tags: list[str] = []
+        self.elements = 0
+        self.layer: _Layer | None = None
+        self.layers: list[_Layer] = []
+        self.producers: dict[str, tuple[str, str]] = {}
+        self.port_names: dict[tuple[str, str], str] = {}
+        self.current_layer_id = ""
+        self.port_id = ""
+        self.text: list[str] | None = None
+        self.weight_bytes = 0
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """An element begins."""
+        self.elements += 1
+        if self.elements > MAX_ELEMENTS:
+            raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
+        depth = len(self.open_tags)
+        self.open_tags.append(tag)
+        if depth == 0:
+            self._check_root(tag, attributes)
+        elif tag == "data" and "offset" in attributes and "size" in attributes:
+            # At any depth: the bodies of loops and branches keep their constants in the same file.
+            end = self._number(attributes["offset"]) + self._number(attributes["size"])
+            self.weight_bytes = max(self.weight_bytes, end)
+        if self.open_tags[1:2] == ["edges"] and depth == 2 and tag == "edge":
+            # An input has one producer; only those of Result layers are asked for later.
+            target = attributes.get("to-layer", "")
+            self.producers[target] = (attributes.get("from-layer", ""), attributes.get("from-port", ""))
+        elif self.open_tags[1:2] == ["layers"]:
+            self._start_in_layers(depth, tag, attributes)
+
+    def _start_in_layers(self, depth: int, tag: str, attributes: Mapping[str, str]) -> None:
+        if depth == 2 and tag == "layer":
+            self.current_layer_id = attributes.get("id", "")
+            kind = attributes.get("type", "")
+            if kind in ("Parameter", "Result"):
+                self.layer = _Layer(
+                    self.current_layer_id, attributes.get("name", ""), kind, attributes.get("output_names", "")
+                )
+        elif depth == 3 and tag == "data" and self.layer is not None:
+            self.layer.data = {key: attributes[key] for key in ("shape", "element_type") if key in attributes}
+        elif depth == 4 and tag == "port":
+            self.port_id = attributes.get("id", "")
+            if self.open_tags[3] == "output" and attributes.get("names"):
+                self.port_names[self.current_layer_id, self.port_id] = attributes["names"]
+            if self.layer is not None:
+                self.layer.precision = attributes.get("precision", "")
+                self.layer.names = attributes.get("names", "")
+        elif depth == 5 and tag == "dim" and self.layer is not None:
+            self.text = []
+
+    def data(self, text: str) -> None:
+        """Text of an element."""
+        if self.text is not None:
+            self.text.append(text)
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+        self.open_tags.pop()
+        if tag == "dim" and self.text is not None and self.layer is not None:
+            self.layer.dims.append("".join(self.text))
+            self.text = None
+        elif tag == "layer" and len(self.open_tags) == 2 and self.layer is not None:
+            self.layers.append(self.layer)
+            self.layer = None
+
+    def close(self) -> None:
+        """The document ends."""
+
+    def describe(self) -> _Facts:
+        """What was found. Raises `BadModel`."""
+        inputs = [self._describe_input(layer) for layer in self.layers if layer.type == "Parameter"]
+        outputs = [self._describe_output(layer) for layer in self.layers if layer.type == "Result"]
+        return _Facts(make_signature(self.path, inputs=inputs, outputs=outputs), self.weight_bytes)
+
+    def _describe_input(self, layer: _Layer) -> TensorSpec:
+        if "shape" not in layer.data or "element_type" not in layer.data:
+            raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
+        return TensorSpec(
+            name=_choose_name(layer.names) or layer.name,
+            shape=self._read_shape(layer.data["shape"]),
+            dtype=_name_type(layer.data["element_type"]),
+        )
+
+    def _describe_output(self, layer: _Layer) -> TensorSpec:
+        names = layer.output_names or self.port_names.get(self.producers.get(layer.id, ("", "")), "")
+        return TensorSpec(
+            name=_choose_name(names) or layer.name,
+            # A port without dimensions is a scalar or of unknown rank: the file does not tell which.
+            shape=tuple(self._read_size(text) for text in layer.dims) or None,
+            dtype=_name_type(layer.precision),
+        )
+
+    def _read_shape(self, text: str) -> tuple[Dimension, ...] | None:
+        """The shape in ``1,3,?,1..8``; ``...`` is unknown rank and the empty text a scalar."""
+        if text.strip() == "...":
+            return None
+        return tuple(self._read_size(word) for word in text.split(",")) if text.strip() else ()
+
+    def _read_size(self, text: str) -> Dimension:
+        word = text.strip()
+        if word in ("?", "-1"):
+            return None
+        low, dots, high = word.partition("..")
+        if dots and (low or high):
+            # A range is open until a shape is asked for, however narrow; both of its ends must be numbers.
+            sizes = {self._number(end) for end in (low, high) if end}
+            return sizes.pop() if low and high and len(sizes) == 1 else None
+        return self._number(word)
+
+    def _number(self, text: str) -> int:
+        word = text.strip()
+        if not re.fullmatch(r"[0-9]+", word, re.ASCII) or len(word) > _MAX_NUMBER_CHARACTERS:
+            raise damaged(self.path, f"{word[:40]!r} is not a size")
+        return int(word)
+
+    def _check_root(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag != "net":
+            raise damaged(self.path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
+        version = self._number(attributes.get("version", "0"))
+        if version < OLDEST_VERSION:
+            raise damaged(
+                self.path,
+                f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
+                advice="convert the original model again with a current OpenVINO",
+            )
+
+
+def _choose_name(names: str) -> str:
+    """The tensor name OpenVINO calls an input or output by: of several, separated by commas, the smallest."""
+    words: list[Any] = re.findall(r"(?:[^,\\]|\\.)+", names)
+    return min((re.sub(r"\\(.)", r"\1", word) for word in words), default="")
+
+
+def _name_type(text: str) -> str:
+    return _DTYPES.get(text.lower(), text.lower() or "undefined")

@@ -1,0 +1,325 @@
+"""A document as one self-contained page: no request beyond the file, readable without scripts, in light and dark."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from edgewise import __version__
+from edgewise.errors import Unavailable
+from edgewise.metrics import METRICS, Metric
+from edgewise.record import Measurement, Run
+from edgewise.report import charts
+from edgewise.report.bench import GRADE_TONES, bench_document, default_title
+from edgewise.report.cells import failure_of, label_of, quantity, reason_of_absence
+from edgewise.report.charts import Chart, Series
+from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
+from edgewise.report.document import ABSENT, Table, number_notes, one_line
+from edgewise.report.field_tables import FIELD_TABLES, Options
+from edgewise.report.recommendation import comparable_groups, group_title, headline_of, recommendations
+from edgewise.units import significant
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MOST_DRAWN = 24
+"""So many runs get a chart of their own; a page of hundreds would take minutes to draw."""
+
+
+def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None = None) -> str:
+    """The page of `runs`.
+
+    Args:
+        title: heading; empty for one made from the models and the machine.
+        options: task and reference for the tables of the field.
+
+    Where vl-convert-python is missing the page has no charts and says how to get them.
+    """
+    labels = labels_of(runs)
+    series = [
+        Series(run=run, label=label, colour=charts.colour_of(index))
+        for index, (run, label) in enumerate(zip(runs, labels, strict=True))
+    ]
+    drawing = _Drawing()
+    document = bench_document(runs)
+    script, style = _asset("report.js"), _asset("report.css")
+    return (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            title=one_line(title) or default_title(runs),
+            version=__version__,
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            style=style,
+            facts=_facts(runs),
+            picks=_picks(series),
+            results=[_table_view(table, f"result-{index}", series) for index, table in enumerate(document.tables)],
+            sections=[
+                section for section in document.sections if not section.title.startswith(("Recommended", "No rec"))
+            ],
+            groups=[_group_view(group, series, drawing) for group in comparable_groups(runs)],
+            runs=[_run_view(one, drawing, draw=index < MOST_DRAWN) for index, one in enumerate(series)],
+            most_drawn=MOST_DRAWN if len(runs) > MOST_DRAWN else None,
+            missing=drawing.missing,
+            field_tables=[
+                (
+                    name,
+                    [
+                        _table_view(table, f"{name}-{index}")
+                        for index, table in enumerate(make(runs, options or Options()))
+                    ],
+                )
+                for name, make in FIELD_TABLES.items()
+            ],
+            conditions=_conditions(series),
+            metrics=_metrics(runs),
+        )
+    )
+
+
+class _Drawing:
+    """Draws charts until it turns out that nothing here can."""
+
+    def __init__(self) -> None:
+        self.missing: Unavailable | None = None
+        self._drawn = 0
+
+    def draw(self, found: Chart | None) -> dict[str, Any] | None:
+        """What the template needs of a chart, or None where there is none or nothing to draw it with."""
+        if found is None or self.missing is not None:
+            return None
+        try:
+            svg = charts.render_svg(found.spec)
+        except Unavailable as error:
+            self.missing = error
+            return None
+        # Every drawing numbers its clip paths from 1; on one page their names must differ.
+        self._drawn += 1
+        svg = svg.replace('id="clip', f'id="c{self._drawn}-').replace("url(#clip", f"url(#c{self._drawn}-")
+        return {
+            "title": found.title, "description": found.description, "caption": found.caption, "wide": found.wide, "svg": svg
+        }  # fmt: skip
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("edgewise.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """What stands under the heading."""
+
+    def several(words: Iterable[str | None]) -> str:
+        return ", ".join(dict.fromkeys(word for word in words if word)) or "not told"
+
+    days = sorted({run.created_at[:10] for run in runs})
+    return [
+        (
+            "Runs",
+            f"{len(runs)}" + (f", {failed} failed" if (failed := sum(run.status == "failed" for run in runs)) else ""),
+        ),
+        ("Models", several(one_line(run.job.model.name) for run in runs)),
+        ("Processor", several(processor_of(run) for run in runs)),
+        ("System", several(system_of(run) for run in runs)),
+        ("Engines", several(engine_of(run) for run in runs if run.status == "done")),
+        ("Measured", one_line(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}") if days else "not told"),
+    ]
+
+
+def _picks(series: Sequence[Series]) -> list[dict[str, Any]]:
+    """One card per group of comparable runs."""
+    by_id = {one.run.id: one for one in series}
+    cards = []
+    for found in recommendations([one.run for one in series]):
+        chosen = by_id.get(found.run) if found.run is not None else None
+        card: dict[str, Any] = {"group": found.group, "why": found.why, "label": found.label, "run": found.run}
+        row = chosen.run.measurement(headline_of(chosen.run)) if chosen is not None else None
+        if chosen is not None and row is not None and row.value is not None:
+            number, _, unit = quantity(row.value, row.unit).partition(" ")
+            card |= {"number": number, "unit": unit, "metric": label_of(row.metric), "interval": _interval(row)}
+            card |= {"colour": chosen.colour}
+        cards.append(card)
+    return cards
+
+
+def _interval(row: Measurement) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"{quantity(row.low, row.unit)} – {quantity(row.high, row.unit)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TableView:
+    """A table with what the template needs: footnote numbers, sort keys, colours of rows."""
+
+    id: str
+    table: Table
+    columns: tuple[int, ...]
+    notes: dict[str, int]
+    colours: tuple[str | None, ...]
+    labels: tuple[str | None, ...]
+
+
+def _table_view(table: Table, identity: str, series: Sequence[Series] = ()) -> _TableView:
+    """`table` for the template; rows that begin with a run's id get that run's colour."""
+    by_id = {one.run.id: one for one in series}
+    owners = [by_id.get(row[0].text) for row in table.rows]
+    return _TableView(
+        id=identity,
+        table=table,
+        columns=table.visible,
+        notes=number_notes([table]),
+        colours=tuple(owner.colour if owner else None for owner in owners),
+        labels=tuple(owner.run.id if owner else None for owner in owners),
+    )
+
+
+def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: _Drawing) -> dict[str, Any]:
+    """The charts of one group: colours are the page's, names just what tells the group's own runs apart."""
+    colours = {one.run.id: one.colour for one in page}
+    series = [
+        Series(run=run, label=label, colour=colours[run.id]) for run, label in zip(group, labels_of(group), strict=True)
+    ]
+    drawn = [drawing.draw(make(series)) for make in charts.GROUP_CHARTS]
+    return {"title": group_title(group[0]), "charts": [chart for chart in drawn if chart is not None]}
+
+
+def _run_view(one: Series, drawing: _Drawing, *, draw: bool) -> dict[str, Any]:
+    run = one.run
+    headline = run.measurement(headline_of(run))
+    summary = ABSENT
+    if headline is not None and headline.value is not None:
+        summary = quantity(headline.value, headline.unit)
+    return {
+        "id": run.id,
+        "label": one.label,
+        "colour": one.colour,
+        "headline": failure_of(run) if run.status == "failed" else summary,
+        "status": run.status,
+        "grade": run.trust.grade if run.trust is not None else None,
+        "tone": GRADE_TONES[run.trust.grade] if run.trust is not None else "plain",
+        "reasons": [one_line(reason) for reason in run.trust.reasons] if run.trust is not None else [],
+        "failure": run.failure,
+        "facts": _run_facts(run),
+        "measurements": [_measurement_view(run, row) for row in run.measurements],
+        "percentiles": _percentiles(headline),
+        "cautions": run.cautions,
+        "sessions": _sessions(run),
+        "layers": len(run.layers),
+        "chart": drawing.draw(charts.series_chart(one)) if draw else None,
+    }
+
+
+def _run_facts(run: Run) -> list[tuple[str, str]]:
+    job, stopping = run.job, run.job.workload.stopping
+    inputs = [f"{spec.name} {'×'.join(map(str, spec.shape))} {spec.dtype}" for spec in job.workload.inputs]
+    source = (
+        f"file with sha256 {job.workload.input_data}"
+        if job.workload.input_data
+        else f"random, seed {job.workload.seed}"
+    )
+    asked = {
+        "iterations": stopping.iterations,
+        "warm-up": stopping.warmup,
+        "duration": f"{stopping.duration_s:g} s" if stopping.duration_s is not None else None,
+    }
+    rule = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+    rule = rule or f"until the interval is ± {stopping.relative_half_width:.1%}, at most {stopping.max_s:g} s a session"
+    pairs = [
+        ("Run", run.id),
+        ("Measured", run.created_at),
+        ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
+        ("Path", job.model.path),
+        ("sha256", job.model.sha256),
+        ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not told'}"),
+        ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not told"),
+        ("Inputs", f"{'; '.join(inputs) or 'not told'} ({source})"),
+        ("Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"),
+        ("Stopping", f"{stopping.sessions} session(s), {rule}"),
+        ("Tags", ", ".join(run.tags)),
+    ]
+    return [(name, one_line(text)) for name, text in pairs if text]
+
+
+def _measurement_view(run: Run, row: Measurement) -> dict[str, str]:
+    known = row.value is not None
+    return {
+        "label": label_of(row.metric),
+        "metric": row.metric,
+        "value": quantity(row.value, row.unit) if row.value is not None else ABSENT,
+        "interval": _interval(row) if known else "",
+        "basis": row.basis or "",
+        "n": str(row.summary.n) if row.summary is not None else (str(len(row.samples)) if row.samples else ""),
+        "method": one_line(row.method) if known else reason_of_absence(run, row.metric),
+    }
+
+
+def _percentiles(row: Measurement | None) -> list[tuple[str, str]]:
+    """The headline's spread, one pair each."""
+    if row is None or row.summary is None:
+        return []
+    summary = row.summary
+    pairs = [("min", summary.min), *summary.percentiles.items(), ("max", summary.max), ("mean", summary.mean)]
+    pairs.append(("std", summary.std))
+    told = [(name, quantity(value, row.unit)) for name, value in pairs]
+    told += [("samples", str(summary.n)), ("far outliers", str(summary.outliers))]
+    if summary.autocorrelation is not None:
+        told.append(("autocorrelation", significant(summary.autocorrelation, 2)))
+    if summary.between_sessions is not None:
+        told.append(("between sessions", f"± {summary.between_sessions:.2%}"))
+    return told
+
+
+def _sessions(run: Run) -> dict[str, Any] | None:
+    """A row per fresh process, a column per phase; None where there is none."""
+    if not run.sessions:
+        return None
+    phases = list(dict.fromkeys(name for session in run.sessions for name in session.phases))
+    rows = [
+        [
+            str(session.index + 1),
+            *(quantity(session.phases[name], "s") if name in session.phases else ABSENT for name in phases),
+            str(session.warmup),
+            one_line(session.stopped_because) or ABSENT,
+        ]
+        for session in run.sessions
+    ]
+    return {"columns": ["#", *phases, "warm-up", "stopped because"], "rows": rows}
+
+
+def _conditions(series: Sequence[Series]) -> list[dict[str, Any]]:
+    """Every environment that differs from the others, with the runs that it holds for."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in series:
+        key = json.dumps(one.run.environment, sort_keys=True, default=str)
+        view = found.setdefault(key, {"labels": [], "facts": list(flatten(one.run.environment))})
+        view["labels"].append(one.label)
+    views = list(found.values())
+    for view in views:
+        view["all"] = len(view["labels"]) == len(series)
+    return views
+
+
+def _metrics(runs: Sequence[Run]) -> list[Metric]:
+    used = {row.metric for run in runs for row in run.measurements}
+    return [metric for identity, metric in METRICS.items() if identity in used]

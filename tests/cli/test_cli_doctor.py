@@ -1,0 +1,158 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from edgewise.cli import doctor
+from edgewise.cli.main import run
+from edgewise.errors import Unavailable
+from edgewise.registry import Availability, Registry
+from edgewise.runtime.base import Provider
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """The quiet second is not slept, and the width is that of the narrowest terminal that is served."""
+    examine = doctor.examine
+    monkeypatch.setattr(doctor, "examine", lambda: examine(sleep=lambda seconds: None))
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+class Engine:
+    formats = ("onnx",)
+    providers = (Provider(name="cpu", title="CPU"),)
+    in_default = True
+
+    def __init__(self, title, availability, *, in_default=True):
+        self.title = title
+        self.in_default = in_default
+        self._availability = availability
+
+    def availability(self):
+        if isinstance(self._availability, Exception):
+            raise self._availability
+        return self._availability
+
+
+class Plugins(Registry):
+    """A registry of made-up plug-ins; an exception in the place of one is raised by `get`."""
+
+    def __init__(self, plugins):
+        super().__init__("none", "plug-in")
+        self.plugins = plugins
+
+    def names(self):
+        return tuple(self.plugins)
+
+    def get(self, name):
+        if isinstance(self.plugins[name], Exception):
+            raise self.plugins[name]
+        return self.plugins[name]
+
+
+ENGINES = Plugins(
+    {
+        "alpha": Engine("Alpha Engine", Availability(True, version="1.2.3")),
+        "beta": Engine(
+            "Beta", Availability(False, "the package beta is not installed", "pip install 'edgewise[beta]'")
+        ),
+        "broken": Unavailable("runtime 'broken' can't be loaded: no module", advice="reinstall it"),
+        "hidden": Engine("Hidden", Availability(True, version="9"), in_default=False),
+        "raises": Engine("Raises", RuntimeError("boom")),
+    }
+)
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    monkeypatch.setattr("edgewise.runtime.base.runtimes", lambda: ENGINES)
+
+
+def test_runtimes_as_rows(engines, capsys):
+    assert run(["doctor", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["runtimes"]}
+    assert list(rows) == ["alpha", "beta", "broken", "raises"]
+    assert rows["alpha"] == {
+        "name": "alpha",
+        "title": "Alpha Engine",
+        "available": True,
+        "version": "1.2.3",
+        "reason": None,
+        "install_hint": None,
+        "formats": ["onnx"],
+        "providers": [{"name": "cpu", "title": "CPU", "precisions": ["f32"]}],
+    }
+    assert (rows["beta"]["available"], rows["beta"]["install_hint"]) == (False, "pip install 'edgewise[beta]'")
+    assert rows["broken"]["reason"] == "runtime 'broken' can't be loaded: no module"
+    assert (rows["raises"]["available"], rows["raises"]["reason"]) == (False, "RuntimeError: boom")
+
+
+def test_tables_say_what_is_there_and_how_to_get_the_rest(engines, capsys):
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "Alpha Engine 1.2.3  reads onnx" in out
+    assert "pip install 'edgewise[beta]'" in out  # brackets are not taken for markup
+    assert "Hidden" not in out
+    assert "RuntimeError: boom" in out
+
+
+def test_json_is_the_only_thing_on_standard_output(capsys):
+    assert run(["doctor", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["schema"] == 1
+    assert {"runtimes", "meters", "devices", "fitness"} <= set(document)
+    assert {"cpufreq", "rapl", "thermal"} <= {row["name"] for row in document["meters"]}
+    for row in document["runtimes"] + document["meters"]:
+        assert row["available"] or row["reason"]
+    assert document["devices"][0]["name"] == "local"
+    assert document["devices"][0]["environment"]["cpu"]["logical_cores"] >= 1
+    fitness = document["fitness"]
+    assert fitness["grade"] in "ABCD"
+    assert len(fitness["reasons"]) == len(fitness["advice"])
+    assert "watching the machine" in captured.err
+
+
+def test_it_fits_80_columns(capsys):
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    for heading in ("Runtimes", "Meters", "Devices", "Fitness for measuring: "):
+        assert f"\n{heading}" in f"\n{out}"
+
+
+def test_the_grade_and_its_reasons_are_those_of_the_judgement(monkeypatch, capsys):
+    from edgewise.run import fitness
+
+    finding = fitness.Finding(ceiling="C", reason="it is [too] warm", advice="open a window")
+    verdict = fitness.Fitness(grade="C", findings=(finding,))
+    monkeypatch.setattr(fitness, "assess_fitness", lambda environment, counters: verdict)
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "Fitness for measuring: C\n" in out
+    assert "it is [too] warm" in out
+    assert "open a window" in out
+
+
+def test_the_quiet_second_is_a_second(monkeypatch):
+    slept = []
+    monkeypatch.undo()
+    document = doctor.examine(sleep=slept.append)
+    assert slept == [1.0]
+    assert document["fitness"]["watched"]["wall_s"] >= 0
+
+
+def test_no_engine_is_imported():
+    script = (
+        "import sys; from edgewise.cli import doctor; doctor.examine(sleep=lambda s: None);"
+        "engines = {'onnxruntime', 'openvino', 'ai_edge_litert', 'torch', 'tensorflow', 'onnx'} & set(sys.modules);"
+        "sys.exit(f'imported: {engines}' if engines else 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_flag_that_is_none(capsys):
+    assert run(["doctor", "--fix"]) == 2
+    assert "--fix" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""Generated pages are up to date, links lead somewhere, and the documentation builds without a warning."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import generate
+import pages
+import pytest
+
+from edgewise.cli.main import COMMANDS
+from edgewise.metrics import METRICS
+from edgewise.record import CAUTIONS
+
+FACE = [*pages.PAGES, pages.ROOT / "CONTRIBUTING.md", pages.ROOT / "CHANGELOG.md"]
+_LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def test_generated_pages_are_up_to_date():
+    assert generate.outdated() == [], "run python docs/generate.py"
+
+
+def test_a_page_that_was_edited_by_hand_is_out_of_date(tmp_path: Path):
+    for name, page in generate.PAGES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(page(), encoding="utf-8")
+    assert generate.outdated(tmp_path) == []
+    (tmp_path / "metrics.md").write_text("by hand", encoding="utf-8")
+    (tmp_path / "cli.md").unlink()
+    assert generate.outdated(tmp_path) == ["metrics.md", "cli.md"]
+
+
+def test_generated_pages_are_complete():
+    assert all(f"| `{metric}` |" in generate.metrics_page() for metric in METRICS)
+    assert all(f"| `{code}` |" in generate.cautions_table() for code in CAUTIONS)
+    page = generate.command_page()
+    assert all(f"\n## edgewise {name}\n" in page for name in COMMANDS)
+    assert "| `--iterations N` |" in page
+
+
+def test_the_readme_lists_every_command():
+    readme = (pages.ROOT / "README.md").read_text("utf-8")
+    assert all(f"| `edgewise {name}" in readme for name in COMMANDS)
+
+
+@pytest.mark.parametrize("page", FACE, ids=pages.name)
+def test_links_lead_somewhere(page: Path):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    missing = [target for target in _LINK.findall(text) if not (page.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", FACE, ids=pages.name)
+def test_flags_that_the_documentation_speaks_of_exist(page: Path):
+    """In every shell block, and in the column of coming-from.md that is ours."""
+    known = set(re.findall(r"`(--?[a-z][a-z-]*)", generate.command_page())) | {"--help", "--version", "--debug", "-h"}
+    text = "\n".join(
+        line
+        for block in pages.blocks(page, "bash", "text")
+        for line in block.text.splitlines()
+        if line.startswith("edgewise ")
+    )
+    if page.name == "coming-from.md":
+        rows = [line.split("|") for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
+        text += "\n".join(word for row in rows for word in re.findall(r"`(-[^`]*)`", row[2]))
+    flags = set(re.findall(r"(?:^|\s)(--?[a-z][a-z-]*)", text))
+    assert flags - known == set()
+
+
+@pytest.mark.slow
+def test_the_documentation_builds_without_a_warning(tmp_path: Path):
+    if find_spec("sphinx") is None or find_spec("myst_parser") is None or find_spec("furo") is None:
+        pytest.skip("not installed: the dependency group docs (sphinx, myst-parser, furo)")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", tmp_path / "trees"]
+    done = subprocess.run(
+        [*command, pages.ROOT / "docs", tmp_path / "html"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "html" / "index.html").is_file()

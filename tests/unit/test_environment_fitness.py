@@ -1,0 +1,135 @@
+import copy
+
+import pytest
+
+from edgewise.run.counters import Counters
+from edgewise.run.environment import fingerprint
+from edgewise.run.fitness import assess_fitness
+
+IDEAL = {
+    "cpu": {"usable_cores": 8, "quota_cores": None, "smt_active": False},
+    "memory": {"total_bytes": 1000},
+    "clock": {"governor": "performance", "boost": False},
+    "virtualisation": {"hypervisor": False, "vendor": None, "container": "none seen"},
+    "settings": {"performance_counters": True},
+    "state": {
+        "load_average": [0.1, 0.1, 0.1],
+        "memory_available_bytes": 900,
+        "swap_used_bytes": 0,
+        "on_mains": True,
+    },
+}
+QUIET = {"busy_share_of_others": 0.01, "steal_share": 0.0, "throttled_s": 0.0}
+
+
+def machine(**changes):
+    environment = copy.deepcopy(IDEAL)
+    for path, value in changes.items():
+        group, name = path.split("__")
+        environment[group][name] = value
+    return environment
+
+
+def test_an_ideal_machine_has_nothing_against_it():
+    fitness = assess_fitness(IDEAL, QUIET)
+    assert (fitness.grade, fitness.reasons, fitness.advice) == ("A", (), ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "grade", "reason"),
+    [
+        ({"state__load_average": [4.1, 0, 0]}, "B", "the load average of the last minute is 4.1; usable cores: 8"),
+        (
+            {"virtualisation__hypervisor": True},
+            "B",
+            "this is a virtual machine: neighbours on the host can slow it unseen",
+        ),
+        ({"virtualisation__hypervisor": None}, "A", "whether this is a virtual machine can't be told"),
+        ({"clock__governor": "schedutil"}, "B", "the clock's governor is schedutil: the frequency follows the load"),
+        (
+            {"clock__governor": None},
+            "B",
+            "the clock's governor can't be seen: the frequency may change while measuring",
+        ),
+        ({"clock__boost": True}, "B", "turbo (boost) is on: the first seconds run faster than a sustained load"),
+        ({"cpu__usable_cores": 2}, "B", "two usable cores: a measurement with two threads leaves none for the system"),
+        ({"cpu__usable_cores": 1}, "C", "one usable core: everything else that runs interrupts the measurement"),
+        ({"cpu__smt_active": True}, "A", "two hardware threads share a core (SMT)"),
+        (
+            {"cpu__quota_cores": 1.5},
+            "C",
+            "a cgroup allows 1.5 cores' worth of time: past it, processes are stopped for milliseconds",
+        ),
+        (
+            {"state__on_mains": False},
+            "C",
+            "the machine runs without mains power: it may hold its clock down to save the battery",
+        ),
+        ({"state__memory_available_bytes": 99}, "C", "only 10% of the memory is available"),
+        ({"state__swap_used_bytes": 51}, "B", "5% of the memory's size is swapped out"),
+        (
+            {"settings__performance_counters": False},
+            "A",
+            "no hardware performance counters: cycles and instructions can't be counted",
+        ),
+    ],
+)
+def test_one_thing_at_a_time(changes, grade, reason):
+    fitness = assess_fitness(machine(**changes), QUIET)
+    assert (fitness.grade, fitness.reasons) == (grade, (reason,))
+    assert len(fitness.advice) == 1
+    assert fitness.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("counters", "grade"),
+    [
+        ({"busy_share_of_others": 0.03}, "A"),
+        ({"busy_share_of_others": 0.031}, "B"),
+        ({"busy_share_of_others": 0.10}, "B"),
+        ({"busy_share_of_others": 0.101}, "C"),
+        ({"busy_share_of_others": 0.251}, "D"),
+        ({"busy_share_of_others": None}, "B"),
+        ({"steal_share": 0.001}, "B"),
+        ({"steal_share": 0.006}, "C"),
+        ({"steal_share": 0.021}, "D"),
+        ({"throttled_s": 0.01}, "D"),
+        ({"throttled_s": None, "steal_share": None}, "A"),
+    ],
+)
+def test_what_was_seen_while_waiting(counters, grade):
+    fitness = assess_fitness(IDEAL, QUIET | counters)
+    assert fitness.grade == grade
+    assert len(fitness.reasons) == (grade != "A")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state__load_average": [4.0, 9.0, 9.0]},
+        {"cpu__quota_cores": 8.0},
+        {"state__memory_available_bytes": 100},
+        {"state__swap_used_bytes": 50},
+        {"cpu__usable_cores": 3},
+        {"state__on_mains": None},
+        {"settings__performance_counters": None},
+    ],
+)
+def test_on_the_good_side_of_every_limit(changes):
+    assert assess_fitness(machine(**changes), QUIET).reasons == ()
+
+
+def test_the_worst_comes_first_and_makes_the_grade():
+    environment = machine(virtualisation__hypervisor=True, virtualisation__vendor="KVM", cpu__usable_cores=1)
+    fitness = assess_fitness(environment, QUIET | {"steal_share": 0.5})
+    assert fitness.grade == "D"
+    assert [finding.ceiling for finding in fitness.findings] == ["D", "C", "B"]
+    assert fitness.reasons[0] == "the hypervisor took 50.00% of the processor time away"
+    assert fitness.reasons[2].startswith("this is a virtual machine (KVM)")
+
+
+def test_a_machine_of_which_nothing_is_known_is_not_an_a(tmp_path):
+    nothing = Counters(monotonic_ns=10**9).delta(Counters(monotonic_ns=0))
+    fitness = assess_fitness(fingerprint(root=tmp_path), nothing)
+    assert fitness.grade == "B"
+    assert "how busy other processes are can't be read" in fitness.reasons

@@ -1,0 +1,15 @@
+import subprocess
+import sys
+
+
+def test_what_runs_on_a_device_needs_the_standard_library_only():
+    script = (
+        "import sys; before = set(sys.modules);"
+        "import edgewise.run.counters, edgewise.run.meters.rapl, edgewise.run.meters.thermal, edgewise.run.meters.cpufreq;"
+        "edgewise.run.counters.read_counters();"
+        "loaded = {name.partition('.')[0] for name in set(sys.modules) - before};"
+        "foreign = loaded - set(sys.stdlib_module_names) - {'edgewise'};"
+        "sys.exit(f'foreign: {foreign}' if foreign else 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

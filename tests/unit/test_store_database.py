@@ -1,0 +1,559 @@
+import itertools
+import json
+import os
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from edgewise.errors import BadInput, StoreError
+from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.store import connection, from_document, open_store, to_document
+from edgewise.store.database import Merged, Reindexed
+from edgewise.store.location import find_location
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+POSTGRESQL = "EDGEWISE_TEST_POSTGRESQL"
+
+
+def golden(name="done") -> Run:
+    return from_document(json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def run(number, **changes) -> Run:
+    """Run `number`, made so many minutes after the start; ids sort the other way, so that order is never by chance."""
+    job = Job(
+        model=ModelRef(name=f"net{number}.onnx", path="/net", format="onnx", sha256=f"{number:02x}" * 32, size_bytes=1),
+        runtime=RuntimeSpec(name="fake"),
+    )
+    fields = {
+        "id": f"0{9 - number}9{number}0000-0000-7000-8000-00000000000{number}", "job": job, "status": "done",
+        "created_at": (START + timedelta(minutes=number)).isoformat(),
+        "measurements": (Measurement(metric="latency", unit="s", basis="measured", method="m", value=number / 8, low=0.0, high=9.0),),
+    }  # fmt: skip
+    return Run(**(fields | changes))
+
+
+@pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get(POSTGRESQL) else [])])
+def store(request, tmp_path):
+    if request.param == "sqlite":
+        with open_store(str(tmp_path / "runs.db")) as opened:
+            yield opened
+        return
+    url = os.environ[POSTGRESQL]
+    from sqlalchemy import create_engine, make_url, text
+
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    schema = f"edgewise_test_{os.getpid()}"
+    with engine.begin() as connected:
+        connected.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
+        connected.execute(text(f"CREATE SCHEMA {schema}"))
+    try:
+        own = make_url(url).update_query_dict({"options": f"-csearch_path={schema}"})
+        with open_store(own.render_as_string(hide_password=False)) as opened:
+            yield opened
+    finally:
+        with engine.begin() as connected:
+            connected.execute(text(f"DROP SCHEMA {schema} CASCADE"))
+        engine.dispose()
+
+
+@pytest.mark.skipif(
+    not os.environ.get(POSTGRESQL), reason=f"{POSTGRESQL} holds no URL: the tests of this file ran on SQLite alone"
+)
+def test_postgresql_is_tested_too(request, store):
+    assert "postgresql" in request.node.callspec.id or "runs.db" in store.name
+
+
+@pytest.mark.parametrize("name", ["done", "failed", "cancelled"])
+def test_what_is_saved_is_got(store, name):
+    store.save(golden(name))
+    assert store.get(golden(name).id) == golden(name)
+
+
+def test_saving_again_replaces(store):
+    store.save(golden())
+    changed = replace(golden(), measurements=golden().measurements[:1], tags=("other",))
+    store.save(changed)
+    assert store.resolve(["all"]) == [changed]
+    assert store.list()[0].tags == ("other",)
+
+
+def test_text_that_databases_dislike_is_kept(store):
+    odd = run(1)
+    odd = replace(odd, job=replace(odd.job, model=replace(odd.job.model, name="a\x00b\u2028💡'\"%_")), tags=("x\x00y",))
+    store.save(odd)
+    assert store.get(odd.id) == odd
+    assert store.list()[0].model == "a�b\u2028💡'\"%_"
+    store.reindex()
+    assert store.get("last") == odd
+
+
+def test_a_run_that_can_not_be_written_leaves_the_store_as_it_was(store):
+    store.save(run(1))
+    with pytest.raises(BadInput, match="environment.x: object"):
+        store.save(run(1, environment={"x": object()}, status="failed"))
+    assert store.resolve(["all"]) == [run(1)]
+
+
+# references
+
+
+def test_last_is_by_time_and_not_by_id_or_saving(store):
+    for number in (2, 1, 3):
+        store.save(run(number))
+    assert store.get("last") == run(3)
+    assert store.get("last~0") == run(3)
+    assert store.get("last~2") == run(1)
+    with pytest.raises(BadInput, match=r"'last~3' names no run: the store has 3"):
+        store.get("last~3")
+
+
+def test_times_compare_across_offsets_and_spellings(store):
+    late = run(1, created_at="2026-01-31T14:00:00.5+01:00")
+    early = run(2, created_at="2026-01-31T12:59:59Z")
+    for one in (late, early):
+        store.save(one)
+    assert [row.id for row in store.list()] == [late.id, early.id]
+    assert [row.id for row in store.list(since=datetime(2026, 1, 31, 13, tzinfo=UTC))] == [late.id]
+
+
+def test_prefixes(store):
+    a, b = run(1, id="0193aaaa-1111"), run(2, id="0193aaaa-2222")
+    store.save(a)
+    store.save(b)
+    assert store.get("0193aaaa-1") == a
+    with pytest.raises(BadInput, match=r"'0193' names several: 0193aaaa-1111, 0193aaaa-2222"):
+        store.get("0193")
+    with pytest.raises(BadInput, match="needs 4 characters"):
+        store.get("019")
+    for absent in ("0193b", "____", "%%%%", "", "ALL", "last~", "last~x"):
+        with pytest.raises(BadInput, match="no run is called"):
+            store.get(absent)
+
+
+def test_a_whole_id_is_never_ambiguous(store):
+    store.save(run(1, id="abcd"))
+    store.save(run(2, id="abcde"))
+    assert store.get("abcd").id == "abcd"
+
+
+def test_an_ambiguous_prefix_lists_a_few(store):
+    for number in range(12):
+        store.save(run(1, id=f"0193-{number:02}"))
+    with pytest.raises(BadInput) as caught:
+        store.get("0193")
+    assert caught.value.message == "'0193' names several: " + ", ".join(f"0193-{n:02}" for n in range(8)) + ", …"
+
+
+def test_resolve_keeps_the_order_that_was_asked_for_and_each_run_once(store):
+    for number in (1, 2, 3):
+        store.save(run(number))
+    assert store.resolve(["last", run(1).id, "last~0"]) == [run(3), run(1)]
+    assert store.resolve([]) == []
+    assert store.resolve(["all"]) == [run(1), run(2), run(3)]
+    assert store.find(["last~1", "all"]) == [run(2).id, run(1).id, run(3).id]
+
+
+def test_groups(store):
+    for number, group in ((1, "0193-group-a"), (2, "0193-group-b"), (3, "0193-group-a"), (4, None)):
+        store.save(run(number, group=group))
+    assert store.resolve(["group:0193-group-a"]) == [run(1, group="0193-group-a"), run(3, group="0193-group-a")]
+    assert store.find(["group:last"]) == [run(1).id, run(3).id]
+    with pytest.raises(BadInput, match="'group:0193' names several: 0193-group-a, 0193-group-b"):
+        store.resolve(["group:0193"])
+    for absent in ("group:", "group:019", "group:0194"):
+        with pytest.raises(BadInput, match="no group"):
+            store.resolve([absent])
+
+
+def test_an_empty_store(store):
+    assert store.list() == []
+    assert store.resolve(["all"]) == []
+    assert store.reindex() == Reindexed(indexed=0, unreadable=())
+    for reference in ("last", "group:last", "0193aaaa"):
+        with pytest.raises(BadInput):
+            store.resolve([reference])
+
+
+# listing
+
+
+def test_list_is_newest_first_and_says_what_is_needed(store):
+    for number in (1, 3, 2):
+        store.save(run(number))
+    assert [row.id for row in store.list()] == [run(number).id for number in (3, 2, 1)]
+    assert [row.id for row in store.list(limit=2)] == [run(3).id, run(2).id]
+    row = store.list(limit=1)[0]
+    assert (row.model, row.runtime, row.threads, row.batch, row.scenario) == ("net3.onnx", "fake", None, 1, "single-stream")
+    assert (row.metric, row.value, row.low, row.high, row.unit, row.basis) == ("latency", 0.375, 0.0, 9.0, "s", "measured")
+
+
+def test_list_filters(store):
+    failed = golden("failed")
+    for one in (run(1), run(2), failed):
+        store.save(one)
+    assert [row.id for row in store.list(model="NET")] == [run(2).id, run(1).id]
+    assert [row.id for row in store.list(model="net2")] == [run(2).id]
+    assert [row.id for row in store.list(model="01" * 4)] == [run(1).id]
+    assert store.list(model="01" * 3) == []
+    assert store.list(model="n_t") == []
+    assert store.list(model="%") == []
+    assert [row.id for row in store.list(runtime="litert")] == [failed.id]
+    assert [row.cause for row in store.list(status="failed")] == ["Timeout"]
+    assert [row.id for row in store.list(since=START + timedelta(minutes=2))] == [run(2).id]
+    assert store.list(model="net", runtime="litert") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "metrics", "headline"),
+    [
+        ("single-stream", ["throughput", "latency"], "latency"),
+        ("offline", ["latency", "throughput"], "throughput"),
+        ("offline", ["latency"], "latency"),
+        ("paced", ["latency", "latency_paced"], "latency_paced"),
+        ("single-stream", ["throughput"], None),
+    ],
+)
+def test_the_headline_is_that_of_the_scenario(store, kind, metrics, headline):
+    one = run(1)
+    rows = tuple(Measurement(metric=name, unit="s", basis="measured", method="", value=1.0) for name in metrics)
+    job = replace(one.job, workload=Workload(scenario=Scenario(kind=kind)))
+    store.save(replace(one, job=job, measurements=rows))
+    assert store.list()[0].metric == headline
+
+
+def test_an_absent_headline_stays_absent(store):
+    rows = (Measurement(metric="latency", unit="s", basis=None, method="", value=None, absent_because="x"),)
+    store.save(run(1, measurements=rows))
+    row = store.list()[0]
+    assert (row.metric, row.value, row.unit) == (None, None, None)
+
+
+# tags, removal, index
+
+
+def test_tags(store):
+    for number in (1, 2):
+        store.save(run(number))
+    assert store.tag("baseline", "last~1") == run(1).id
+    assert store.tag("baseline", "last~1") == run(1).id
+    assert store.get("baseline") == run(1, tags=("baseline",))
+    assert [row.tags for row in store.list()] == [(), ("baseline",)]
+    with pytest.raises(BadInput, match=f"the tag 'baseline' is on run {run(1).id}"):
+        store.tag("baseline", "last")
+    store.tag("baseline", "last", move=True)
+    assert store.get("baseline").id == run(2).id
+    assert store.get(run(1).id) == run(1)
+    assert store.untag("baseline") == 1
+    with pytest.raises(BadInput, match="no run has the tag"):
+        store.untag("baseline")
+    with pytest.raises(BadInput, match="no run is called"):
+        store.get("baseline")
+
+
+@pytest.mark.parametrize("name", ["", "all", "last", "last~1", "lastly", "group:x", "01", "a b", "x" * 65, "é", "-a", "\n"])
+def test_what_can_not_be_a_tag(store, name):
+    store.save(run(1))
+    with pytest.raises(BadInput, match="can't be a tag"):
+        store.tag(name, "last")
+
+
+def test_a_tag_that_several_have_is_ambiguous(store):
+    for number in (1, 2):
+        store.save(run(number, tags=("nightly",)))
+    with pytest.raises(BadInput, match="'nightly' names several"):
+        store.get("nightly")
+    assert store.untag("nightly") == 2
+
+
+def test_remove_is_all_or_nothing(store):
+    for number in (1, 2, 3):
+        store.save(run(number, tags=("t",)))
+    with pytest.raises(BadInput, match="no run has the id 'last'"):
+        store.remove([run(1).id, "last"])
+    assert len(store.list()) == 3
+    assert store.remove([run(1).id, run(3).id, run(1).id]) == 2
+    assert store.resolve(["all"]) == [run(2, tags=("t",))]
+    assert store.reindex() == Reindexed(indexed=1, unreadable=())
+
+
+def test_merge(store):
+    store.save(run(1))
+    store.tag("local", "last")
+    assert store.merge([run(1), run(2)]) == Merged(added=1, skipped=1)
+    assert store.get("local").id == run(1).id
+    with pytest.raises(BadInput, match="stored already, with other content"):
+        store.merge([run(3), run(2, status="failed")])
+    assert store.find(["all"]) == [run(1).id, run(2).id]
+    nan = run(4, measurements=(Measurement(metric="latency", unit="s", basis="measured", method="", value=1.0, samples=(float("nan"),)),))
+    assert store.merge([nan]) == Merged(added=1, skipped=0)
+    assert store.merge([nan]) == Merged(added=0, skipped=1)
+
+
+def rows_of(store):
+    from sqlalchemy import select
+
+    from edgewise.store.tables import INDEX_TABLES
+
+    with store._database.reading() as connected:
+        return [sorted(map(tuple, connected.execute(select(table))), key=repr) for table in INDEX_TABLES]
+
+
+def test_reindex_makes_the_same_index_again(store):
+    from sqlalchemy import delete
+
+    from edgewise.store.tables import INDEX_TABLES
+
+    for one in (run(1), run(2, tags=("t",)), golden(), golden("failed")):
+        store.save(one)
+    before = rows_of(store)
+    assert [len(rows) for rows in before] == [4, 5, 2]
+    with store._database.writing() as connected:
+        for table in INDEX_TABLES:
+            connected.execute(delete(table))
+    assert store.list() == []
+    assert store.reindex() == Reindexed(indexed=4, unreadable=())
+    assert rows_of(store) == before
+
+
+def test_a_document_that_can_not_be_read_is_named_and_can_be_removed(store):
+    from sqlalchemy import update
+
+    from edgewise.store.tables import documents
+
+    for number in (1, 2, 3):
+        store.save(run(number))
+    newer = json.dumps({**to_document(run(2)), "schema": 2})
+    with store._database.writing() as connected:
+        connected.execute(update(documents).where(documents.c.id == run(1).id).values(document="{"))
+        connected.execute(update(documents).where(documents.c.id == run(2).id).values(document=newer))
+    with pytest.raises(StoreError, match=f"run {run(1).id} in .* can't be read: not JSON"):
+        store.get(run(1).id)
+    with pytest.raises(StoreError, match="newer edgewise") as caught:
+        store.get(run(2).id)
+    assert "update edgewise" in caught.value.advice
+    with pytest.raises(StoreError, match="newer edgewise"):
+        store.tag("t", run(2).id)
+    done = store.reindex()
+    assert done.indexed == 1
+    assert sorted(one for one, _ in done.unreadable) == sorted([run(1).id, run(2).id])
+    assert len(store.list()) == 3
+    store.remove(store.find([run(1).id]))
+    assert store.find(["all"]) == [run(2).id, run(3).id]
+
+
+def test_a_tag_keeps_fields_that_a_later_edgewise_added(store):
+    from sqlalchemy import select, update
+
+    from edgewise.store.tables import documents
+
+    store.save(run(1))
+    with store._database.writing() as connected:
+        connected.execute(update(documents).values(document=json.dumps({**to_document(run(1)), "later": 1})))
+    store.tag("t", "last")
+    with store._database.reading() as connected:
+        assert json.loads(connected.scalar(select(documents.c.document)))["later"] == 1
+
+
+# the database itself
+
+
+def test_the_migrations_make_the_tables_that_the_code_describes(store):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from edgewise.store.tables import metadata
+
+    with store._database.reading() as connected:
+        context = MigrationContext.configure(connected, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_head_is_the_newest_revision():
+    from alembic.script import ScriptDirectory
+
+    assert ScriptDirectory.from_config(connection._alembic_config()).get_current_head() == connection.HEAD
+
+
+def test_sqlite_is_set_up_to_survive(tmp_path):
+    with open_store(str(tmp_path / "runs.db")) as store, store._database.reading() as connected:
+        pragmas = {
+            name: connected.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "foreign_keys", "synchronous", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "synchronous": 2, "busy_timeout": 30_000}
+
+
+def test_a_writer_holds_the_lock_from_the_start(tmp_path):
+    path = tmp_path / "runs.db"
+    with open_store(str(path)) as store:
+        other = sqlite3.connect(path, timeout=0, isolation_level=None)
+        with store._database.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        with store._database.reading():
+            other.execute("BEGIN IMMEDIATE")
+        other.close()
+
+
+def test_a_store_in_memory_and_one_by_url(tmp_path):
+    with open_store("sqlite://") as store:
+        store.save(run(1))
+        assert store.get("last") == run(1)
+    with open_store(f"sqlite:///{tmp_path}/a#b %?.db".replace("?", "")) as store:
+        store.save(run(1))
+    assert (tmp_path / "a#b %.db").exists()
+
+
+def test_odd_file_names_are_taken_literally(tmp_path):
+    path = tmp_path / "what? é#%20.db"
+    with open_store(str(path)) as store:
+        store.save(run(1))
+        assert store.name == str(path)
+    assert path.exists()
+    with open_store(str(path), create=False) as store:
+        assert store.get("last") == run(1)
+
+
+def test_threads_share_a_store(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with open_store(str(tmp_path / "runs.db")) as store:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda n: store.save(run(1, id=f"0193-{n:04}")), range(40)))
+        assert len(store.list()) == 40
+
+
+# location
+
+
+def test_location(monkeypatch, tmp_path):
+    monkeypatch.delenv("EDGEWISE_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.chdir(tmp_path)
+    own = find_location()
+    assert (own.path, own.chosen, own.url) == (tmp_path / "edgewise" / "runs.db", False, "")
+    for text, path in {
+        "a.db": tmp_path / "a.db",
+        "/x/a.db": Path("/x/a.db"),
+        "~/a.db": Path("/home/ada/a.db"),
+        "sqlite:///a.db": tmp_path / "a.db",
+        "sqlite:////x/a.db": Path("/x/a.db"),
+        "sqlite+pysqlite:////x/a.db": Path("/x/a.db"),
+    }.items():
+        found = find_location(text)
+        assert (found.path, found.chosen, found.url) == (path, True, "")
+    for scheme in ("postgres", "postgresql", "postgresql+psycopg"):
+        assert find_location(f"{scheme}://u:p@h/d").url == "postgresql+psycopg://u:p@h/d"
+    assert find_location("postgresql+pg8000://h/d").url == "postgresql+pg8000://h/d"
+    monkeypatch.setenv("EDGEWISE_STORE", "from-environment.db")
+    assert find_location().path == tmp_path / "from-environment.db"
+    assert find_location().chosen
+    assert find_location("b.db").path == tmp_path / "b.db"
+
+
+def test_the_own_store_is_private(monkeypatch, tmp_path):
+    monkeypatch.delenv("EDGEWISE_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with open_store() as store:
+        assert store.name == str(tmp_path / "edgewise" / "runs.db")
+    assert (tmp_path / "edgewise").stat().st_mode & 0o777 == 0o700
+
+
+# errors: each one line, with advice
+
+
+def refused(url, *, match, **options):
+    with pytest.raises(StoreError, match=match) as caught:
+        open_store(url, **options)
+    assert "\n" not in caught.value.message
+    assert caught.value.advice
+    assert caught.value.exit_code == 3
+    return caught.value
+
+
+def test_a_missing_store_is_not_made_where_one_was_expected(tmp_path):
+    refused(str(tmp_path / "no" / "runs.db"), create=False, match="there is no store at")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_folder_is_no_store(tmp_path):
+    refused(str(tmp_path), match="is a folder")
+
+
+def test_a_path_through_a_file(tmp_path):
+    (tmp_path / "file").write_text("x")
+    refused(str(tmp_path / "file" / "runs.db"), match="can't be opened")
+    refused("a\x00b", match="is not a file name")
+    refused("x" * 5000, match="can't be opened")
+
+
+@pytest.mark.parametrize("size", [1, 100, 4096, 100_000])
+def test_random_bytes(tmp_path, size):
+    path = tmp_path / "runs.db"
+    path.write_bytes(bytes(itertools.islice(itertools.cycle(range(7, 250, 3)), size)))
+    before = path.read_bytes()
+    refused(str(path), match="corrupt or not a store")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_truncated_store(tmp_path, share):
+    path = tmp_path / "runs.db"
+    with open_store(str(path)) as store:
+        for number in range(200):
+            store.save(replace(golden(), id=f"0193-{number:04}"))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(StoreError, match="corrupt or not a store") as caught, open_store(str(path)) as store:
+        store.resolve(["all"])
+    assert ".recover" in caught.value.advice
+
+
+def test_a_database_of_something_else(tmp_path):
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE bookmarks (url TEXT)")
+    other.commit()
+    other.close()
+    refused(str(path), match="something else")
+    other = sqlite3.connect(path)
+    assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
+    other.close()
+
+
+def test_a_newer_store(tmp_path):
+    path = tmp_path / "runs.db"
+    open_store(str(path)).close()
+    newer = sqlite3.connect(path)
+    newer.execute("UPDATE alembic_version SET version_num = '9999'")
+    newer.commit()
+    newer.close()
+    assert "update edgewise" in refused(str(path), match="written by a newer edgewise").advice
+
+
+@pytest.mark.parametrize(
+    ("url", "match"),
+    [
+        ("mysql://h/d", "can't be kept in 'mysql'"),
+        ("nonsense://h/d", "can't be kept in 'nonsense'"),
+        ("postgresql+nonsense://h/d", "no such driver"),
+        ("postgresql+pg8000://h/d", "driver is not installed"),
+        ("postgresql://user:secret@h:port/d", "is not a database URL"),
+        ("sqlite:///", "does not name a SQLite file"),
+        ("sqlite:///a.db?mode=ro", "does not name a SQLite file"),
+        ("sqlite:a.db", "is not a database URL"),
+    ],
+)
+def test_urls_that_can_not_be_used(url, match):
+    assert "secret" not in refused(url, match=match).message
+
+
+def test_a_server_that_is_not_there():
+    pytest.importorskip("psycopg", reason="psycopg is not installed: edgewise[postgresql]")
+    error = refused("postgresql://u:secret@127.0.0.1:1/d", match="127.0.0.1")
+    assert "secret" not in error.message
