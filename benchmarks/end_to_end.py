@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from fidelity import benchmark_app
+
 from edgewise.data import path as bundled
 
 
@@ -28,7 +29,17 @@ def main() -> int:
     for _ in range(arguments.rounds):
         theirs.append(benchmark_app(arguments.model, 5, 1e-3))
         begin = time.perf_counter()
-        command = [sys.executable, "-m", "edgewise", "bench", str(arguments.model), "-r", "openvino", "--json", "--no-store"]
+        command = [
+            sys.executable,
+            "-m",
+            "edgewise",
+            "bench",
+            str(arguments.model),
+            "-r",
+            "openvino",
+            "--json",
+            "--no-store",
+        ]
         answer = subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=True)
         wall.append(time.perf_counter() - begin)
         (run,) = json.loads(answer.stdout)["runs"]

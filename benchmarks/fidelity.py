@@ -18,8 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import edgewise
 from models import onnx_models, tflite_models
+
+import edgewise
 
 BARE_ORT = """
 import sys, time, json
@@ -74,7 +75,8 @@ def benchmark_app(model: Path, seconds: float, typical: float) -> float:
     del typical
     command = [
         str(Path(sys.executable).with_name("benchmark_app")), "-m", str(model), "-d", "CPU", "-api", "sync",
-        "-hint", "none", "-nthreads", "1", "-nstreams", "1", "-infer_precision", "f32", "-t", str(max(1, round(seconds))),
+        "-hint", "none", "-nthreads", "1", "-nstreams", "1", "-infer_precision", "f32", "-t",
+        str(max(1, round(seconds))),
     ]  # fmt: skip
     shape = first_shape(model)
     text = subprocess.run([*command, "-shape", shape], capture_output=True, text=True, check=True).stdout
@@ -101,7 +103,7 @@ def litert_benchmark(model: Path, seconds: float, typical: float) -> float:
 
 
 def ours(model: Path, runtime: str, seconds: float) -> float:
-    """edgewise's median, one session of the same length, s."""
+    """Edgewise's median, one session of the same length, s."""
     (run,) = edgewise.bench(model, runtimes=[runtime], duration=seconds, sessions=1, threads=[1], meters=False)
     value = run.value("latency")
     if value is None:
@@ -142,7 +144,10 @@ def main() -> int:
             missed += not 0.98 <= ratio <= 1.02
             mine, theirs = (statistics.median(values) * 1e6 for values in zip(*pairs, strict=True))
             spread = f"{min(ratios):.3f} – {max(ratios):.3f}"
-            print(f"| {runtime} | {peer_name} | {name} | {mine:.1f} µs | {theirs:.1f} µs | **{ratio:.3f}** | {spread} |", flush=True)
+            print(
+                f"| {runtime} | {peer_name} | {name} | {mine:.1f} µs | {theirs:.1f} µs | **{ratio:.3f}** | {spread} |",
+                flush=True,
+            )
     print(f"\n{missed} rows outside 0.98 – 1.02")
     return 0
 

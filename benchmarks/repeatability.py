@@ -2,9 +2,9 @@
 
     python benchmarks/repeatability.py [--reruns 20] [--model FILE] [--runtime onnxruntime]
 
-Re-runs edgewise and a bare loop of the same measured length, interleaved, first quiet and then beside random busy phases
-on all cores. Coverage: share of re-runs whose interval contains the grand median of all re-runs (target ≥ 93 %). Spread:
-(max − min) / median of the reported medians, edgewise's no wider than the bare loop's.
+Re-runs edgewise and a bare loop of the same measured length, interleaved, first quiet and then beside random busy
+phases on all cores. Coverage: share of re-runs whose interval contains the grand median of all re-runs (target ≥ 93 %).
+Spread: (max − min) / median of the reported medians, edgewise's no wider than the bare loop's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import statistics
 import time
 from pathlib import Path
 
+from fidelity import bare_onnxruntime
+
 import edgewise
 from edgewise.data import path as bundled
-from fidelity import bare_onnxruntime
 
 
 def burst(core: int, seed: int) -> None:

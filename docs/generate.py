@@ -30,10 +30,10 @@ def metrics_page() -> str:
     """The catalogue of metrics."""
     introduction = (
         "# Metrics\n\n"
-        "Every number in edgewise has one of these ids. Records, `--json` and the database hold SI base units; text and "
-        "tables are rendered in ms, MB (10⁶ bytes), °C and so on. The *headline* is how one value follows from the "
-        "samples. Which of them a run has depends on the scenario, the runtime and the sensors of the machine; one that "
-        "can't be known is absent with the reason.\n\n"
+        "Every number in edgewise has one of these ids. Records, `--json` and the database hold SI base units; text "
+        "and tables are rendered in ms, MB (10⁶ bytes), °C and so on. The *headline* is how one value follows from the "
+        "samples. Which of them a run has depends on the scenario, the runtime and the sensors of the machine; one "
+        "that can't be known is absent with the reason.\n\n"
     )
     better = {"lower": "lower", "higher": "higher", "none": "neither"}
     rows = (
@@ -53,32 +53,33 @@ def command_page() -> str:
     """Every command with its arguments and options, as the program itself declares them."""
     import typer.main
 
-    from edgewise.cli.main import build
+    from edgewise.cli.main import COMMANDS, build
     from edgewise.errors import ExitCode
 
     root: Any = typer.main.get_command(build("*"))
+    commands = {name: root.commands[name] for name in COMMANDS}
     parts = [
         "# Command line\n\n",
         "This page is generated from the program; `edgewise COMMAND --help` prints the same. Results go to standard "
         "output, progress and cautions to standard error. With `--json`, standard output holds exactly one JSON "
         "document and nothing else.\n\n",
-        table(("Command", "What it does"), ((f"[{n}](#edgewise-{n})", short(c)) for n, c in root.commands.items())),
+        table(("Command", "What it does"), ((f"[{n}](#edgewise-{n})", short(c)) for n, c in commands.items())),
         "\n`edgewise --version` prints the version. `--debug`, anywhere on the line, shows a traceback on errors.\n\n",
         "## Exit codes\n\n",
         table(("Code", "Meaning"), ((str(code.value), MEANING[code.name]) for code in ExitCode)),
         "\n## Environment\n\n",
         table(("Variable", "Meaning"), ENVIRONMENT),
     ]
-    for name, command in root.commands.items():
+    for name, command in commands.items():
         parts += describe(f"edgewise {name}", command, level=2)
-    return NOTE + "".join(parts)
+    return NOTE + re.sub(r"\n{3,}", "\n\n", "".join(parts)).rstrip() + "\n"
 
 
 MEANING = {
     "DONE": "done",
     "INTERNAL": "an error inside edgewise: please report it with what `--debug` prints",
     "BAD_INPUT": "bad usage or bad input; nothing was measured",
-    "UNAVAILABLE": "a runtime, device, sensor, file store or library is not available",
+    "UNAVAILABLE": "a runtime, device, sensor, store or library is not available",
     "RUN_FAILED": "at least one run failed; the others are complete",
     "BUDGET_EXCEEDED": "a gate or a budget was exceeded",
     "INTERRUPTED": "interrupted with Ctrl-C; what was finished is kept",
@@ -124,13 +125,13 @@ def panel_of(option: Any) -> str:
 
 def shown(argument: Any) -> str:
     """An argument's name for people."""
-    return argument.metavar or str(argument.name).upper()
+    return (argument.metavar or str(argument.name).upper()).strip("[]").replace("...", "…")
 
 
 def usage(argument: Any) -> str:
     """An argument in the usage line."""
     name = shown(argument)
-    name = f"{name}…" if argument.nargs != 1 and not name.endswith(("…", "...")) else name
+    name = f"{name}…" if argument.nargs != 1 and not name.endswith("…") else name
     return name if argument.required else f"[{name}]"
 
 
@@ -163,7 +164,7 @@ def option_help(option: Any) -> str:
     """Help of an option, with its default where that says something."""
     text = option.help or ""
     default = option.default
-    if isinstance(default, str | int | float) and not isinstance(default, bool) and not option.is_flag:
+    if isinstance(default, str | int | float) and default != "" and not option.is_flag:
         text += f" [{default}]"
     elif default is True:
         text += f" [{max(option.opts, key=len)}]"

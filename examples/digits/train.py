@@ -159,7 +159,7 @@ def provenance(folder: Path, *, figures: dict[str, float | int]) -> dict[str, ob
             "split": f"train_test_split(test_size={TEST_IMAGES}, stratify=labels, random_state={SEED}): "
             "by image; the same writers are in both parts",
             "test_file": "digits_test.npz: x uint8 (540, 1, 32, 32), y uint8 (540,)",
-            "calibration_file": f"digits_calibration.npz: {CALIBRATION_IMAGES} images of the training part, same layout",
+            "calibration_file": f"digits_calibration.npz: {CALIBRATION_IMAGES} training images, same layout",
             "scaling": "input = x / 255 as float32; x = round(pixel · 255 / 16), every pixel repeated 4×4",
         },
         "input": {"layout": "NCHW in both files", "shape": ["batch", 1, 32, 32], "dtype": "float32", "range": [0, 1]},

@@ -110,7 +110,7 @@ def test_no_worker_survives_its_killed_parent(tmp_path):
         worker = wait_for_worker(process)
         process.kill()
         process.wait()
-        gone, alive = psutil.wait_procs([worker], timeout=20)
+        _, alive = psutil.wait_procs([worker], timeout=20)
         assert not alive, do
 
 
@@ -155,7 +155,9 @@ def reached(child, needle):
         threads = Path(f"/proc/{child.pid}/comm").read_text()
         if needle is None:
             return child.create_time() < time.time() - 1.0 and bool(threads)
-        return child.create_time() < time.time() - 1.0 and any(needle in f.path for f in child.open_files()) or _second(child)
+        return (
+            child.create_time() < time.time() - 1.0 and any(needle in f.path for f in child.open_files())
+        ) or _second(child)
     except (psutil.Error, OSError):
         return False
 

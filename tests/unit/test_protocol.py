@@ -30,7 +30,16 @@ def test_unknown_kind_and_missing_field_are_refused_when_written():
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"\n", b"hello", b"[1]", b'{"kind":"gossip"}', b'{"kind":"samples","name":"x"}', b'{"kind":["done"]}', b"\xff\xfe"],
+    [
+        b"",
+        b"\n",
+        b"hello",
+        b"[1]",
+        b'{"kind":"gossip"}',
+        b'{"kind":"samples","name":"x"}',
+        b'{"kind":["done"]}',
+        b"\xff\xfe",
+    ],
 )
 def test_garbage_is_a_protocol_error(line):
     with pytest.raises(ProtocolError):
@@ -46,7 +55,11 @@ def test_any_bytes_give_a_message_or_a_protocol_error(line):
     assert message["kind"] in MESSAGES
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
 def test_any_json_gives_a_message_or_a_protocol_error(value):
     try:
         decode(json.dumps(value).encode())

@@ -184,7 +184,8 @@ def test_deep_nesting_is_bad_input():
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-01-31T12:00:00Z", "2026-01-31T12:00:00", "2026-01-31T13:00:00+01:00", "2026-01-31T12:00:00.000000+00:00"]
+    "text",
+    ["2026-01-31T12:00:00Z", "2026-01-31T12:00:00", "2026-01-31T13:00:00+01:00", "2026-01-31T12:00:00.000000+00:00"],
 )
 def test_times_are_utc_where_they_name_no_offset(text):
     assert codec.parse_time(text).timestamp() == 1769860800.0

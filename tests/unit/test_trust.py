@@ -13,7 +13,7 @@ from edgewise.record import (
     Workload,
 )
 from edgewise.run.host import SessionResult
-from edgewise.run.trust import cautions_of, grade_of, headline_of
+from edgewise.run.trust import cautions_of, grade_of
 
 
 def job(*, threads=1, scenario="single-stream", note=""):
@@ -90,7 +90,7 @@ def test_a_trend_is_named():
 
 def test_grade_is_the_worst_that_any_caution_allows():
     assert grade_of((), measured=True).grade == "A"
-    assert grade_of((Caution.of("outliers", "some"),), measured=True) .grade == "A"
+    assert grade_of((Caution.of("outliers", "some"),), measured=True).grade == "A"
     trust = grade_of((Caution.of("single-session", "one"), Caution.of("steal", "taken")), measured=True)
     assert trust.grade == "C"
     assert trust.reasons == ("taken (at best C)", "one (at best B)")
@@ -105,6 +105,5 @@ def test_every_caution_has_a_grade_and_advice():
 
 
 def test_headlines():
-    assert headline_of(job()) == "latency"
-    assert headline_of(job(scenario="offline")) == "throughput"
-    assert headline_of(job(scenario="paced")) == "latency_paced"
+    headlines = {kind: Scenario(kind=kind).headline for kind in ("single-stream", "offline", "paced")}
+    assert headlines == {"single-stream": "latency", "offline": "throughput", "paced": "latency_paced"}

@@ -11,7 +11,6 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from edgewise.errors import StoreError
 from edgewise.record import Job, Run
-from edgewise.run.trust import headline_of
 from edgewise.units import format_duration, format_quantity
 
 
@@ -77,7 +76,7 @@ class ProgressLines:
         if run.status == "failed" and run.failure is not None:
             self._say(f"{self._words}  [red]failed[/]: {escape(run.failure.cause)}: {escape(run.failure.message)}")
             return
-        headline = run.measurement(headline_of(run.job))
+        headline = run.measurement(run.job.workload.scenario.headline)
         if headline is None or headline.value is None:
             self._say(f"{self._words}  {run.status}")
             return

@@ -135,7 +135,7 @@ def rm(
                     f"{_count(len(ids))} would be removed, and there is nobody to ask",
                     advice="say --yes if you mean it",
                 )
-            if not typer.confirm(f"Remove {_count(len(ids))} from {opened.name} for good?", err=True):
+            if not _confirm(f"Remove {_count(len(ids))} from {opened.name} for good?"):
                 _say("nothing was removed")
                 return
         _say(f"{_count(opened.remove(ids))} removed from {opened.name}")
@@ -190,8 +190,14 @@ def _open(store: str | None) -> Store:
     return open_store(store, create=not find_location(store).chosen)
 
 
-def _count(number: int) -> str:
-    return f"{number} run" if number == 1 else f"{number} runs"
+def _confirm(question: str) -> bool:
+    # Typer's own asks on standard output in part, where only results belong.
+    err().print(f"{_markup(question)} \\[y/N] ", end="", soft_wrap=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _count(number: int, noun: str = "run") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _say(message: str) -> None:
@@ -301,7 +307,7 @@ def _show(run: Run) -> None:
             for name, value in _flat(mapping):
                 console.print(f"  [dim]{_markup(name)}[/] {_markup(value)}", soft_wrap=True)
     if run.layers:
-        console.print(f"\n{len(run.layers)} layers: see --json")
+        console.print(f"\n{_count(len(run.layers), 'layer')}: see --json")
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:

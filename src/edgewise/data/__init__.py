@@ -1,7 +1,7 @@
 """The bundled model and data set: a small network for handwritten digits, as ONNX and as TFLite, and its test images.
 
 ``digits_cnn.json`` says where everything comes from: script, seeds, versions, split, accuracy and sha256 of each file.
-The images in ``digits_test.npz`` and ``digits_calibration.npz`` are uint8; the network's input is ``x / 255`` as float32.
+Images in ``digits_test.npz`` and ``digits_calibration.npz`` are uint8; the network's input is ``x / 255`` as float32.
 """
 
 from __future__ import annotations

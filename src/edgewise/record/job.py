@@ -72,6 +72,18 @@ class Scenario:
     streams: int | None = None
     requests: int | None = None
 
+    @property
+    def headline(self) -> str:
+        """The metric that a run of this scenario is about."""
+        return _HEADLINES[self.kind]
+
+
+_HEADLINES: dict[ScenarioKind, str] = {
+    "single-stream": "latency",
+    "paced": "latency_paced",
+    "offline": "throughput",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:

@@ -99,7 +99,7 @@ class SessionRecord:
 
     Attributes:
         started_at: ISO 8601, UTC.
-        phases: seconds per phase (``python``, ``import``, ``load``, ``first``, ``warmup``, ``steady`` …).
+        phases: seconds per phase (``python``, ``import``, ``load``, ``first``, ``steady`` …).
         warmup: how many inferences were treated as warm-up.
         warmup_samples: their times, s.
         stopped_because: which stopping rule ended it.

@@ -106,8 +106,8 @@ def bench_table(runs: Sequence[Run]) -> Table:
         add(column, column_cells)
     for metric, rank, interval in _metric_columns(runs):
         add(*_metric_column(runs, metric, rank=rank, interval=interval))
-        if interval and metric != "throughput" and (column := _percentile_column(runs, metric, "p99")):
-            add(*column)
+        if interval and metric != "throughput" and (found := _percentile_column(runs, metric, "p99")):
+            add(*found)
     add(Column(title="Grade", rank=0), [_grade(run) for run in runs])
     rows = zip(*cells, strict=True) if runs else ()
     return Table(title=_table_title(runs), columns=tuple(columns), rows=tuple(tuple(row) for row in rows))

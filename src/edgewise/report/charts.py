@@ -73,7 +73,7 @@ def render_svg(spec: Spec) -> str:
 
 
 def _slim(svg: str) -> str:
-    """`svg` without the words on every mark, which `Chart.description` replaces, and with two decimals: half the size."""
+    """`svg` without the words on every mark, which `Chart.description` replaces, and with two decimals."""
     svg = _WORDS.sub("", svg)
     svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), svg)
     return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
@@ -105,11 +105,12 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
     shared = {"y": _rows(group), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
     x = _quantitative("x", title, upper=_digits(limit * scale))
+    jitter = {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}
     layers = [
         {
             "data": {"values": points},
             "mark": {"type": "circle", "size": 10, "opacity": 0.3},
-            "encoding": {**shared, "x": x, "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}},
+            "encoding": {**shared, "x": x, "yOffset": jitter},
         },
         {
             "data": {"values": boxes},
@@ -153,6 +154,7 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
             if ordered[index] <= limit:
                 share = (index + 1) / len(ordered)
                 values.append({"run": one.label, "x": _digits(ordered[index] * scale), "share": _digits(share)})
+    legend = {"orient": "bottom", "columns": 2, "title": None}
     layer = {
         "data": {"values": values},
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
@@ -162,7 +164,7 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
                 "field": "share", "type": "quantitative", "title": "share of inferences",
                 "axis": {"format": "%", "tickCount": 5}, "scale": {"domain": [0, 1]},
             },
-            "color": {**_colours([one for one, _ in found]), "legend": {"orient": "bottom", "columns": 2, "title": None}},
+            "color": {**_colours([one for one, _ in found]), "legend": legend},
         },
     }  # fmt: skip
     tails = [f"{one.label}: {_quantiles(row)}" for one, row in found]
@@ -189,7 +191,7 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
         return None
     y, colour = _rows(group), _colours(group)
     x = {"type": "quantitative", "title": "Memory (MB)", "axis": {"tickCount": 6}, "scale": {"zero": True}}
-    layers = [
+    layers: list[Spec] = [
         {"mark": {"type": "bar", "height": 18, "opacity": 0.85, "cornerRadiusEnd": 3},
          "encoding": {"y": y, "x": {**x, "field": "peak"}, "color": colour}},
         {"transform": [{"filter": "isValid(datum.base)"}],

@@ -10,9 +10,9 @@ from edgewise.report.document import one_line
 from edgewise.units import format_bytes, format_si
 
 #: the first word of a provider's name that says which processing unit it uses
-_UNITS = {
-    "CPU": ("cpu", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "dnnl"),
-    "GPU": ("gpu", "cuda", "tensorrt", "rocm", "migraphx", "dml", "directml", "opencl", "vulkan", "metal", "mps", "webgpu"),
+_UNITS: dict[str, tuple[str, ...]] = {
+    "CPU": ("cpu", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "compiled", "dnnl"),
+    "GPU": ("gpu", "cuda", "tensorrt", "rocm", "migraphx", "dml", "opencl", "vulkan", "metal", "mps", "webgpu"),
     "NPU": ("npu", "qnn", "hexagon", "ethos", "vitisai", "nnapi"),
     "TPU": ("tpu", "edgetpu", "coral"),
     "VPU": ("vpu", "myriad"),

@@ -1,4 +1,4 @@
-"""A table as CSV (RFC 4180, UTF-8): the table's own columns first, then the intervals at full precision and the notes."""
+"""A table as CSV (RFC 4180, UTF-8): the table's own columns, then the intervals at full precision, then the notes."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from edgewise.record import Run
 from edgewise.report.cells import (
     NOT_MEASURED,
     Scale,
-    celsius,
     cell_of,
     cell_of_measurement,
+    celsius,
     reason_of_absence,
     times,
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,14 +92,14 @@ def write_report(
 ) -> None:
     """Write a report in the format of the extension of `path`, whole or not at all.
 
-    Raises `BadInput` where `check_target` does, for an unknown table or no runs, and where the file can't be written.
+    Raises `BadInput` where `check_target` does, for an unknown table or no runs, and where the file can't be written;
+    `StoreError` where the disk fails.
     """
+    from edgewise.store.exchange import write_file
+
     check_target(path, overwrite=overwrite)
     text = render_report(runs, path.suffix, table=table, task=task, reference=reference, title=title)
-    try:
-        _replace(path, text)
-    except OSError as error:
-        raise BadInput(f"{path} can't be written: {error.strerror}", advice="give another file with -o") from error
+    write_file(path, text, overwrite=overwrite)
 
 
 def _check(runs: Sequence[Run], table: str) -> None:
@@ -131,19 +129,3 @@ def _json(runs: Sequence[Run]) -> str:
         "recommendation": advice.to_document() if advice else None,
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write beside `path` and rename, so that a full disk or Ctrl-C leaves the old file. CSV keeps its line ends."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

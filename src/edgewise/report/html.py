@@ -104,8 +104,12 @@ class _Drawing:
         self._drawn += 1
         svg = svg.replace('id="clip', f'id="c{self._drawn}-').replace("url(#clip", f"url(#c{self._drawn}-")
         return {
-            "title": found.title, "description": found.description, "caption": found.caption, "wide": found.wide, "svg": svg
-        }  # fmt: skip
+            "title": found.title,
+            "description": found.description,
+            "caption": found.caption,
+            "wide": found.wide,
+            "svg": svg,
+        }
 
 
 @cache
@@ -219,14 +223,29 @@ def _run_view(one: Series, drawing: _Drawing, *, draw: bool) -> dict[str, Any]:
         "grade": run.trust.grade if run.trust is not None else None,
         "tone": GRADE_TONES[run.trust.grade] if run.trust is not None else "plain",
         "reasons": [one_line(reason) for reason in run.trust.reasons] if run.trust is not None else [],
-        "failure": run.failure,
+        "failure": _failure_view(run),
         "facts": _run_facts(run),
         "measurements": [_measurement_view(run, row) for row in run.measurements],
         "percentiles": _percentiles(headline),
-        "cautions": run.cautions,
+        "cautions": [(one_line(c.code), one_line(c.message), one_line(c.advice)) for c in run.cautions],
         "sessions": _sessions(run),
         "layers": len(run.layers),
         "chart": drawing.draw(charts.series_chart(one)) if draw else None,
+    }
+
+
+def _failure_view(run: Run) -> dict[str, str] | None:
+    """Why it failed, line by line; what the engine printed keeps its lines but no control characters."""
+    failure = run.failure
+    if failure is None:
+        return None
+    end = failure.signal or (f"exit code {failure.exit_code}" if failure.exit_code is not None else "")
+    return {
+        "cause": failure.cause,
+        "message": one_line(failure.message),
+        "advice": one_line(failure.advice),
+        "end": one_line(end),
+        "stderr_tail": "\n".join(one_line(line) for line in failure.stderr_tail.splitlines()),
     }
 
 

@@ -59,7 +59,8 @@ def headline_of(run: Run) -> str:
 def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that may be compared with each other, in order of first appearance.
 
-    The same model file, shapes, batch, scenario, device, limits and processor; threads, precision and engine may differ.
+    Model file, shapes, batch, scenario, device, limits and processor are the same; threads, precision and engine may
+    differ.
     """
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:

@@ -25,7 +25,7 @@ from edgewise.run.environment import fingerprint
 from edgewise.run.host import SessionRequest, SessionResult, run_session
 from edgewise.run.meters.base import Meter, meters
 from edgewise.run.plan import Plan, usable_cores
-from edgewise.run.trust import cautions_of, grade_of, headline_of
+from edgewise.run.trust import cautions_of, grade_of
 from edgewise.runtime.base import LoadOptions, runtimes
 
 JOB_BUDGET_S = 60.0
@@ -280,7 +280,8 @@ def _with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:
 
 
 def _graded(run: Run) -> Run:
-    return replace(run, trust=grade_of(run.cautions, measured=run.value(headline_of(run.job)) is not None))
+    measured = run.value(run.job.workload.scenario.headline) is not None
+    return replace(run, trust=grade_of(run.cautions, measured=measured))
 
 
 def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:

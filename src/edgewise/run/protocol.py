@@ -26,7 +26,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "failed": ("cause", "message"),
 }
 
-PHASES = ("python", "import", "load", "first", "warmup", "steady", "meters", "outputs")
+PHASES = ("python", "prepare", "import", "inputs", "load", "first", "warmup", "steady", "meters", "outputs")
 
 
 class ProtocolError(Exception):
@@ -45,11 +45,12 @@ def decode(line: bytes) -> dict[str, Any]:
     """The message in `line`. Raises `ProtocolError` where it is none."""
     try:
         message = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {line[:80]!r}") from error
-    if not isinstance(message, dict) or message.get("kind") not in MESSAGES:
+    kind = message.get("kind") if isinstance(message, dict) else None
+    if not isinstance(kind, str) or kind not in MESSAGES:
         raise ProtocolError(f"not a message: {line[:80]!r}")
-    missing = [name for name in MESSAGES[message["kind"]] if name not in message]
+    missing = [name for name in MESSAGES[kind] if name not in message]
     if missing:
-        raise ProtocolError(f"message {message['kind']!r} lacks {', '.join(missing)}")
-    return message
+        raise ProtocolError(f"message {kind!r} lacks {', '.join(missing)}")
+    return dict(message)

@@ -24,13 +24,6 @@ OUTLIER_SHARE = 0.01
 BUSY, STEAL = 0.10, 0.01
 SWITCHES_PER_S = 100.0
 
-HEADLINES = {"single-stream": "latency", "paced": "latency_paced", "offline": "throughput"}
-
-
-def headline_of(job: Job) -> str:
-    """The metric that a run of this scenario is about."""
-    return HEADLINES[job.workload.scenario.kind]
-
 
 def cautions_of(
     job: Job,
@@ -40,7 +33,7 @@ def cautions_of(
     usable_cores: int,
 ) -> tuple[Caution, ...]:
     """Everything that a careful reader of these numbers should know."""
-    headline = next((row for row in measurements if row.metric == headline_of(job)), None)
+    headline = next((row for row in measurements if row.metric == job.workload.scenario.headline), None)
     found: list[Caution] = []
     if headline is not None and headline.value is not None:
         found += _about_data(headline, sessions)
@@ -55,7 +48,7 @@ def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
         return Trust(grade="D", reasons=("there is no headline number",))
     order: tuple[Grade, ...] = ("A", "B", "C", "D")
     caps = [(CAUTIONS[caution.code][0], caution.message) for caution in cautions]
-    worst = max((order.index(cap) for cap, _ in caps if cap in order), default=0)  # type: ignore[arg-type]
+    worst = max((order.index(cap) for cap, _ in caps if cap in order), default=0)
     reasons = tuple(f"{message} (at best {cap})" for cap, message in sorted(caps, reverse=True) if cap != "A")
     return Trust(grade=order[worst], reasons=reasons)
 
@@ -78,11 +71,13 @@ def _about_data(headline: Measurement, sessions: Sequence[SessionResult]) -> lis
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
         found.append(Caution.of("sessions-differ", message))
-    if summary and summary.outliers > OUTLIER_SHARE * n:
-        found.append(Caution.of("outliers", f"{summary.outliers} of {n} samples are far outliers"))
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
         found.append(Caution.of("no-steady-state", "latency had not settled when the measuring ended"))
-    return found + _about_shape(headline)
+    shape = _about_shape(headline)
+    # A second cluster is far from the first; it is named once, as what it is.
+    if summary and summary.outliers > OUTLIER_SHARE * n and not any(caution.code == "multimodal" for caution in shape):
+        found.append(Caution.of("outliers", f"{summary.outliers} of {n} samples are far outliers"))
+    return found + shape
 
 
 def _about_shape(headline: Measurement) -> list[Caution]:

@@ -61,13 +61,14 @@ class Worker:
 
     def run(self) -> None:
         """All phases in order."""
-        # Imported here because numpy's import would otherwise count as Python's own start-up.
-        runtime = _load_class(self.job["runtime"])()
+        with self.phase("prepare"):
+            runtime = _load_class(self.job["runtime"])()
         with self.phase("import"):
             version = runtime.import_engine()
         self.facts["engine_version"] = version
         self.facts["memory_baseline"] = counters.memory_figures()
-        arrays = self._inputs()
+        with self.phase("inputs"):
+            arrays = self._inputs()
         options = _load_options(self.job["options"])
         with self.phase("load"):
             session: Session = runtime.load(Path(self.job["model"]), options)
@@ -191,7 +192,7 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 
 def _die_with_host() -> None:
-    """A kernel promise beside the end of standard input: an engine that hangs holding the lock dies with the host too."""
+    """A kernel promise beside the end of standard input: an engine that hangs with the lock held dies too."""
     with suppress(OSError, AttributeError, ImportError):
         import ctypes
         import signal

@@ -22,10 +22,17 @@ CORRELATED = 1.3
 
 @dataclass(frozen=True, slots=True)
 class LongRun:
-    """The variance of an average of N samples is ``variance / N``, estimated with so many `degrees` of freedom."""
+    """What correlation does to an average: its variance is ``variance / N``.
+
+    Attributes:
+        variance: the long-run variance of one sample, in its unit squared.
+        degrees: degrees of freedom of that estimate.
+        correlated: False where the samples may be taken as independent.
+    """
 
     variance: float
     degrees: float
+    correlated: bool
 
 
 def checked(samples: ArrayLike) -> Samples:
@@ -96,8 +103,8 @@ def long_run(sessions: Sequence[Samples]) -> LongRun:
     """The long-run variance of one process observed in independent `sessions`, never below that of independent samples.
 
     Subtracting each session's mean removes part of the slow variation; the estimate is divided by the share that is
-    left. That factor and the degrees of freedom (b/3τ less one per session, b batches with correlation time τ, a window
-    of 3τ lags) were chosen for honest coverage of `benchmarks/coverage.py`.
+    left. That factor (1 − 3τ/b for b batches with correlation time τ) and the degrees of freedom (b/2τ less one per
+    session, at least 3) were chosen for honest coverage and narrow intervals in `benchmarks/coverage.py`.
 
     Args:
         sessions: samples in time order, each of shape (n,); sessions of one sample tell nothing.
@@ -108,11 +115,12 @@ def long_run(sessions: Sequence[Samples]) -> LongRun:
     batches, length = _batched(sessions)
     usable, spread = sum(map(len, batches)), sum(float((batch**2).sum()) for batch in batches)
     if independent == 0.0 or spread == 0.0 or usable - len(batches) < 3:
-        return LongRun(independent, float(max(1, total - count)))
+        return LongRun(independent, float(max(1, total - count)), correlated=False)
     variance = spread / (usable - len(batches))
     time = _correlation_time(batches, variance)
     estimate, degrees = length * variance * time, float(usable - len(batches))
-    if time > CORRELATED:
+    correlated = time > CORRELATED
+    if correlated:
         estimate /= max(0.2, 1.0 - 3.0 * time * len(batches) / usable)
-        degrees = max(1.5, usable / (3.0 * time) - len(batches))
-    return LongRun(max(estimate, independent), degrees)
+        degrees = max(3.0, usable / (2.0 * time) - len(batches))
+    return LongRun(max(estimate, independent), degrees, correlated or length * variance > CORRELATED * independent)

@@ -19,7 +19,8 @@ _NORMAL_ABOVE = 1e8
 def _beta_fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function, by the modified Lentz method.
 
-    Source: DLMF 8.17.22 (https://dlmf.nist.gov/8.17#v); it converges in O(√max(a, b)) steps for x < (a + 1)/(a + b + 2).
+    Source: DLMF 8.17.22 (https://dlmf.nist.gov/8.17#v). For x < (a + 1)/(a + b + 2) it converges in
+    O(√max(a, b)) steps.
     """
     c, d = 1.0, 1.0 / max(abs(1.0 - (a + b) * x / (a + 1.0)), _TINY)
     value = d

@@ -27,7 +27,7 @@ BUSY_TIMEOUT_S = 30.0
 """How long a process waits for another one's write to end."""
 
 _MIGRATION_LOCK = 0x65646765  # any number that all edgewise processes share: PostgreSQL's advisory lock
-_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+_BACKENDS = ("sqlite", "postgresql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _open_url(url: str) -> Database:
         parsed = make_url(url)
         name = parsed.render_as_string(hide_password=True)
         backend = parsed.get_backend_name()
-        if backend not in _DRIVERS:
+        if backend not in _BACKENDS:
             raise StoreError(
                 f"{name}: a store can't be kept in {backend!r}",
                 advice="write a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE",
@@ -93,10 +93,11 @@ def _open_url(url: str) -> Database:
             engine = create_engine(parsed, poolclass=StaticPool, connect_args={"check_same_thread": False})
             _listen(engine, pragmas=("PRAGMA foreign_keys=ON",))
         else:
-            engine = create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            patience = {"connect_timeout": 10} if parsed.get_driver_name().startswith("psycopg") else {}
+            engine = create_engine(parsed, pool_pre_ping=True, connect_args=patience)
     except NoSuchModuleError as error:
         raise StoreError(f"{name}: SQLAlchemy knows no such driver", advice="write postgresql://… alone") from error
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         shown = url.rpartition("@")[2]  # what stands before it may be a password
         raise StoreError(f"{shown!r} is not a database URL", advice="write a path or a URL") from error
     except ImportError as error:

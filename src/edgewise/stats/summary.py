@@ -1,0 +1,83 @@
+"""The descriptive statistics of raw samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from edgewise.record import Summary
+from edgewise.stats.dependence import Samples, split_sessions
+from edgewise.stats.outliers import median_absolute_deviation, outlier_mask
+
+PERCENTILES: dict[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+"""Name → percent."""
+
+BEYOND = 10
+"""A percentile is given only where at least so many samples are expected above it: n ≥ 10/(1 − p)."""
+
+
+def summarise(samples: ArrayLike, session_lengths: Sequence[int]) -> Summary:
+    """Statistics of all samples, in their unit.
+
+    Percentiles interpolate linearly between the two nearest order statistics (numpy's "linear", Hyndman and Fan's
+    definition 7). The standard deviation has n − 1 in the denominator and is 0 for one sample. `between_sessions` is
+    None where the sessions' medians average 0 as well.
+
+    Args:
+        samples: shape (n,), n ≥ 1, in time order, session after session.
+        session_lengths: how many samples belong to each session.
+
+    Raises:
+        BadInput: not finite, no samples, or lengths that don't add up.
+    """
+    sessions = split_sessions(samples, session_lengths)
+    pooled = np.concatenate(sessions)
+    low, high = float(pooled.min()), float(pooled.max())
+    return Summary(
+        n=len(pooled),
+        mean=min(max(float(pooled.mean()), low), high),  # rounding must not carry it past the samples
+        std=float(pooled.std(ddof=1)) if low < high else 0.0,
+        min=low,
+        max=high,
+        median=float(np.median(pooled)),
+        mad=median_absolute_deviation(pooled),
+        percentiles=_percentiles(pooled),
+        outliers=int(outlier_mask(pooled).sum()),
+        autocorrelation=_autocorrelation(sessions),
+        between_sessions=_between_sessions(sessions),
+    )
+
+
+def _percentiles(pooled: Samples) -> dict[str, float]:
+    # In tenths of a percent, because 1 − 0.999 is not exactly 0.001.
+    given = [
+        (name, percent)
+        for name, percent in PERCENTILES.items()
+        if len(pooled) * (1000 - round(percent * 10)) >= BEYOND * 1000
+    ]
+    values = np.percentile(pooled, [percent for _, percent in given], method="linear")
+    return {name: float(value) for (name, _), value in zip(given, values, strict=True)}
+
+
+def _autocorrelation(sessions: Sequence[Samples]) -> float | None:
+    """Lag-1 autocorrelation, averaged over the sessions that have three samples and any variance; None without one."""
+    values = []
+    for session in sessions:
+        spread = float(np.ptp(session))
+        if len(session) >= 3 and spread > 0.0:
+            deviations = (session - session.mean()) / spread
+            values.append(float(deviations[1:] @ deviations[:-1] / (deviations @ deviations)))
+    return float(np.mean(values)) if values else None
+
+
+def _between_sessions(sessions: Sequence[Samples]) -> float | None:
+    """Standard deviation of the sessions' medians over their mean."""
+    if len(sessions) < 2:
+        return None
+    medians = np.array([np.median(session) for session in sessions])
+    if np.ptp(medians) == 0.0:
+        return 0.0
+    mean = float(medians.mean())
+    return float(medians.std(ddof=1)) / abs(mean) if mean else None

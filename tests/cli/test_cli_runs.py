@@ -1,0 +1,341 @@
+import io
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from edgewise.cli.main import run as edgewise
+from edgewise.cli.runs import _parse_since
+from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
+from edgewise.record import Failure
+from edgewise.store import from_document, open_store, to_document
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+
+
+def golden(name="done"):
+    return from_document(json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")))
+
+
+RUNS = [golden("done"), golden("failed"), golden("cancelled")]
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path, monkeypatch):
+    """A store with three runs, found through the environment; no terminal, 80 columns."""
+    path = tmp_path / "runs.db"
+    monkeypatch.setenv("EDGEWISE_STORE", str(path))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with open_store() as store:
+        for run in RUNS:
+            store.save(run)
+    return path
+
+
+@pytest.fixture
+def call(capsys):
+    """Runs one command line; its exit code, standard output and standard error."""
+
+    def call(*words):
+        code = edgewise(["runs", *map(str, words)])
+        answer = capsys.readouterr()
+        return code, answer.out, answer.err
+
+    return call
+
+
+def stored(path):
+    with open_store(str(path)) as store:
+        return store.resolve(["all"])
+
+
+def test_list(call, path):
+    code, out, err = call("list")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split() == ["Run", "Made", "(UTC)", "Model", "Runtime", "Result", "Trust", "Tags"]
+    assert [line.split()[0] for line in lines[2:] if line[0] != " "] == [
+        "01936b2a-9000",
+        "01936b2a-8000",
+        "01936b2a-7c10",
+    ]
+    assert "2.10 ms" in out
+    assert "2026-01-31 12:00" in out
+    assert max(map(len, lines)) <= 80
+    assert f"3 runs in {path}" in err
+
+
+def test_list_is_wider_where_there_is_room(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    out = call("list")[1]
+    assert len(out.splitlines()) == 5
+    assert "litert/xnnpack 2T" in out
+    assert "failed: Timeout" in out
+    assert "person_detect.tflite" in out
+
+
+def test_list_shows_whole_ids_where_short_ones_are_the_same(call, path):
+    twin = "01936b2a-7c10-7abc-8def-0123456789ac"
+    with open_store(str(path)) as store:
+        store.save(replace(RUNS[0], id=twin))
+    assert twin in call("list")[1]
+
+
+def test_list_filters(call):
+    def ids(*words):
+        code, out, _ = call("list", "--json", *words)
+        assert code == 0
+        return [row["id"] for row in json.loads(out)["rows"]]
+
+    newest_first = [run.id for run in reversed(RUNS)]
+    assert ids() == newest_first
+    assert ids("--limit", 1) == newest_first[:1]
+    assert ids("--status", "failed") == [RUNS[1].id]
+    assert ids("--model", "PERSON") == newest_first
+    assert ids("--model", "cat") == []
+    assert ids("-r", "litert") == newest_first
+    assert ids("--runtime", "openvino") == []
+    assert ids("--since", "2026-01-31T12:01:00Z") == newest_first[:2]
+
+
+def test_list_json_is_one_document(call, path):
+    document = json.loads(call("list", "--json")[1])
+    assert set(document) == {"schema", "store", "rows"}
+    assert (document["schema"], document["store"]) == (1, str(path))
+    row = document["rows"][2]
+    assert (row["metric"], row["value"], row["unit"], row["tags"]) == ("latency", 0.0021, "s", ["baseline"])
+
+
+def test_list_says_that_there_is_more(call):
+    _, out, err = call("list", "--limit", 2)
+    assert len([line for line in out.splitlines() if line.startswith("0193")]) == 2
+    assert "2 runs" in err
+    assert "there are more: --limit 4" in err
+
+
+def test_list_of_nothing(call, tmp_path, monkeypatch):
+    assert call("list", "--model", "cat")[1:][0] == ""
+    assert "no runs match" in call("list", "--model", "cat")[2]
+    monkeypatch.delenv("EDGEWISE_STORE")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    code, out, err = call("list")
+    assert (code, out) == (0, "")
+    assert "no runs yet" in err
+    assert json.loads(call("list", "--json")[1])["rows"] == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--status", "maybe"], ["--since", "tomorrow"], ["--since", "5 parsecs"], ["--limit", "0"]]
+)
+def test_list_refuses(call, words):
+    code, out, err = call("list", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "try: " in err
+
+
+@pytest.mark.parametrize(
+    ("text", "back"), [("7d", timedelta(days=7)), ("36h", timedelta(hours=36)), ("90min", timedelta(minutes=90))]
+)
+def test_since_a_span(text, back):
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert _parse_since(text, now=now) == now - back
+
+
+def test_since_a_time():
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert _parse_since("2026-01-30T10:00:00+02:00", now=now) == datetime(2026, 1, 30, 8, tzinfo=UTC)
+    with pytest.raises(BadInput):
+        _parse_since("99999d99", now=now)
+    with pytest.raises(BadInput):
+        _parse_since("1e9999s", now=now)
+
+
+def test_a_store_that_was_named_must_be_there(call, tmp_path):
+    for words in (
+        ["list"],
+        ["show", "last"],
+        ["export", "-o", "f.json"],
+        ["rm", "all", "--yes"],
+        ["reindex"],
+        ["tag", "t", "last"],
+    ):
+        code, out, err = call(*words, "--store", tmp_path / "typo.db")
+        assert (code, out) == (3, "")
+        assert "there is no store at" in err
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_show(call):
+    code, out, err = call("show", "baseline")
+    assert (code, err) == (0, "")
+    assert RUNS[0].id in out
+    assert "2.10 ms" in out
+    assert "2.05 ms to 2.16 ms" in out
+    assert "measured" in out
+    assert "Latency: monotonic clock around invoke; median, block bootstrap" in out
+    assert "Energy: absent: no energy meter on this machine" in out
+    assert "too-few-samples: 4 samples" in out
+    assert "D; too few samples (4)" in out
+    assert "host.cpu Cortex-A76" in out
+    assert "temperature_k absent" in out
+    assert "precision int8" in out
+    assert "litert 2.3.0 xnnpack, 2 threads" in out
+    assert "1 layer: see --json" in out
+    table = [line for line in out.splitlines() if line.startswith(("Metric", "Latency  ", "Model size"))]
+    assert max(map(len, table)) <= 80
+
+
+def test_show_a_failure(call):
+    out = call("show", RUNS[1].id)[1]
+    assert "Timeout in phase load: the load phase took longer than 120 s" in out
+    assert "try: raise --timeout" in out
+    assert "loading delegate…" in out
+
+
+def test_show_json(call):
+    document = json.loads(call("show", "last", "baseline", "--json")[1])
+    assert document == {
+        "schema": 1, "runs": [to_document(RUNS[2]), to_document(RUNS[0])], "recommendation": None,
+    }  # fmt: skip
+    assert json.loads(call("show", "all", "--json")[1])["runs"] == [to_document(run) for run in RUNS]
+
+
+def test_what_a_run_says_can_not_drive_the_terminal(call, path):
+    nasty = "\x1b]0;owned\x07[bold]\x9b31m"
+    job = RUNS[1].job
+    run = replace(
+        RUNS[1], job=replace(job, model=replace(job.model, name=nasty), runtime=replace(job.runtime, name=nasty)),
+        failure=Failure(cause="Garbage", message=nasty, phase=nasty, advice=nasty, stderr_tail=nasty),
+        environment={nasty: nasty}, group=nasty,
+    )  # fmt: skip
+    with open_store(str(path)) as store:
+        store.save(run)
+    for words in (["list"], ["show", run.id]):
+        _, out, err = call(*words)
+        assert not {"\x1b", "\x07", "\x9b"} & set(out + err)
+    assert "[bold]" in out
+
+
+def test_show_what_is_not_there(call):
+    code, out, err = call("show", "nothing")
+    assert (code, out) == (2, "")
+    assert "no run is called 'nothing'" in err
+
+
+def test_export_and_import(call, tmp_path):
+    code, out, err = call("export", "-o", "all.json")
+    assert (code, out) == (0, "")
+    assert "3 runs written to all.json" in err
+    other = tmp_path / "other.db"
+    assert "3 runs added" in call("import", "all.json", "--store", other)[2]
+    assert stored(other) == RUNS
+    assert "0 runs added, 3 were there already" in call("import", "all.json", "--store", other)[2]
+    assert stored(other) == RUNS
+
+
+def test_export_some(call, tmp_path):
+    assert call("export", "last", "-o", "one.csv")[0] == 0
+    assert call("export", "group:last", "-o", "two.md")[0] == 0
+    assert len((tmp_path / "two.md").read_text().splitlines()) > 4
+    code, _, err = call("export", "last", "-o", "two.md")
+    assert code == 2
+    assert "is there already" in err
+    assert call("export", "last", "-o", "two.md", "--force")[0] == 0
+    assert RUNS[0].id not in (tmp_path / "two.md").read_text()
+    assert call("export", "last")[0] == 2
+    assert call("export", "last", "-o", "x.pdf")[0] == 2
+
+
+def test_import_what_show_printed(call, tmp_path):
+    (tmp_path / "shown.json").write_text(call("show", "all", "--json")[1], encoding="utf-8")
+    assert call("import", "shown.json", "--store", tmp_path / "other.db")[0] == 0
+    assert stored(tmp_path / "other.db") == RUNS
+
+
+def test_import_refuses_a_conflict_and_keeps_what_there_is(call, tmp_path, path):
+    changed = to_document(RUNS[0]) | {"status": "cancelled"}
+    new = to_document(RUNS[1]) | {"id": "0193-new"}
+    (tmp_path / "conflict.json").write_text(json.dumps({"runs": [new, changed]}))
+    code, _, err = call("import", "conflict.json")
+    assert code == 2
+    assert "with other content" in err
+    assert stored(path) == RUNS
+
+
+def test_import_refuses_what_is_newer(call, tmp_path):
+    (tmp_path / "newer.json").write_text('{"schema": 2, "kind": "edgewise-bundle", "runs": []}')
+    code, _, err = call("import", "newer.json")
+    assert code == 2
+    assert "newer edgewise" in err
+    assert "try: update edgewise" in err
+
+
+def test_rm_asks_and_where_nobody_is_there_refuses(call, path):
+    code, _, err = call("rm", "all")
+    assert code == 2
+    assert "3 runs would be removed" in err
+    assert "--yes" in err
+    assert stored(path) == RUNS
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 3), ("y\n", 2), ("\n", 3)])
+def test_rm_on_a_terminal(call, path, monkeypatch, answer, left):
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+    code, out, err = call("rm", "baseline")
+    assert (code, out) == (0, "")
+    assert err.startswith("Remove 1 run from ")
+    assert "for good? [y/N] " in err
+    assert len(stored(path)) == left
+    assert ("nothing was removed" in err) == (left == 3)
+
+
+def test_rm(call, path):
+    assert "2 runs removed" in call("rm", "last", RUNS[0].id, "baseline", "-y")[2]
+    assert stored(path) == [RUNS[1]]
+    assert call("rm", "last", "nothing", "--yes")[0] == 2
+    assert stored(path) == [RUNS[1]]
+
+
+def test_reindex(call, path):
+    code, out, err = call("reindex")
+    assert (code, out) == (0, "")
+    assert "3 runs indexed" in err
+    from sqlalchemy import update
+
+    from edgewise.store.tables import documents
+
+    with open_store(str(path)) as store, store._database.writing() as connection:
+        connection.execute(update(documents).where(documents.c.id == RUNS[0].id).values(document="[]"))
+    code, _, err = call("reindex")
+    assert code == 3
+    assert "2 runs indexed" in err
+    assert f"run {RUNS[0].id}" in err
+    assert "1 run can't be read" in err
+
+
+def test_schema(call):
+    document = json.loads(call("schema")[1])
+    assert document["title"] == "edgewise run"
+    assert set(document["$defs"]["Measurement"]["properties"]["metric"]["enum"]) == set(METRICS)
+
+
+def test_tag(call, path):
+    assert call("tag", "quick", "last")[0] == 0
+    assert stored(path)[2].tags == ("quick",)
+    assert call("tag", "quick", "baseline")[0] == 2
+    assert call("tag", "quick", "baseline", "--move")[0] == 0
+    assert [run.tags for run in stored(path)] == [("baseline", "quick"), (), ()]
+    assert "quick taken from 1 run" in call("tag", "quick", "--delete")[2]
+    assert [run.tags for run in stored(path)] == [("baseline",), (), ()]
+    assert call("tag", "quick")[0] == 2
+    assert call("tag", "quick", "last", "--delete")[0] == 2
+    assert call("tag", "all", "last")[0] == 2

@@ -1,0 +1,199 @@
+"""The bench table in every plain rendering, against golden files.
+
+To accept a change of wording, look at what changed and run this file with tests/ on PYTHONPATH: it writes them anew.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from sample_runs import all_runs, failed_run, make_run, missing, offline_run, paced_run, run_id, same_model_runs
+
+from edgewise.record import Caution
+from edgewise.report.bench import bench_document, bench_table, caution_lines, render_text
+from edgewise.report.csv import render_csv
+from edgewise.report.document import Cell, Column, Document, Table
+from edgewise.report.field_tables import Options, field_document
+from edgewise.report.markdown import escape, render_markdown
+from edgewise.report.text import to_text
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "report"
+OPTIONS = Options(task="Keyword Spotting", reference="[MLPerf Tiny](https://mlcommons.org/)")
+
+
+def renderings():
+    one, several = bench_document(same_model_runs()), bench_document(all_runs())
+    answer = {
+        "bench_80.txt": to_text(one, width=80),
+        "bench_120.txt": to_text(one, width=120),
+        "several_80.txt": to_text(several, width=80),
+        "bench.md": render_markdown(one),
+        "several.csv": render_csv(bench_table(all_runs())),
+    }
+    for name in ("zoo", "long", "watch", "platform"):
+        answer[f"{name}.md"] = render_markdown(field_document(name, same_model_runs(), options=OPTIONS))
+    return answer
+
+
+@pytest.mark.parametrize("name", sorted(renderings()))
+def test_renderings_are_as_they_were(name):
+    expected = (GOLDEN / name).read_bytes().decode()
+    assert renderings()[name] == expected
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("runs", [same_model_runs(), all_runs(), [paced_run()], [failed_run()]])
+def test_no_line_is_wider_than_the_terminal(width, runs):
+    lines = to_text(bench_document(runs), width=width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_headline_and_grade_stay_when_columns_are_dropped():
+    text = to_text(bench_document(same_model_runs()), width=60)
+    assert "0.231 ± 0.004" in text
+    assert "Grade" in text
+    assert "no room for: p99 (ms), First (ms), Load (ms), Peak memory\n(MB)" in text
+
+
+def test_units_are_shared_down_a_column_unless_they_are_too_far_apart():
+    near = bench_table([make_run(1, latency=22.3e-6, half=1e-7), make_run(2, latency=1.2e-3)])
+    assert any(column.title == "Latency (µs)" for column in near.columns)
+    far = bench_table([make_run(1, latency=2e-6, half=1e-8), make_run(2, latency=3.0, half=0.1)])
+    index = next(index for index, column in enumerate(far.columns) if column.title == "Latency")
+    assert [row[index].text for row in far.rows] == ["2.00 µs", "3.00 s"]
+
+
+def test_settings_are_columns_only_where_they_vary():
+    same = [column.title for column in bench_table([make_run(1), make_run(2)]).columns if not column.hidden]
+    assert "Threads" not in same
+    vary = bench_table([make_run(1), make_run(2, threads=2), failed_run()])
+    index = next(index for index, column in enumerate(vary.columns) if column.title == "Threads")
+    assert not vary.columns[index].hidden
+    assert [row[index].text for row in vary.rows] == ["1", "2", "1"]
+
+
+def test_a_failed_run_is_a_row_with_its_cause():
+    table = bench_table([make_run(1), failed_run()])
+    texts = [cell.text for cell in table.rows[1]]
+    assert "Unsupported" in texts
+    assert "failed: Unsupported" in texts
+    assert "failed" in texts
+
+
+def test_percentiles_without_enough_samples_are_absent_with_the_reason():
+    short = make_run(2)
+    rows = tuple(
+        replace(row, summary=replace(row.summary, percentiles={"p50": row.summary.median})) if row.metric == "latency" else row
+        for row in short.measurements
+    )
+    table = bench_table([make_run(1), replace(short, measurements=rows)])
+    index = next(index for index, column in enumerate(table.columns) if column.title.startswith("p99"))
+    assert table.rows[1][index].notes == ("too few samples for p99",)
+
+
+def test_cautions_are_said_once():
+    same = Caution.of("busy-host", "other processes used up to 20% of the processor time")
+    runs = [make_run(1, cautions=(same,)), make_run(2, runtime="openvino", cautions=(same,))]
+    assert caution_lines(runs) == [
+        f"busy-host: all runs: {same.message} → {same.advice}",
+    ]
+    many = [make_run(index, runtime=f"r{index}", cautions=(same,) if index else ()) for index in range(9)]
+    assert caution_lines(many)[0].startswith("busy-host: r1/cpu, r2/cpu, r3/cpu, r4/cpu and 4 others: other")
+
+
+def test_every_absence_is_told():
+    text = to_text(bench_document([make_run(1)]), width=200)
+    for label in ("Energy, Power: rapl", "Temperature: thermal", "Clock: cpufreq", "Deployment: the job ran"):
+        assert label in text
+
+
+def test_disagreeing_outputs_are_told():
+    run = make_run(2, runtime="openvino", cautions=(Caution.of("output-mismatch", "differs"),))
+    text = to_text(bench_document([make_run(1), run]), width=300)
+    assert "onnxruntime/cpu agrees" in text
+    assert "openvino/cpu differs" in text
+    broken = tuple(
+        missing("output_max_abs_error", "one of them is not finite") if row.metric == "output_max_abs_error" else row
+        for row in run.measurements
+    )
+    text = to_text(bench_document([make_run(1), replace(run, measurements=broken)]), width=300)
+    assert "one of them is not finite: openvino/cpu n/a" in text
+
+
+def test_render_text_prints_on_the_given_console():
+    buffer = io.StringIO()
+    render_text([offline_run()], console=Console(file=buffer, width=80))
+    assert "5200 ± 60" in buffer.getvalue()
+
+
+def test_csv_keeps_full_precision_and_the_interval():
+    rows = list(csv.DictReader(io.StringIO(render_csv(bench_table(all_runs())))))
+    assert [row["Run"] for row in rows] == [run_id(number) for number in range(1, 8)]
+    first = rows[0]
+    assert float(first["Latency (ms)"]) == pytest.approx(0.42, rel=1e-12)
+    assert float(first["Latency (ms) low"]) == pytest.approx(0.409, rel=1e-12)
+    assert float(first["Throughput (1/s)"]) == pytest.approx(1 / 4.2e-4, rel=1e-11)
+    assert rows[3]["Latency (ms)"] == "Unsupported"
+    assert rows[3]["Status"] == "failed: Unsupported"
+    assert "Einsum" in rows[3]["Notes"]
+    assert math.isclose(float(rows[6]["Throughput (1/s)"]), 5200)
+
+
+def test_csv_is_no_spreadsheet_formula():
+    table = Table(title="t", columns=(Column(title="a"),), rows=((Cell(text='=cmd|"/c calc"!A1'),), (Cell(text="-1+2"),)))
+    rows = list(csv.reader(io.StringIO(render_csv(table))))
+    assert [row[0] for row in rows[1:]] == ['\'=cmd|"/c calc"!A1', "'-1+2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a|b", r"a\|b"),
+        ("kws_ref_model.tflite", "kws_ref_model.tflite"),
+        ("__init__", r"\_\_init\_\_"),
+        ("*x* `y` [z](u) <b>", r"\*x\* \`y\` \[z\](u) \<b\>"),
+        ("two\nlines", "two lines"),
+        ("1. item", r"1\. item"),
+        ("- item", r"\- item"),
+        ("https://a.b see @someone", "https:&#47;&#47;a.b see &#64;someone"),
+        ("CPU @ 2.00 GHz", "CPU @ 2.00 GHz"),
+    ],
+)
+def test_markdown_shows_names_as_they_are(text, expected):
+    assert escape(text) == expected
+
+
+def test_a_hostile_name_makes_no_new_cell_or_line():
+    run = make_run(1)
+    hostile = replace(run, job=replace(run.job, model=replace(run.job.model, name="a|b\n| c | d |\n# big.onnx")))
+    text = render_markdown(bench_document([hostile]))
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2
+    assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
+    assert "\n# big" not in text
+
+
+def test_a_document_without_rows_renders():
+    empty = Document(title="nothing", tables=(Table(title="t", columns=(Column(title="a"),), rows=()),))
+    assert to_text(empty).startswith("t\n")
+    assert "| a |" in render_markdown(empty)
+    assert render_csv(empty.tables[0]) == "a,Notes\r\n"
+
+
+def test_rendering_leaves_the_runs_alone():
+    runs = all_runs()
+    renderings()
+    render_markdown(bench_document(runs))
+    assert runs == all_runs()
+
+
+if __name__ == "__main__":
+    for name, text in renderings().items():
+        (GOLDEN / name).write_bytes(text.encode())

@@ -1,0 +1,159 @@
+"""Rounding, intervals, reasons of absence, and the names that tell runs apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs
+
+from edgewise.report.cells import cell_of, failure_of, plus_minus, reason_of_absence, times
+from edgewise.report.conditions import (
+    engine_of,
+    flatten,
+    labels_of,
+    platform_of,
+    precision_of,
+    processing_unit_of,
+    threads_of,
+)
+from edgewise.report.document import Cell, Column, Table, number_notes, one_line
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.4213, 0.4105, 0.4321, "0.421 ± 0.012"),  # 0.4321 − 0.421 = 0.0111, rounded up
+        (0.42, 0.409, 0.431, "0.420 ± 0.011"),
+        (0.42, 0.41, 0.46, "0.420 ± 0.040"),  # the wider side
+        (25.04, 25.03, 25.05, "25.0 ± 0.1"),  # never ± 0.0 where there is a width
+        (1234.0, 1230.0, 1240.0, "1230 ± 10"),
+        (2.5, 2.5, 2.5, "2.50 ± 0"),
+        (0.0, 0.0, 0.0, "0 ± 0"),
+        (2.5, None, 2.6, "2.50"),
+        (1.2e-7, 1.1e-7, 1.3e-7, "1.20e-07 ± 1.00e-08"),
+    ],
+)
+def test_a_value_is_printed_with_its_interval(value, low, high, expected):
+    assert plus_minus(value, low, high) == expected
+
+
+@given(
+    value=st.floats(1e-3, 1e6),
+    below=st.floats(0, 0.5),
+    above=st.floats(0, 0.5),
+)
+def test_the_printed_interval_contains_the_real_one(value, below, above):
+    low, high = value * (1 - below), value * (1 + above)
+    match = re.fullmatch(r"([\d.]+) ± ([\d.]+)", plus_minus(value, low, high))
+    assert match is not None
+    shown, half = float(match[1]), float(match[2])
+    slack = 1e-6 * value
+    if not low == high == value:
+        assert shown - half <= low + slack
+        assert shown + half >= high - slack
+    # … and is not wider than the interval and three roundings of the third digit.
+    assert half <= max(value - low, high - value) + 1.6 * 10 ** (len(str(int(value))) - 3 if value >= 1 else -3) + slack
+
+
+def test_absent_values_say_why_in_the_runs_own_words():
+    run = make_run(1)
+    cell = cell_of(run, "energy")
+    assert (cell.text, cell.value) == ("n/a", None)
+    assert cell.notes == ("rapl: /sys/class/powercap has no intel-rapl domain",)
+    assert cell_of(run, "accuracy_top1").notes == ("not measured by this run",)
+    assert reason_of_absence(failed_run(), "latency") == (
+        "the run failed in phase load: Unsupported: operator 'Einsum' is not supported; try another runtime"
+    )
+    assert "cancelled" in reason_of_absence(replace(run, status="cancelled", measurements=()), "latency")
+    assert failure_of(run) == ""
+
+
+def test_values_that_are_no_numbers_are_absent():
+    run = replace(make_run(1), measurements=(measured("latency", float("nan")),))
+    assert cell_of(run, "latency").text == "n/a"
+
+
+def test_a_simulated_value_says_so():
+    row = replace(measured("latency", 0.002), basis="simulated", method="cycle model of a Cortex-M4")
+    cell = cell_of(replace(make_run(1), measurements=(row,)), "latency", scale=times(1e3))
+    assert cell.text == "2.00"
+    assert cell.notes == ("simulated: cycle model of a Cortex-M4",)
+
+
+def test_labels_have_just_the_words_that_tell_runs_apart():
+    assert labels_of(same_model_runs()) == ["onnxruntime/cpu", "openvino/cpu", "fake/cpu", "litert/interpreter"]
+    assert labels_of([make_run(1), make_run(2, threads=2), make_run(3, runtime="openvino")]) == [
+        "onnxruntime/cpu · 1 thread",
+        "onnxruntime/cpu · 2 threads",
+        "openvino/cpu",
+    ]
+    assert labels_of([make_run(1), make_run(2)]) == ["onnxruntime/cpu · #1", "onnxruntime/cpu · #2"]
+    assert labels_of(all_runs())[4:] == [
+        "vww.tflite · litert/interpreter · single-stream",
+        "vww.tflite · litert/interpreter · paced 30 fps",
+        "vww.tflite · openvino/cpu",
+    ]
+    assert labels_of([]) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 3), st.integers(1, 2)), max_size=7))
+def test_labels_are_never_the_same(settings):
+    runs = [
+        make_run(index, runtime=runtime, threads=threads, batch=batch)
+        for index, (runtime, threads, batch) in enumerate(settings)
+    ]
+    assert len(set(labels_of(runs))) == len(runs)
+
+
+def test_conditions_are_told_from_the_record_or_not_at_all():
+    run = make_run(1)
+    assert engine_of(run) == "onnxruntime 1.2.3"
+    assert platform_of(run) == "Debian GNU/Linux 12 x86_64, Example CPU @ 2.00 GHz, onnxruntime 1.2.3 (cpu)"
+    assert platform_of(replace(run, environment={})) is None
+    assert processing_unit_of(run) == "CPU"
+    cuda = replace(run, job=replace(run.job, runtime=replace(run.job.runtime, provider="cuda:0")))
+    assert processing_unit_of(cuda) == "GPU"
+    unknown = replace(run, job=replace(run.job, runtime=replace(run.job.runtime, provider="auto")))
+    assert processing_unit_of(unknown) is None
+    assert processing_unit_of(replace(unknown, effective={"device": "NPU.0"})) == "NPU"
+    assert threads_of(replace(run, effective={"threads": 3})) == 3
+    assert precision_of(replace(run, effective={})) is None
+
+
+def test_environments_are_flattened_in_words():
+    document = {
+        "memory": {"total_bytes": 25_276_502_016},
+        "clock": {"max_hz": 2.4e9, "governor": None},
+        "smt": True,
+        "caches": [{"level": 1, "size_bytes": 32_768}],
+        "flags": [],
+    }
+    assert dict(flatten(document)) == {
+        "memory.total_bytes": "25.3 GB",
+        "clock.max_hz": "2.40 GHz",
+        "clock.governor": "not known",
+        "smt": "yes",
+        "caches": "level 1 size_bytes 32.8 kB",
+        "flags": "none",
+    }
+
+
+def test_rows_must_fit_their_columns():
+    with pytest.raises(ValueError, match="2 cells for 1 columns"):
+        Table(title="t", columns=(Column(title="a"),), rows=((Cell(text="1"), Cell(text="2")),))
+
+
+def test_the_same_footnote_has_one_number():
+    columns = (Column(title="a"), Column(title="b"))
+    rows = ((Cell(text="1", notes=("x",)), Cell(text="2", notes=("y", "x"))), (Cell(text="3", notes=("y",)), Cell(text="4")))
+    table = Table(title="t", columns=columns, rows=rows)
+    assert number_notes([table]) == {"x": 1, "y": 2}
+    assert number_notes([table], columns=(1,)) == {"y": 1, "x": 2}
+
+
+def test_names_become_one_printable_line():
+    assert one_line("a\nb\t\x1b[31mc\x00\u202ed\udc80 ") == "a b [31mc d"

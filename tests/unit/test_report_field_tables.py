@@ -1,0 +1,158 @@
+"""The field's tables, column for column."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
+
+from edgewise.errors import BadInput
+from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
+
+#: The headings as the field's guides have them, so that a row can be pasted into their tables.
+HEADINGS = {
+    "zoo": ["Model", "Task", "Accuracy", "Latency (ms)", "Model Size (MB)", "Platform", "References"],
+    "long": [
+        "Model", "Size (MB)", "Top-1 Accuracy", "Top-5 Accuracy", "Parameters", "Depth",
+        "Time (ms) per inference step (CPU)", "Time (ms) per inference step (GPU)",
+    ],
+    "platform": [
+        "Target Device", "Model Specs", "Accuracy (%)", "Latency (ms)", "Throughput (inf/s)", "Memory Usage (RAM)",
+        "Energy (mWh)", "Startup Time (ms)", "Temperature (°C)", "Complexity (OPS)", "Compute Speed (MHz/GHz)",
+        "Deployment Time (s)",
+    ],
+}  # fmt: skip
+WATCH = [
+    ["Model Params Size (MB)", "Model Size (MB)", "Accuracy (%)", "Latency (ms)", "Inference Time (ms)",
+     "Throughput (inferences/sec)", "Memory Footprint (MB)", "Error Rate (%)", "Deployment Time (s)"],
+    ["Computing Workload (%): CPU, GPU, NPU, TPU, VPU", "Computing Speed (MHz)", "Energy Consumption (mWh)",
+     "Temperature (°C)", "Startup Time (ms)", "Network Bandwidth (MB/s)", "Model Complexity (FLOPs)"],
+]  # fmt: skip
+
+
+def everything():
+    """A run that knows all that these tables ask."""
+    run = make_run(1)
+    known = {
+        "accuracy_top1": 0.9167, "accuracy_top5": 0.99, "error_rate": 0.0833, "parameters": 22.9e6, "depth": 81.0,
+        "parameters_size": 5.2e7, "energy": 0.0072, "temperature": 318.15, "clock_rate": 1.4e9, "ops": 5.4e6,
+        "deployment_time": 1.25,
+    }  # fmt: skip
+    kept = tuple(row for row in run.measurements if row.metric not in known)
+    return replace(run, measurements=kept + tuple(measured(metric, value) for metric, value in known.items()))
+
+
+def cells(name, run, options=None):
+    table = field_document(name, [run], options=options).tables[0]
+    return {column.title: cell for column, cell in zip(table.columns, table.rows[0], strict=True)}
+
+
+def watched(run):
+    tables = field_document("watch", [run]).tables
+    return {row[0].text: row[1] for table in tables for row in table.rows}
+
+
+@pytest.mark.parametrize("name", sorted(HEADINGS))
+def test_columns_are_the_fields(name):
+    table = field_document(name, same_model_runs()).tables[0]
+    assert [column.title for column in table.columns] == HEADINGS[name]
+    assert len(table.rows) == 4
+
+
+def test_watch_metrics_are_the_fields_rows_and_runs_are_columns():
+    tables = field_document("watch", same_model_runs()).tables
+    assert [[row[0].text for row in table.rows] for table in tables] == WATCH
+    assert [column.title for column in tables[1].columns] == [
+        "Target HW Platform Watch Metrics", "onnxruntime/cpu", "openvino/cpu", "fake/cpu", "litert/interpreter",
+    ]  # fmt: skip
+
+
+def test_microcontrollers_have_ram_and_flash_too():
+    run = make_run(1)
+    extra = (measured("memory_arena", 21_600.0), measured("flash", 96_000.0))
+    rows = watched(replace(run, measurements=run.measurements + extra))
+    assert (rows["RAM (KB)"].text, rows["Flash (KB)"].text) == ("21.6", "96.0")
+    assert "RAM (KB)" not in watched(run)
+
+
+def test_values_are_in_the_units_of_their_headings():
+    zoo = cells("zoo", everything(), Options(task="Image Classification", reference="https://example.org/x"))
+    assert [cell.text for cell in zoo.values()] == [
+        "kws.onnx", "Image Classification", "91.7 %", "0.420 ± 0.011", "0.0539",
+        "Debian GNU/Linux 12 x86_64, Example CPU @ 2.00 GHz, onnxruntime 1.2.3 (cpu)", "https://example.org/x",
+    ]  # fmt: skip
+    assert zoo["References"].link == "https://example.org/x"
+    long = cells("long", everything())
+    assert [cell.text for cell in long.values()][1:7] == ["0.0539", "91.7 %", "99.0 %", "22.9 M", "81.0", "0.420 ± 0.011"]
+    platform = cells("platform", everything())
+    assert [cell.text for cell in platform.values()] == [
+        "Example CPU @ 2.00 GHz", "kws.onnx, onnx, 0.0539 MB, f32", "91.7", "0.420 ± 0.011", "2380 ± 70",
+        "48.0 ± 0.1 MB", "0.00200", "210 ± 4", "45.0", "5.40 M", "1.40 GHz", "1.25",
+    ]  # fmt: skip
+    watch = watched(everything())
+    assert {name: watch[name].text for name in ("Model Params Size (MB)", "Error Rate (%)", "Computing Speed (MHz)")} == {
+        "Model Params Size (MB)": "52.0", "Error Rate (%)": "8.33", "Computing Speed (MHz)": "1400",
+    }  # fmt: skip
+    assert watch["Computing Workload (%): CPU, GPU, NPU, TPU, VPU"].text == "CPU 99.8 ± 0.1"
+    assert "100 % is one core" in watch["Computing Workload (%): CPU, GPU, NPU, TPU, VPU"].notes[0]
+
+
+def test_what_is_not_known_says_why():
+    zoo = cells("zoo", replace(make_run(1), environment={}))
+    assert {name: cell.notes for name, cell in zoo.items() if cell.text == "n/a"} == {
+        "Task": ("the task was not given (--task)",),
+        "Accuracy": ("not measured by this run",),
+        "Platform": ("the run's environment does not tell the platform",),
+        "References": ("no reference was given (--reference)",),
+    }
+    assert cells("platform", make_run(1))["Energy (mWh)"].notes == ("rapl: /sys/class/powercap has no intel-rapl domain",)
+    assert "pre- and postprocessing" in watched(make_run(1))["Inference Time (ms)"].notes[0]
+    assert "Einsum" in watched(failed_run())["Inference Time (ms)"].notes[0]
+
+
+def test_times_stand_under_the_unit_that_was_used():
+    cpu = cells("long", make_run(1))
+    assert cpu["Time (ms) per inference step (GPU)"].notes == ("this run used the CPU",)
+    gpu = cells("long", make_run(1, provider="cuda"))
+    assert gpu["Time (ms) per inference step (GPU)"].text == "0.420 ± 0.011"
+    assert gpu["Time (ms) per inference step (CPU)"].notes == ("this run used the GPU",)
+    unknown = cells("long", make_run(1, provider="mystery"))
+    assert unknown["Time (ms) per inference step (CPU)"].text == "n/a"
+
+
+def test_the_batch_is_named_where_an_inference_is_several_samples():
+    assert cells("zoo", make_run(1, batch=8))["Latency (ms)"].notes == ("time of one inference of batch 8",)
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "link"),
+    [
+        ("[MLPerf](https://mlcommons.org/)", "MLPerf", "https://mlcommons.org/"),
+        ("https://a.b/c", "https://a.b/c", "https://a.b/c"),
+        ("our wiki", "our wiki", None),
+        ("javascript:alert(1)", "javascript:alert(1)", None),
+        ("[x](javascript:alert(1))", "[x](javascript:alert(1))", None),
+    ],
+)
+def test_only_web_addresses_become_links(reference, text, link):
+    cell = cells("zoo", make_run(1), Options(reference=reference))["References"]
+    assert (cell.text, cell.link) == (text, link)
+
+
+def test_moved_bytes_are_no_bandwidth():
+    run = make_run(1)
+    kept = tuple(row for row in run.measurements if row.metric != "network_bytes")
+    cell = watched(replace(run, measurements=(*kept, measured("network_bytes", 2.5e6))))["Network Bandwidth (MB/s)"]
+    assert (cell.text, cell.notes) == ("n/a", ("2.50 MB were moved; how long that took by itself was not measured",))
+
+
+def test_the_size_comes_from_the_models_identity_where_it_was_not_measured():
+    run = replace(make_run(1), measurements=())
+    assert cells("zoo", run)["Model Size (MB)"].value == KWS.size_bytes * 1e-6
+
+
+def test_an_unknown_table_is_refused_with_the_list():
+    with pytest.raises(BadInput, match="there is no table 'fancy'") as caught:
+        field_document("fancy", [make_run(1)])
+    assert caught.value.advice == f"one of: {', '.join(FIELD_TABLES)}"

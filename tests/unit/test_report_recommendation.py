@@ -1,0 +1,159 @@
+"""Which run is recommended, and what is said for and against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_runs import (
+    MISMATCH,
+    VWW,
+    all_runs,
+    failed_run,
+    make_run,
+    missing,
+    offline_run,
+    run_id,
+    same_model_runs,
+)
+
+from edgewise.record import Caution, Scenario, Trust
+from edgewise.report.recommendation import comparable_groups, recommendation, recommendations
+
+
+def with_caution(run, code, message):
+    return replace(run, cautions=(*run.cautions, Caution.of(code, message)))
+
+
+def test_the_clearly_fastest_run_is_recommended_with_numbers():
+    found = recommendation(same_model_runs())
+    assert found.to_document() == {
+        "run": run_id(2),
+        "why": [
+            "1.4× faster than fake/cpu (median latency 231 µs against 330 µs); the 95 % intervals don't overlap",
+            "1.8× faster than onnxruntime/cpu (median latency 231 µs against 420 µs); the 95 % intervals don't overlap",
+            "grade B: one process only; the interval is ± 1.7 % (at best B)",
+            "litert/interpreter is left out: the run failed in phase load: Unsupported: operator 'Einsum' is not "
+            "supported; try another runtime",
+        ],
+    }
+
+
+def test_overlapping_intervals_cannot_be_told_apart_and_memory_decides():
+    fast = make_run(1, latency=4.0e-4, half=3e-5, memory=90e6, grade="A")
+    lean = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=40e6, grade="A")
+    found = recommendation([fast, lean])
+    assert found.run == run_id(2)
+    assert found.why == (
+        "can't be told apart from onnxruntime/cpu in speed (median latency 420 µs against 400 µs): "
+        "the 95 % intervals overlap",
+        "least peak memory of those: 40.0 MB against onnxruntime/cpu 90.0 MB",
+    )
+
+
+def test_where_memory_is_alike_start_up_decides():
+    slow_start = make_run(1, latency=4.0e-4, half=3e-5, memory=40e6, startup=0.5)
+    quick_start = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=41e6, startup=0.1)
+    found = recommendation([slow_start, quick_start])
+    assert found.run == run_id(2)
+    assert "quickest start-up of those: 100 ms against onnxruntime/cpu 500 ms" in found.why
+
+
+def test_memory_that_is_not_known_decides_nothing():
+    fast = make_run(1, latency=4.0e-4, half=3e-5, startup=0.2)
+    other = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=20e6, startup=0.2)
+    unknown = tuple(missing("memory_peak", "no VmHWM") if row.metric == "memory_peak" else row for row in fast.measurements)
+    found = recommendation([replace(fast, measurements=unknown), other])
+    assert found.run == run_id(1)
+    assert "chosen for its headline alone: nothing else that was measured sets it apart" in found.why
+
+
+def test_without_intervals_nothing_is_told_apart():
+    def bare(run):
+        rows = tuple(replace(row, low=None, high=None) for row in run.measurements)
+        return replace(run, measurements=rows)
+
+    found = recommendation([bare(make_run(1, latency=1e-3)), bare(make_run(2, runtime="openvino", latency=1e-4))])
+    assert any("there is no interval for both" in reason for reason in found.why)
+    assert not any("faster" in reason for reason in found.why)
+
+
+def test_a_run_with_other_outputs_is_never_recommended():
+    runs = same_model_runs()
+    runs[1] = with_caution(runs[1], "output-mismatch", MISMATCH)
+    found = recommendation(runs)
+    assert found.run == run_id(3)
+    assert f"openvino/cpu is left out: its outputs differ: {MISMATCH}" in found.why
+
+
+def test_grade_d_is_never_recommended():
+    run = replace(make_run(1), trust=Trust(grade="D", reasons=("only 4 samples: unreliable",)))
+    assert recommendation([run]) is None
+    assert recommendations([run])[0].why == ("onnxruntime/cpu is left out: grade D: only 4 samples: unreliable",)
+
+
+def test_nothing_qualifies_with_reasons():
+    assert recommendation([failed_run()]) is None
+    assert recommendation([]) is None
+    found = recommendations([failed_run()])[0]
+    assert found.run is None
+    assert found.why[0].startswith("litert/interpreter is left out: the run failed in phase load")
+
+
+def test_only_the_same_model_batch_and_scenario_are_compared():
+    runs = [
+        make_run(1),
+        make_run(2, batch=8),
+        make_run(3, model=VWW),
+        make_run(4, threads=2),
+        make_run(5, scenario=Scenario(kind="paced", fps=30.0)),
+        make_run(6, scenario=Scenario(kind="paced", fps=10.0)),
+    ]
+    elsewhere = replace(make_run(7), job=replace(make_run(7).job, target=replace(runs[0].job.target, device="board")))
+    groups = [[run.id for run in group] for group in comparable_groups([*runs, elsewhere])]
+    assert groups == [[run_id(1), run_id(4)], [run_id(2)], [run_id(3)], [run_id(5)], [run_id(6)], [run_id(7)]]
+
+
+def test_several_groups_say_what_the_recommendation_is_for():
+    found = recommendation(all_runs())
+    assert found.run == run_id(2)
+    assert found.why[0] == "for kws.onnx, single-stream, batch 1; other models and scenarios are judged apart"
+    assert [one.run for one in recommendations(all_runs())] == [run_id(2), run_id(5), run_id(6), run_id(7)]
+
+
+def test_offline_runs_are_judged_by_throughput():
+    slower = offline_run(8)
+    rows = tuple(
+        replace(row, value=1000.0, low=990.0, high=1010.0) if row.metric == "throughput" else row
+        for row in slower.measurements
+    )
+    runtime = replace(slower.job.runtime, name="fake")
+    slower = replace(slower, measurements=rows, job=replace(slower.job, runtime=runtime))
+    found = recommendation([slower, offline_run(7)])
+    assert found.run == run_id(7)
+    assert found.why[0] == (
+        "5.2× faster than fake/cpu (throughput 5200 /s against 1000 /s); the 95 % intervals don't overlap"
+    )
+
+
+def test_differing_precisions_and_uncompared_outputs_are_said():
+    lone = replace(make_run(1), measurements=make_run(1).measurements[:-2])
+    assert any("outputs were not compared" in reason for reason in recommendation([lone]).why)
+    reduced = replace(make_run(2, runtime="openvino"), effective={"precision": "bf16", "threads": 1})
+    assert "precisions differ: onnxruntime/cpu f32, openvino/cpu bf16" in recommendation([make_run(1), reduced]).why
+    ungraded = replace(make_run(1), trust=None)
+    assert "the run has no trust grade" in recommendation([ungraded]).why
+
+
+@pytest.mark.parametrize("seed", range(3))
+@given(order=st.permutations(range(4)))
+def test_the_order_of_runs_changes_nothing(seed, order):
+    runs = [
+        make_run(1, latency=4.2e-4 + seed * 1e-4),
+        make_run(2, runtime="openvino", latency=2.3e-4, half=4e-6),
+        make_run(3, runtime="fake", latency=2.31e-4, half=4e-6, memory=20e6),
+        failed_run(4),
+    ]
+    assert recommendation([runs[index] for index in order]).run == run_id(3)

@@ -1,0 +1,219 @@
+import csv
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.record import Measurement
+from edgewise.store import exchange, from_document, to_document
+from edgewise.store.exchange import export_runs, import_runs, read_bundle, to_csv, to_markdown
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+
+
+def golden(name="done"):
+    return from_document(json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")))
+
+
+RUNS = [golden("done"), golden("failed"), golden("cancelled")]
+
+
+def test_a_bundle_there_and_back(tmp_path):
+    path = tmp_path / "runs.json"
+    export_runs(RUNS, path)
+    document = json.loads(path.read_text())
+    assert (document["schema"], document["kind"], len(document["runs"])) == (1, "edgewise-bundle", 3)
+    assert import_runs(path) == RUNS
+    assert os.listdir(tmp_path) == ["runs.json"]
+
+
+def test_what_commands_print_and_single_runs_are_read_too(tmp_path):
+    printed, single = tmp_path / "bench.json", tmp_path / "run.json"
+    printed.write_text(json.dumps({"runs": [to_document(run) for run in RUNS], "recommendation": None}))
+    single.write_text(json.dumps(to_document(RUNS[0])))
+    assert import_runs(printed) == RUNS
+    assert import_runs(str(single)) == RUNS[:1]
+
+
+def test_an_empty_bundle(tmp_path):
+    export_runs([], tmp_path / "none.json")
+    assert import_runs(tmp_path / "none.json") == []
+
+
+def test_a_file_is_not_replaced_unasked(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text("mine")
+    with pytest.raises(BadInput, match="is there already") as caught:
+        export_runs(RUNS, path)
+    assert "--force" in caught.value.advice
+    assert path.read_text() == "mine"
+    export_runs(RUNS, path, overwrite=True)
+    assert import_runs(path) == RUNS
+    assert os.listdir(tmp_path) == ["runs.json"]
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "runs.json"
+    fsync = os.fsync
+
+    def appear(descriptor):
+        path.write_text("theirs")
+        fsync(descriptor)
+
+    monkeypatch.setattr(exchange.os, "fsync", appear)
+    with pytest.raises(BadInput, match="is there already"):
+        export_runs(RUNS, path)
+    assert path.read_text() == "theirs"
+    assert os.listdir(tmp_path) == ["runs.json"]
+
+
+def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
+    def refuse(self, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    export_runs(RUNS, tmp_path / "runs.json")
+    assert import_runs(tmp_path / "runs.json") == RUNS
+    assert os.listdir(tmp_path) == ["runs.json"]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(exchange.os, "fsync", fail)
+    with pytest.raises(exchange.StoreError, match="No space left"):
+        export_runs(RUNS, tmp_path / "runs.json")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "match"), [("runs.txt", "'.txt'"), ("runs", "without an ending"), ("no/runs.json", "can't write")]
+)
+def test_where_nothing_can_be_written(tmp_path, name, match):
+    with pytest.raises(BadInput, match=match) as caught:
+        export_runs(RUNS, tmp_path / name)
+    assert caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"[]", "holds no runs"),
+        (b"{}", "schema: a record carries its schema number"),
+        (b'{"runs": 5}', "runs: is not a list"),
+        (b'{"runs": [5]}', r"runs\[0\]: a record is a JSON object"),
+        (b'{"runs": [{"schema": 1, "id": 5}]}', r"runs\[0\]: id: input should be a valid string"),
+        (b'{"schema": 2, "runs": []}', "written by a newer edgewise"),
+        (b'{"schema": 2}', "written by a newer edgewise"),
+        (b'{"runs": [{"schema": 7}]}', r"runs\[0\]: .*written by a newer edgewise"),
+        (b'{"schema": 1, "kind": "recipes", "runs": []}', "kind: 'recipes'"),
+        (b'{"schema": 1, "kind": ["x"], "runs": []}', "kind: "),
+        (b'{"runs": [NaN]}', "NaN is not a number"),
+        (b"[" * 200_000, "nested too deeply"),
+    ],
+)
+def test_files_that_hold_no_runs(tmp_path, content, match):
+    path = tmp_path / "runs.json"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=match) as caught:
+        import_runs(path)
+    assert "\n" not in caught.value.message
+
+
+def test_a_truncated_export(tmp_path):
+    path = tmp_path / "runs.json"
+    export_runs(RUNS, path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(BadInput, match="not JSON") as caught:
+        import_runs(path)
+    assert "whole" in caught.value.advice
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    for path in (tmp_path / "no.json", tmp_path, "a\0b"):
+        with pytest.raises(BadInput, match="can't read"):
+            import_runs(path)
+
+
+def test_size_is_limited(tmp_path, monkeypatch):
+    path = tmp_path / "runs.json"
+    export_runs(RUNS, path)
+    monkeypatch.setattr(exchange, "MAX_BYTES", path.stat().st_size)
+    assert import_runs(path) == RUNS
+    monkeypatch.setattr(exchange, "MAX_BYTES", path.stat().st_size - 1)
+    with pytest.raises(BadInput, match="larger than"):
+        import_runs(path)
+    with pytest.raises(BadInput, match="larger than"):
+        import_runs("/dev/zero")
+
+
+def test_duplicates(tmp_path):
+    path = tmp_path / "runs.json"
+    export_runs([RUNS[0], RUNS[1], RUNS[0]], path)
+    bundle = read_bundle(path)
+    assert (list(bundle.runs), bundle.duplicates) == (RUNS[:2], 1)
+    export_runs([RUNS[0], replace(RUNS[0], status="failed")], path, overwrite=True)
+    with pytest.raises(BadInput, match=r"runs\[1\]: run .* comes twice, with different content"):
+        import_runs(path)
+
+
+def test_csv_has_a_row_for_each_measurement(tmp_path):
+    rows = list(csv.DictReader(io.StringIO(to_csv(RUNS))))
+    assert len(rows) == 3
+    assert list(rows[0]) == [
+        "run", "created", "model", "format", "runtime", "provider", "version", "threads", "batch", "scenario", "metric",
+        "value", "low", "high", "unit", "basis", "method", "absent_because",
+    ]  # fmt: skip
+    assert rows[0] == {
+        "run": "01936b2a-7c10-7abc-8def-0123456789ab", "created": "2026-01-31T12:00:00.250000+00:00",
+        "model": "person_detect.tflite", "format": "tflite", "runtime": "litert", "provider": "xnnpack",
+        "version": "2.3.0", "threads": "2", "batch": "1", "scenario": "single-stream", "metric": "latency",
+        "value": "0.0021", "low": "0.00205", "high": "0.00216", "unit": "s", "basis": "measured",
+        "method": "monotonic clock around invoke; median, block bootstrap", "absent_because": "",
+    }  # fmt: skip
+    assert (rows[2]["value"], rows[2]["absent_because"]) == ("", "no energy meter on this machine")
+    export_runs(RUNS, tmp_path / "runs.CSV")
+    assert (tmp_path / "runs.CSV").read_bytes().decode() == to_csv(RUNS)
+
+
+def test_csv_quotes_and_leaves_out_what_is_not_finite():
+    odd = replace(
+        RUNS[0],
+        measurements=(
+            Measurement(metric="latency", unit="s", basis="measured", method='a,"b"\nc', value=float("nan")),
+        ),
+    )
+    row = next(csv.DictReader(io.StringIO(to_csv([odd]))))
+    assert (row["method"], row["value"], row["absent_because"]) == ('a,"b"\nc', "", "the number obtained was nan")
+
+
+def test_markdown():
+    simulated = Measurement(metric="latency", unit="s", basis="simulated", method="", value=0.5, low=0.4, high=0.6)
+    table = to_markdown([RUNS[0], replace(RUNS[2], measurements=(simulated,))])
+    assert table == (
+        "| Run | Model | Runtime | Threads | Batch | Scenario | Latency | Energy | Model size | Trust |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| 01936b2a-7c10-7abc-8def-0123456789ab | person_detect.tflite | litert/xnnpack | 2 | 1 | single-stream "
+        "| 2.10 ms (2.05 ms to 2.16 ms) | absent (1) | 301 kB | D |\n"
+        "| 01936b2a-9000-7abc-8def-0123456789ab | person_detect.tflite | litert/xnnpack | 2 | 1 | single-stream "
+        "| 500 ms (400 ms to 600 ms), simulated | not measured | not measured | cancelled |\n"
+        "\n"
+        "In parentheses: 95 % interval. Values are measured unless they say otherwise.\n"
+        "\n"
+        "1. Energy: no energy meter on this machine\n"
+    )
+
+
+def test_a_name_can_not_break_out_of_its_cell():
+    job = RUNS[2].job
+    odd = replace(RUNS[2], job=replace(job, model=replace(job.model, name="a|b\n<script>`*")))
+    line = to_markdown([odd]).splitlines()[2]
+    assert r"| a\|b \<script\>\`\* |" in line
