@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from sample_runs import all_runs, failed_run, make_run, missing, offline_run, paced_run, run_id, same_model_runs
 
-from edgewise.record import Caution
+from edgewise.record import Caution, Trust
 from edgewise.report.bench import bench_document, bench_table, caution_lines, render_text
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document
 from edgewise.report.markdown import escape, render_markdown
 from edgewise.report.text import to_text
+from sample_runs import all_runs, failed_run, make_run, missing, offline_run, paced_run, run_id, same_model_runs
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 OPTIONS = Options(task="Keyword Spotting", reference="[MLPerf Tiny](https://mlcommons.org/)")
@@ -90,7 +90,9 @@ def test_a_failed_run_is_a_row_with_its_cause():
 def test_percentiles_without_enough_samples_are_absent_with_the_reason():
     short = make_run(2)
     rows = tuple(
-        replace(row, summary=replace(row.summary, percentiles={"p50": row.summary.median})) if row.metric == "latency" else row
+        replace(row, summary=replace(row.summary, percentiles={"p50": row.summary.median}))
+        if row.metric == "latency"
+        else row
         for row in short.measurements
     )
     table = bench_table([make_run(1), replace(short, measurements=rows)])
@@ -106,6 +108,13 @@ def test_cautions_are_said_once():
     ]
     many = [make_run(index, runtime=f"r{index}", cautions=(same,) if index else ()) for index in range(9)]
     assert caution_lines(many)[0].startswith("busy-host: r1/cpu, r2/cpu, r3/cpu, r4/cpu and 4 others: other")
+
+
+def test_reasons_of_a_grade_that_no_caution_gives_are_told():
+    run = replace(make_run(1), trust=Trust(grade="C", reasons=("the clock is unknown",)))
+    assert caution_lines([run]) == ["grade C: the clock is unknown"]
+    covered = make_run(1, cautions=(Caution.of("drift", "latency moved by +9%"),))
+    assert len(caution_lines([covered])) == 1
 
 
 def test_every_absence_is_told():
@@ -147,7 +156,9 @@ def test_csv_keeps_full_precision_and_the_interval():
 
 
 def test_csv_is_no_spreadsheet_formula():
-    table = Table(title="t", columns=(Column(title="a"),), rows=((Cell(text='=cmd|"/c calc"!A1'),), (Cell(text="-1+2"),)))
+    table = Table(
+        title="t", columns=(Column(title="a"),), rows=((Cell(text='=cmd|"/c calc"!A1'),), (Cell(text="-1+2"),))
+    )
     rows = list(csv.reader(io.StringIO(render_csv(table))))
     assert [row[0] for row in rows[1:]] == ['\'=cmd|"/c calc"!A1', "'-1+2"]
 
@@ -175,7 +186,7 @@ def test_a_hostile_name_makes_no_new_cell_or_line():
     hostile = replace(run, job=replace(run.job, model=replace(run.job.model, name="a|b\n| c | d |\n# big.onnx")))
     text = render_markdown(bench_document([hostile]))
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 2
+    assert len(rows) == 3  # heading, rule, one run
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
     assert "\n# big" not in text
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs
 
 from edgewise.report.cells import cell_of, failure_of, plus_minus, reason_of_absence, times
 from edgewise.report.conditions import (
@@ -21,6 +20,7 @@ from edgewise.report.conditions import (
     threads_of,
 )
 from edgewise.report.document import Cell, Column, Table, number_notes, one_line
+from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,10 @@ def test_rows_must_fit_their_columns():
 
 def test_the_same_footnote_has_one_number():
     columns = (Column(title="a"), Column(title="b"))
-    rows = ((Cell(text="1", notes=("x",)), Cell(text="2", notes=("y", "x"))), (Cell(text="3", notes=("y",)), Cell(text="4")))
+    rows = (
+        (Cell(text="1", notes=("x",)), Cell(text="2", notes=("y", "x"))),
+        (Cell(text="3", notes=("y",)), Cell(text="4")),
+    )
     table = Table(title="t", columns=columns, rows=rows)
     assert number_notes([table]) == {"x": 1, "y": 2}
     assert number_notes([table], columns=(1,)) == {"y": 1, "x": 2}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
 
 from edgewise.errors import BadInput
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
+from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
 
 #: The headings as the field's guides have them, so that a row can be pasted into their tables.
 HEADINGS = {
@@ -84,7 +84,14 @@ def test_values_are_in_the_units_of_their_headings():
     ]  # fmt: skip
     assert zoo["References"].link == "https://example.org/x"
     long = cells("long", everything())
-    assert [cell.text for cell in long.values()][1:7] == ["0.0539", "91.7 %", "99.0 %", "22.9 M", "81.0", "0.420 ± 0.011"]
+    assert [cell.text for cell in long.values()][1:7] == [
+        "0.0539",
+        "91.7 %",
+        "99.0 %",
+        "22.9 M",
+        "81.0",
+        "0.420 ± 0.011",
+    ]
     platform = cells("platform", everything())
     assert [cell.text for cell in platform.values()] == [
         "Example CPU @ 2.00 GHz", "kws.onnx, onnx, 0.0539 MB, f32", "91.7", "0.420 ± 0.011", "2380 ± 70",
@@ -106,7 +113,9 @@ def test_what_is_not_known_says_why():
         "Platform": ("the run's environment does not tell the platform",),
         "References": ("no reference was given (--reference)",),
     }
-    assert cells("platform", make_run(1))["Energy (mWh)"].notes == ("rapl: /sys/class/powercap has no intel-rapl domain",)
+    assert cells("platform", make_run(1))["Energy (mWh)"].notes == (
+        "rapl: /sys/class/powercap has no intel-rapl domain",
+    )
     assert "pre- and postprocessing" in watched(make_run(1))["Inference Time (ms)"].notes[0]
     assert "Einsum" in watched(failed_run())["Inference Time (ms)"].notes[0]
 

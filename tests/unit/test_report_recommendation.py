@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from edgewise.record import Caution, Scenario, Trust
+from edgewise.report.recommendation import comparable_groups, recommendation, recommendations
 from sample_runs import (
     MISMATCH,
     VWW,
@@ -18,9 +21,6 @@ from sample_runs import (
     run_id,
     same_model_runs,
 )
-
-from edgewise.record import Caution, Scenario, Trust
-from edgewise.report.recommendation import comparable_groups, recommendation, recommendations
 
 
 def with_caution(run, code, message):
@@ -64,7 +64,9 @@ def test_where_memory_is_alike_start_up_decides():
 def test_memory_that_is_not_known_decides_nothing():
     fast = make_run(1, latency=4.0e-4, half=3e-5, startup=0.2)
     other = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=20e6, startup=0.2)
-    unknown = tuple(missing("memory_peak", "no VmHWM") if row.metric == "memory_peak" else row for row in fast.measurements)
+    unknown = tuple(
+        missing("memory_peak", "no VmHWM") if row.metric == "memory_peak" else row for row in fast.measurements
+    )
     found = recommendation([replace(fast, measurements=unknown), other])
     assert found.run == run_id(1)
     assert "chosen for its headline alone: nothing else that was measured sets it apart" in found.why

@@ -94,6 +94,8 @@ def _explain(error: Exception) -> int:
         _complain(error.message, error.advice)
         return error.exit_code
     if isinstance(error, _UsageError):
+        if type(error).__name__ == "NoArgsIsHelpError":
+            return ExitCode.BAD_INPUT  # the help has been printed
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "edgewise"
         _complain(error.format_message(), f"see '{command} --help'")  # type: ignore[attr-defined]

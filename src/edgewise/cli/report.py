@@ -22,7 +22,7 @@ def command(
     ] = None,
     table: Annotated[str, typer.Option(help="bench, zoo, long, watch or platform")] = "bench",
     task: Annotated[str | None, typer.Option(help="What the models are for, for the table 'zoo'")] = None,
-    reference: Annotated[str | None, typer.Option(help="Words, an address or [words](address), for 'zoo'")] = None,
+    reference: Annotated[str | None, typer.Option(help="Words, an address or a Markdown link, for 'zoo'")] = None,
     title: Annotated[str, typer.Option(help="Heading of the report")] = "",
     store: Annotated[str | None, typer.Option(help="Where runs are kept, any SQLAlchemy URL")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,

@@ -45,7 +45,9 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         head = _read_head(file)
         reader = _find_reader(head, file)
         signature = reader.read_signature(file)
-        files = (file, *reader.weight_files(file))
+        # Not resolved: weights are looked for beside the name that was given, by us and by every engine.
+        # The same file under two spellings counts once.
+        files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
         digest, size = _hash_files(files)
     except OSError as error:
         raise BadModel(
@@ -55,10 +57,12 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         raise BadModel(
             f"{file.name} needs more memory to read than there is", advice="is it really a model?"
         ) from error
-    # Not resolved: weights are looked for beside the name that was given, by us and by every engine.
-    absolute = Path(os.path.abspath(file))  # noqa: PTH100
-    ref = ModelRef(name=file.name, path=str(absolute), format=reader.format, sha256=digest, size_bytes=size)
-    return Model(ref=ref, signature=signature, files=tuple(Path(os.path.abspath(each)) for each in files))  # noqa: PTH100
+    ref = ModelRef(name=file.name, path=str(files[0]), format=reader.format, sha256=digest, size_bytes=size)
+    return Model(ref=ref, signature=signature, files=files)
+
+
+def _make_absolute(file: Path) -> Path:
+    return Path(os.path.abspath(file))  # noqa: PTH100 (resolve would follow links)
 
 
 def _check_file(file: Path) -> None:

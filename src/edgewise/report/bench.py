@@ -270,7 +270,19 @@ def caution_lines(runs: Sequence[Run]) -> list[str]:
     for code, messages in by_code.items():
         said = "; ".join(f"{_who(who, len(runs))}{message}" for message, who in messages.items())
         lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
-    return lines
+    graded: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels, strict=True):
+        if run.status == "done" and run.trust is not None:
+            for reason in uncovered_reasons(run):
+                graded.setdefault(f"grade {run.trust.grade}: {reason}", []).append(label)
+    return lines + [f"{_who(who, len(runs))}{said}" for said, who in graded.items()]
+
+
+def uncovered_reasons(run: Run) -> list[str]:
+    """Reasons of the run's grade that none of its cautions has said."""
+    said = tuple(one_line(caution.message) for caution in run.cautions)
+    reasons = map(one_line, run.trust.reasons) if run.trust is not None else ()
+    return [reason for reason in reasons if not (said and reason.startswith(said))]
 
 
 def _who(labels: Sequence[str], total: int) -> str:

@@ -43,7 +43,7 @@ def failure_of(run: Run) -> str:
     failure = run.failure
     if failure is None:
         return f"the run was {run.status}" if run.status != "done" else ""
-    where = f" in phase {failure.phase}" if failure.phase else ""
+    where = f" in phase {one_line(failure.phase)}" if failure.phase else ""
     message = one_line(failure.message).rstrip(".")
     advice = f"; {one_line(failure.advice)}" if failure.advice else ""
     return f"the run failed{where}: {failure.cause}: {message}{advice}"

@@ -94,13 +94,8 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
     points, boxes, beyond = [], [], 0
     for one, row in found:
         ordered = sorted(row.samples)
-        inside = [value for value in _every(row.samples, STRIP_POINTS) if value <= limit]
         beyond += sum(value > limit for value in row.samples)
-        # Multiples of the golden ratio spread evenly and are the same in every process.
-        points += [
-            {"run": one.label, "x": _digits(value * scale), "jitter": _digits(index * 0.6180339887 % 1.0)}
-            for index, value in enumerate(inside)
-        ]
+        points += _strip(one.label, row, scale=scale, limit=limit)
         boxes.append(_box(one.label, row, ordered, scale))
     shared = {"y": _rows(group), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
@@ -222,7 +217,8 @@ def series_chart(one: Series) -> Chart | None:
     for length in row.session_lengths[:-1]:
         total += length
         edges.append({"i": total})
-    x = {"field": "i", "type": "quantitative", "title": "sample, session after session", "scale": {"nice": False}}
+    x = {"field": "i", "type": "quantitative", "title": "sample, session after session",
+         "scale": {"nice": False}, "axis": {"tickCount": 8}}  # fmt: skip
     y = {"field": "x", "type": "quantitative", "title": f"{METRICS[row.metric].label} ({unit})",
          "scale": {"zero": False}, "axis": {"tickCount": 4}}  # fmt: skip
     layers: list[Spec] = [
@@ -232,11 +228,7 @@ def series_chart(one: Series) -> Chart | None:
     if edges:
         mark = {"type": "rule", "color": _SOFT, "strokeDash": [3, 3]}
         layers.append({"data": {"values": edges}, "mark": mark, "encoding": {"x": x}})
-    thinned = (
-        f" Every {len(row.samples) / len(picked):.0f}th of {len(row.samples)} samples."
-        if len(picked) < len(row.samples)
-        else ""
-    )
+    thinned = f" {len(picked)} of {len(row.samples)} samples, evenly picked." if len(picked) < len(row.samples) else ""
     return Chart(
         title="Samples over time",
         description=_in_words(one.label, row),
@@ -258,6 +250,17 @@ def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
         return 1.0, rows[0].unit, limit
     size, unit = next(((size, unit) for size, unit in _TIMES if limit >= size), _TIMES[-1])
     return 1 / size, unit, limit
+
+
+def _strip(label: str, row: Measurement, *, scale: float, limit: float) -> list[Spec]:
+    """Some of the samples up to `limit`, spread over the height of the row."""
+    inside = [value for value in _every(row.samples, STRIP_POINTS) if value <= limit]
+    # Multiples of the golden ratio spread evenly and are the same in every process.
+    jitter = (index * 0.6180339887 % 1.0 for index in range(len(inside)))
+    return [
+        {"run": label, "x": _digits(value * scale), "jitter": _digits(height)}
+        for value, height in zip(inside, jitter, strict=True)
+    ]
 
 
 def _box(label: str, row: Measurement, ordered: Sequence[float], scale: float) -> Spec:

@@ -158,7 +158,7 @@ def _in_words(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " ".join(f"{key} {_in_words(str(key), item)}" for key, item in value.items())
+        return " ".join(f"{one_line(str(key))} {_in_words(str(key), item)}" for key, item in value.items())
     if isinstance(value, int | float) and name.endswith("_bytes"):
         return format_bytes(value)
     if isinstance(value, int | float) and name.endswith("_hz"):

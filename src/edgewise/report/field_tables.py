@@ -57,7 +57,8 @@ def field_document(name: str, runs: Sequence[Run], *, options: Options | None = 
     if name not in FIELD_TABLES:
         raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
     tables = FIELD_TABLES[name](runs, options or Options())
-    return Document(title=title or tables[0].title, tables=tuple(tables))
+    own = tables[0].title if len(tables) == 1 else f"{name.capitalize()} metrics"
+    return Document(title=title or own, tables=tuple(tables))
 
 
 def zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:

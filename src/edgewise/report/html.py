@@ -16,7 +16,7 @@ from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
-from edgewise.report.bench import GRADE_TONES, bench_document, default_title
+from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, quantity, reason_of_absence
 from edgewise.report.charts import Chart, Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
@@ -222,7 +222,7 @@ def _run_view(one: Series, drawing: _Drawing, *, draw: bool) -> dict[str, Any]:
         "status": run.status,
         "grade": run.trust.grade if run.trust is not None else None,
         "tone": GRADE_TONES[run.trust.grade] if run.trust is not None else "plain",
-        "reasons": [one_line(reason) for reason in run.trust.reasons] if run.trust is not None else [],
+        "reasons": uncovered_reasons(run),
         "failure": _failure_view(run),
         "facts": _run_facts(run),
         "measurements": [_measurement_view(run, row) for row in run.measurements],
@@ -323,7 +323,7 @@ def _sessions(run: Run) -> dict[str, Any] | None:
         ]
         for session in run.sessions
     ]
-    return {"columns": ["#", *phases, "warm-up", "stopped because"], "rows": rows}
+    return {"columns": ["#", *map(one_line, phases), "warm-up inferences", "stopped because"], "rows": rows}
 
 
 def _conditions(series: Sequence[Series]) -> list[dict[str, Any]]:

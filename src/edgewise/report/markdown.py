@@ -17,7 +17,9 @@ def render_markdown(document: Document) -> str:
     numbers = number_notes(document.tables)
     blocks = [f"# {escape(document.title)}"]
     for table in document.tables:
-        blocks += [f"## {escape(table.title)}", _table(table, numbers)]
+        if table.title != document.title:
+            blocks.append(f"## {escape(table.title)}")
+        blocks.append(_table(table, numbers))
         if table.notes:
             blocks.append("\n".join(f"- {escape(note)}" for note in table.notes))
     for section in document.sections:

@@ -14,6 +14,7 @@ from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
 from edgewise.run.host import SessionResult
 from edgewise.stats import diagnosis
+from edgewise.units import format_quantity
 
 LEAST_SAMPLES = 9
 """Google benchmark's rule too: below, a median's interval can't reach 95 %."""
@@ -91,7 +92,7 @@ def _about_shape(headline: Measurement) -> list[Caution]:
         found.append(Caution.of("drift", f"{headline.metric} moved by {drift.relative_change:+.1%} while measuring"))
     modes = diagnosis.modes(samples)
     if len(modes) > 1:
-        clusters = ", ".join(f"{mode.value:.4g} {headline.unit} ({mode.share:.0%})" for mode in modes)
+        clusters = ", ".join(f"{format_quantity(mode.value, headline.unit)} ({mode.share:.0%})" for mode in modes)
         found.append(Caution.of("multimodal", f"samples fall into {len(modes)} clusters: {clusters}"))
     return found
 

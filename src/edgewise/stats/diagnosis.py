@@ -52,7 +52,7 @@ def drift(samples: ArrayLike, session_lengths: Sequence[int]) -> Drift | None:
     """The trend within sessions: Theil and Sen's slope and Mann and Kendall's test on block medians.
 
     Each session is cut into up to 20 blocks, whose medians are free of outliers and nearly so of fast correlation; what
-    is left of it widens the test: the variance of Kendall's S is multiplied by (1 + ρ)/(1 − ρ) of their detrended ranks,
+    is left of it widens the test: the variance of Kendall's S is multiplied by (1 + ρ)/(1 − ρ) of detrended ranks,
     as for a first-order autoregression, after an idea of Hamed and Rao, "A modified Mann-Kendall trend test for
     autocorrelated data", Journal of Hydrology 204 (1998). Sessions are strata: their S and variances add up.
 
@@ -142,7 +142,7 @@ def modes(samples: ArrayLike) -> tuple[Mode, ...]:
 
     A kernel density (Gaussian, Silverman's bandwidth, of logarithms where all samples are positive) is cut at valleys
     below half of the lower peak beside them, and deeper than three standard errors. Clusters with less than 10 % of the
-    samples, or no farther from a neighbour than 5 % of the median, are joined to it. The order of samples plays no role.
+    samples, or no farther from a neighbour than 5 % of the median, are joined to it. Their order plays no role.
 
     Args:
         samples: shape (n,), in any order.

@@ -36,6 +36,9 @@ LEAST = 3
 RANKS_FROM = 9
 """From so many samples on, ranks give an interval of 95 % with room for error; fewer need a shape to be assumed."""
 
+TENTH_TO_NINTH = 2.5631
+"""From the 10th to the 90th percentile of a normal distribution, in standard deviations."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -178,7 +181,8 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
 
     The median lies between ranks n/2 ± t·√(n·V)/2, V the long-run variance of sign(x − median), which is 1 for
     independent samples. Ranks in between are interpolated. Where correlation leaves too few independent samples for
-    the ranks to exist, the standard error of a normal distribution's median, √(π/2)·s·√(V/n), goes beyond the extremes.
+    the ranks to exist, the standard error of a normal distribution's median, √(π/2)·s·√(V/n), goes beyond the extremes,
+    s from the 10th and 90th percentiles.
 
     Args:
         values: shape (n,), whose median is sought; the sessions' samples less their medians, or the only session.
@@ -194,14 +198,14 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
     if reach <= middle:
         ends = np.interp([middle - reach, middle + reach], np.arange(count), ordered)
         return float(ends[0]), float(ends[1]), noise.correlated
-    centre = float(np.median(ordered))
-    relative = t * math.sqrt(math.pi / 2.0 * variance / count)
+    low, centre, high = (float(value) for value in np.percentile(ordered, [10.0, 50.0, 90.0]))
+    deviations = t * math.sqrt(math.pi / 2.0 * variance / count) / TENTH_TO_NINTH
     if ordered[0] > 0.0:
-        low, high = _ratio_interval(centre, relative * float(np.log(ordered / centre).std(ddof=1)))
+        low, high = _ratio_interval(centre, deviations * math.log(high / low))
     else:
-        half = relative * float(ordered.std(ddof=1))
+        half = deviations * (high - low)
         low, high = centre - half, centre + half
-    return min(low, float(ordered[0])), max(high, float(ordered[-1])), noise.correlated
+    return low, high, noise.correlated
 
 
 @dataclass(frozen=True, slots=True)

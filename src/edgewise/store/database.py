@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Connection, delete, func, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import text as sql
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import SCHEMA, Run
@@ -32,6 +32,12 @@ _LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 # A letter first: run ids begin with a digit, so that no tag can be taken for the beginning of one.
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9._/+\-]{0,63}")
 _RESERVED = re.compile(r"all|last.*|group:.*", re.DOTALL)
+
+# Both databases know this form; SQLAlchemy has it once per dialect, and importing one of those takes long.
+_UPSERT = sql(
+    "INSERT INTO documents (id, schema, document) VALUES (:id, :schema, :document) "
+    "ON CONFLICT (id) DO UPDATE SET schema = excluded.schema, document = excluded.document"
+)
 
 # `Store.list` hides the built-in name inside the class.
 _Runs = list[Run]
@@ -315,16 +321,7 @@ def same_content(a: Run, b: Run) -> bool:
 
 def _write(connection: Connection, run: Run, text: str) -> None:
     """Put `run`, whose document is `text`, in place of what has its id."""
-    row = {"id": run.id, "schema": SCHEMA, "document": text}
-    changed = {"schema": SCHEMA, "document": text}
-    if connection.dialect.name == "postgresql":
-        connection.execute(
-            postgresql.insert(documents).values(row).on_conflict_do_update(index_elements=["id"], set_=changed)
-        )
-    else:
-        connection.execute(
-            sqlite.insert(documents).values(row).on_conflict_do_update(index_elements=["id"], set_=changed)
-        )
+    connection.execute(_UPSERT, {"id": run.id, "schema": SCHEMA, "document": text})
     _write_index(connection, run)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -55,10 +57,7 @@ _ITEM_BYTES = {
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """``"NAME=1x3x224x224"`` → name and shape; without a name the name is ``""``. Raises `BadInput`.
-
-    The name may itself hold an equals sign: the last one counts.
-    """
+    """``"NAME=1x3x224x224"`` → name and shape; without a name, and its ``=``, the name is ``""``. Raises `BadInput`."""
     name, _, sizes = text.rpartition("=")
     words = re.split(r"[xX,]", sizes.strip().removeprefix("[").removesuffix("]"))
     if not all(re.fullmatch(r"[0-9]{1,12}", word.strip()) for word in words):
@@ -134,6 +133,10 @@ class _Resolver:
         for spec in signature.inputs:
             if spec.name in overrides:
                 self._check_override(spec, overrides[spec.name])
+        # Before any default: the name of one input's batch may stand elsewhere in another's shape.
+        for axis, size in (pair for shape in shapes for pair in enumerate(shape)):
+            if isinstance(size, str) and _is_batch(axis, size):
+                self.sizes.setdefault(size, (batch, ""))
 
     def resolve(self, spec: TensorSpec) -> InputSpec:
         """The input with a size for every dimension."""
@@ -146,7 +149,7 @@ class _Resolver:
         if spec.name in self.overrides:
             shape = self.overrides[spec.name]
             if spec.shape and spec.shape[0] == 1 and shape[0] != 1:
-                notes.append(_note_reshape(shape[0]))
+                notes.append(f"leading dimension reshaped from 1 to {shape[0]}")
         elif spec.shape is None:
             raise BadInput(
                 f"the model does not say how many dimensions input {spec.name!r} has",
@@ -180,7 +183,7 @@ class _Resolver:
         if self.batch == 1 or self.open_batch or size == self.batch:
             return size
         if size == 1:
-            notes.append(_note_reshape(self.batch))
+            notes.append(f"leading dimension reshaped from 1 to {self.batch}")
             return self.batch
         raise BadInput(
             f"input {spec.name!r} has a fixed leading dimension of {size}: a batch of {self.batch} can't be fed",
@@ -189,39 +192,24 @@ class _Resolver:
 
     def _check_override(self, spec: TensorSpec, given: tuple[int, ...]) -> None:
         text = f"shape {'x'.join(map(str, given))} for input {spec.name!r}"
+        shape = given if spec.shape is None else spec.shape
+        wanted = "the model's: " + ("x".join("?" if size is None else str(size) for size in shape) or "a scalar")
         if any(size < 1 for size in given):
             raise BadInput(f"{text} has a dimension below 1", advice="every dimension is 1 or more")
-        if spec.shape is None:
-            return
-        wanted = "x".join("?" if size is None else str(size) for size in spec.shape) or "a scalar"
-        if len(given) != len(spec.shape):
-            raise BadInput(
-                f"{text} has {len(given)} dimensions, the model's has {len(spec.shape)}",
-                advice=f"the model's: {wanted}",
-            )
-        for axis, (size, asked) in enumerate(zip(spec.shape, given, strict=True)):
-            reshaped = axis == 0 and size == 1 and asked == self.batch and not self.open_batch
-            if isinstance(size, int):
-                if size != asked and not reshaped:
-                    hint = f"; for a larger batch: --batch {asked}" if axis == 0 and size == 1 else ""
-                    raise BadInput(
-                        f"{text} contradicts the model's fixed {wanted}",
-                        advice=f"keep dimension {axis} at {size}{hint}",
-                    )
-                continue
-            if _is_batch(axis, size) and self.batch not in (1, asked):
+        if len(given) != len(shape):
+            raise BadInput(f"{text} has {len(given)} dimensions, the model's has {len(shape)}", advice=wanted)
+        for axis, (size, asked) in enumerate(zip(shape, given, strict=True)):
+            batched = _is_batch(axis, size) or (axis == 0 and not self.open_batch)
+            if batched and self.batch not in (1, asked):
                 raise BadInput(
                     f"{text} contradicts a batch of {self.batch}", advice=f"--batch {asked}, or another shape"
                 )
+            if isinstance(size, int) and size != asked and not (batched and size == 1 and asked == self.batch):
+                hint = f"; for a batch: --batch {asked}" if batched and size == 1 else ""
+                raise BadInput(f"{text} contradicts dimension {axis}, fixed at {size}", advice=wanted + hint)
             if isinstance(size, str) and self.sizes.setdefault(size, (asked, ""))[0] != asked:
-                other = self.sizes[size][0]
-                raise BadInput(
-                    f"{text} makes {size!r} {asked}, elsewhere it is {other}", advice=f"give {size!r} one size"
-                )
-
-
-def _note_reshape(batch: int) -> str:
-    return f"leading dimension reshaped from 1 to {batch}"
+                clash = f"{text} makes {size!r} {asked}, elsewhere it is {self.sizes[size][0]}"
+                raise BadInput(clash, advice=f"give {size!r} one size")
 
 
 def _is_batch(axis: int, size: Dimension) -> bool:
@@ -300,10 +288,7 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
 
 
 def load_arrays(path: Path, specs: Sequence[InputSpec]) -> list[Array]:
-    """The arrays of an ``.npz`` file, one per input, in the order and of the types of `specs`.
-
-    See `read_arrays`, which also tells which arrays were converted.
-    """
+    """The arrays of an ``.npz`` file in the order and of the types of `specs`; `read_arrays` without the notes."""
     return read_arrays(path, specs)[0]
 
 
@@ -318,13 +303,13 @@ def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tu
         BadInput: no such file, not an ``.npz``, damaged, absurdly large, or arrays that don't match `specs`.
     """
     try:
-        if zipfile.is_zipfile(path):
+        if path.is_file() and zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 return _read_archive(path, archive, specs)
         path.stat()
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror or error}", advice="give an .npz file") from error
-    except (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, NotImplementedError, zlib.error) as error:
+    except (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, struct.error, zlib.error) as error:
         raise BadInput(f"{path.name} is damaged: {error}", advice="write it again with numpy.savez") from error
     raise BadInput(f"{path.name} is not an .npz file", advice="write one with numpy.savez('inputs.npz', NAME=array, …)")
 
@@ -333,16 +318,17 @@ def _read_archive(
     path: Path, archive: zipfile.ZipFile, specs: Sequence[InputSpec]
 ) -> tuple[list[Array], tuple[str, ...]]:
     entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
+        raise BadInput(f"{path.name} is compressed in a way numpy does not", advice="write it with numpy.savez")
     declared = sum(info.file_size for info in archive.infolist())
     if declared > MAX_FILE_BYTES or len(entries) > MAX_FILE_ARRAYS:
         raise BadInput(
             f"{path.name} would unpack to {declared} bytes in {len(entries)} arrays",
             advice=f"at most {MAX_FILE_BYTES} bytes and {MAX_FILE_ARRAYS} arrays",
         )
-    names = _match_names(path, list(entries), specs)
     arrays = []
     notes = []
-    for spec, name in zip(specs, names, strict=True):
+    for spec, name in zip(specs, _match_names(path, list(entries), specs), strict=True):
         array = _read_entry(path, archive, entries[name], spec)
         converted = _convert(path, array, spec)
         if array.dtype != converted.dtype:
@@ -372,7 +358,7 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
     """One array; its header is checked against `spec` before a byte of data is unpacked."""
     import numpy as np
 
-    with archive.open(info) as stream:
+    with archive.open(info) as stream, warnings.catch_warnings(action="ignore"):
         header = io.BytesIO(stream.read(_HEADER_BYTES))
         try:
             readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -398,17 +384,16 @@ def _convert(path: Path, array: Array, spec: InputSpec) -> Array:
     import numpy as np
 
     wanted = np.dtype(spec.dtype)
-    both = array.dtype.kind + wanted.kind
     refused = BadInput(
         f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes {wanted}",
         advice=f"convert it yourself, scaled as the model expects: array.astype({spec.dtype!r})",
     )
-    if both not in {"ff", "bb", "ii", "uu", "iu", "ui", "bi", "bu"}:
+    if array.dtype.kind + wanted.kind not in {"ff", "bb", "ii", "uu", "iu", "ui", "bi", "bu"}:
         raise refused
     with np.errstate(over="ignore"):
         converted = np.array(array, dtype=wanted, order="C", copy=True)
-    if wanted.kind in "iu" and not np.array_equal(converted, array):
-        raise refused
-    if wanted.kind == "f" and not np.array_equal(np.isfinite(converted), np.isfinite(array)):
+    # Integers must arrive as they are; floats may be rounded, but not to infinity.
+    before, after = (np.isfinite(array), np.isfinite(converted)) if wanted.kind == "f" else (array, converted)
+    if not np.array_equal(before, after):
         raise refused
     return converted

@@ -85,6 +85,12 @@ def make_signature(path: Path, *, inputs: Sequence[TensorSpec], outputs: Sequenc
     return Signature(inputs=tuple(inputs), outputs=tuple(outputs))
 
 
+def identify_version(path: Path) -> tuple[Path, int, int, int]:
+    """What changes when the file at `path` does: its inode, size and time of change."""
+    stat = path.stat()
+    return path, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
 def damaged(path: Path, reason: str, *, advice: str = "export or download it again") -> BadModel:
     """The error for a file whose format is known and whose content is wrong."""
     return BadModel(f"{path.name} can't be used: {reason}", advice=advice)

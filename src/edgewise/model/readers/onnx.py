@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgewise.errors import BadModel
-from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.base import damaged, identify_version, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MAX_BYTES = 2**31 - 1
@@ -37,21 +36,25 @@ class OnnxReader:
     format = "onnx"
     title = "ONNX"
 
+    def __init__(self) -> None:
+        # One parse serves a signature and the question for weight files that follows it.
+        self._parsed: dict[tuple[Path, int, int, int], _Facts] = {}
+
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the top-level protobuf fields are those of a ModelProto with a graph (ONNX has no magic number)."""
-        if not head or head[0] >> 3 not in _MODEL_FIELDS:
-            return False
+        del head
         with path.open("rb") as file:
             return _has_graph(file, path.stat().st_size)
 
     def read_signature(self, path: Path) -> Signature:
         """Graph inputs less initialisers, and graph outputs; names of open dimensions are kept."""
-        return _read_facts(path).signature
+        self._parsed = {identify_version(path): (facts := _parse(path))}
+        return facts.signature
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of external data, in the order in which the model first mentions them."""
-        extents = _read_facts(path).extents
-        return tuple(_check_weight_file(path, location, end) for location, end in extents)
+        facts = self._parsed.pop(identify_version(path), None) or _parse(path)
+        return tuple(_check_weight_file(path, location, end) for location, end in facts.extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +69,9 @@ class _Facts:
     extents: tuple[tuple[str, int], ...]
 
 
-def _read_facts(path: Path) -> _Facts:
-    stat = path.stat()
-    return _parse(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
-
-
-@lru_cache(maxsize=4)
-def _parse(path: Path, version: tuple[int, int, int]) -> _Facts:
-    """Parse once for signature and weight files alike; `version` tells when the file has changed."""
-    size = version[1]
+def _parse(path: Path) -> _Facts:
+    """What the file tells, from one parse. Raises `BadModel`."""
+    size = path.stat().st_size
     if size > MAX_BYTES:
         advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
         raise damaged(path, f"{size} bytes are more than an ONNX file can hold (2 GiB)", advice=advice)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadModel
-from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.base import damaged, identify_version, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MAX_BYTES = 512 * 2**20
@@ -43,6 +42,10 @@ class OpenVinoReader:
     format = "openvino"
     title = "OpenVINO IR (.xml)"
 
+    def __init__(self) -> None:
+        # One parse serves a signature and the question for weight files that follows it.
+        self._parsed: dict[tuple[Path, int, int, int], _Facts] = {}
+
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether this is XML whose root element is ``net``."""
         del path
@@ -51,19 +54,20 @@ class OpenVinoReader:
 
     def read_signature(self, path: Path) -> Signature:
         """Parameter and Result layers; tensor names where there are any, else the layers' own, as OpenVINO does."""
-        return _read_facts(path).signature
+        self._parsed = {identify_version(path): (facts := _parse(path))}
+        return facts.signature
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """The ``.bin`` file, where the model has constants."""
-        needed = _read_facts(path).weight_bytes
+        facts = self._parsed.pop(identify_version(path), None) or _parse(path)
         weights = path.with_suffix(".bin")
-        if needed == 0:
+        if facts.weight_bytes == 0:
             return ()
         if not weights.is_file():
             raise damaged(path, f"its weights {weights.name!r} are missing", advice=f"put {weights.name} beside it")
         size = weights.stat().st_size
-        if size < needed:
-            raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {needed} are needed")
+        if size < facts.weight_bytes:
+            raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {facts.weight_bytes} are needed")
         return (weights,)
 
 
@@ -87,15 +91,9 @@ class _Layer:
     dims: list[str] = field(default_factory=list)
 
 
-def _read_facts(path: Path) -> _Facts:
-    stat = path.stat()
-    return _parse(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
-
-
-@lru_cache(maxsize=4)
-def _parse(path: Path, version: tuple[int, int, int]) -> _Facts:
-    """Parse once for signature and weights alike; `version` tells when the file has changed."""
-    if version[1] > MAX_BYTES:
+def _parse(path: Path) -> _Facts:
+    """What the file tells, from one parse. Raises `BadModel`."""
+    if path.stat().st_size > MAX_BYTES:
         raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
     from defusedxml.ElementTree import DefusedXMLParser
 

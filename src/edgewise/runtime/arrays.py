@@ -1,0 +1,126 @@
+"""What every engine's adapter does with shapes, arrays and messages before and after the engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count as count_up
+from threading import Thread
+from typing import Any
+
+from edgewise.model.signature import TensorSpec
+from edgewise.runtime.base import UnsupportedModel
+
+Shape = tuple[int, ...]
+
+
+def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape]) -> list[Shape | None]:
+    """The wanted shape of each of the engine's inputs; None where none is wanted.
+
+    By name where the engine knows all of them, else by position, because some engines rename inputs.
+
+    Args:
+        names: every name of each input, in the engine's order.
+        shapes: shapes by the model file's own names, in its order.
+
+    Raises `UnsupportedModel` where neither names nor number agree.
+    """
+    if not shapes:
+        return [None] * len(names)
+    if all(sum(name in aliases for aliases in names) == 1 for name in shapes):
+        return [next((shapes[name] for name in shapes if name in aliases), None) for aliases in names]
+    if len(shapes) != len(names):
+        raise UnsupportedModel(f"the model has {len(shapes)} inputs and the engine sees {len(names)}")
+    return list(shapes.values())
+
+
+def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
+    """Raise `UnsupportedModel` for an input or output (`kind`) whose type is none of numpy's numbers."""
+    import numpy as np
+
+    for spec in specs:
+        try:
+            known = np.dtype(spec.dtype).kind in "biuf"
+        except TypeError:
+            known = False
+        if not known:
+            raise UnsupportedModel(f"{kind} {spec.name!r} is of type {spec.dtype}, for which numpy has no number type")
+
+
+def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> str:
+    """What to say where a model's own shape does not allow the one that is wanted."""
+    own = ", ".join("?" if size is None else str(size) for size in fixed)
+    return f"input {name!r} has the fixed shape [{own}]; [{', '.join(map(str, wanted))}] was asked for"
+
+
+def agrees(fixed: Sequence[object] | None, wanted: Sequence[int]) -> bool:
+    """Whether the concrete shape `wanted` is one of those that `fixed` allows."""
+    if fixed is None:
+        return True
+    return len(fixed) == len(wanted) and all(
+        not isinstance(size, int) or size == given for size, given in zip(fixed, wanted, strict=True)
+    )
+
+
+def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
+    """Contiguous copies of `arrays`, which nobody else can change.
+
+    Raises ValueError where number, dtype or shape are not those of `specs`: an engine would read past the end or convert.
+    """
+    import numpy as np
+
+    if len(arrays) != len(specs):
+        raise ValueError(f"{len(arrays)} arrays for {len(specs)} inputs")
+    copies = []
+    for array, spec in zip(arrays, specs, strict=True):
+        copy = np.array(array, order="C")
+        if copy.dtype != np.dtype(spec.dtype):
+            raise ValueError(f"input {spec.name!r} takes {spec.dtype}, not {copy.dtype}")
+        if not agrees(spec.shape, copy.shape):
+            raise ValueError(f"input {spec.name!r} takes shape {spec.shape}, not {copy.shape}")
+        copies.append(copy)
+    return copies
+
+
+def closed() -> None:
+    """Stands for `invoke` once a session was closed or before anything was bound."""
+    raise RuntimeError("nothing is bound to this session, or it was closed")
+
+
+def run_on_threads(
+    invokes: Sequence[Callable[[], object]],
+    *,
+    clock: Callable[[], int],
+    until_ns: int | None,
+    count: int | None,
+    completions: list[int],
+) -> None:
+    """Keep every one of `invokes` busy on a thread of its own; see `edgewise.runtime.base.RunsConcurrently`.
+
+    The engine must release Python's lock while it infers. The first error of any thread stops all and is raised.
+    """
+    if until_ns is None and count is None:
+        raise ValueError("neither an end nor a number of inferences was given")
+    tickets = count_up()
+    errors: list[BaseException] = []
+
+    def work(invoke: Callable[[], object]) -> None:
+        try:
+            while not errors and (until_ns is None or clock() < until_ns):
+                # next() on a counter and append() on a list are atomic in CPython.
+                if count is not None and next(tickets) >= count:
+                    return
+                invoke()
+                completions.append(clock())
+        except BaseException as error:
+            errors.append(error)
+
+    if len(invokes) == 1:
+        work(invokes[0])
+    else:
+        threads = [Thread(target=work, args=(invoke,), daemon=True) for invoke in invokes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,257 @@
+"""`edgewise bench` through the fake engine: exact numbers from the command line to the store and back."""
+
+import json
+
+import numpy as np
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.testing import write_fake_model
+
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def private_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
+    monkeypatch.chdir(tmp_path)
+
+
+def fake(tmp_path, name="m.fake", **script):
+    path = tmp_path / name
+    script.setdefault("latency_ns", [2 * MS])
+    write_fake_model(path, **script)
+    return str(path)
+
+
+def document_of(capsys):
+    """The one JSON document on standard output."""
+    return json.loads(capsys.readouterr().out)
+
+
+def measurements(run_document):
+    return {row["metric"]: row for row in run_document["measurements"]}
+
+
+def test_json_is_one_document_of_the_contract(tmp_path, capsys):
+    model = fake(tmp_path)
+    assert run(["bench", model, "--iterations", "20", "--warmup", "2", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert set(document) == {"schema", "runs", "recommendation"}
+    (record,) = document["runs"]
+    assert record["schema"] == 1 and record["status"] == "done"
+    assert record["job"]["runtime"]["name"] == "fake"
+    assert set(record["job"]) == {"model", "runtime", "target", "workload"}
+    assert document["recommendation"]["run"] in (record["id"], None)
+    assert "fake" in captured.err  # progress is on standard error
+
+
+def test_numbers_are_the_scripts_to_the_digit(tmp_path, capsys):
+    latencies = [n * 100_000 for n in range(1, 21)]
+    model = fake(tmp_path, latency_ns=[MS] * 3 + latencies, outputs_value=1.0)
+    assert run(["bench", model, "--warmup", "3", "--iterations", "20", "--json", "-q"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    rows = measurements(record)
+    latency = rows["latency"]
+    assert latency["samples"] == pytest.approx([n * 1e-9 for n in latencies], abs=1e-12)
+    assert latency["value"] == pytest.approx(np.median(latencies) * 1e-9, rel=1e-9)
+    assert latency["unit"] == "s" and latency["basis"] == "measured"
+    assert latency["summary"]["min"] == pytest.approx(1e-4)
+    assert latency["summary"]["max"] == pytest.approx(2e-3)
+    assert "p50" in latency["summary"]["percentiles"] and "p99" not in latency["summary"]["percentiles"]
+    assert rows["latency_first"]["value"] == pytest.approx(1e-3)
+    assert rows["throughput"]["value"] == pytest.approx(20 / (sum(latencies) * 1e-9), rel=1e-9)
+    assert rows["energy"]["value"] is None and rows["energy"]["absent_because"]
+
+
+def test_every_absent_value_has_a_reason_and_every_present_one_a_basis(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "--json", "-q"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    for row in record["measurements"]:
+        if row["value"] is None:
+            assert row["absent_because"], row["metric"]
+        else:
+            assert row["basis"] and row["method"], row["metric"]
+
+
+def seed_recipe(elapsed, batch_size):
+    """The arithmetic of the TensorFlow throughput recipe, without TensorFlow."""
+    elapsed_time = []
+    lines = {}
+    for i, seconds in enumerate(elapsed):
+        elapsed_time = np.append(elapsed_time, seconds)
+        if (i + 1) % 50 == 0:
+            lines[i + 1] = f"{elapsed_time[-50:].mean() * 1000:4.1f}ms"
+    throughput = len(elapsed) * batch_size / elapsed_time.sum()
+    return lines, throughput
+
+
+def test_the_tensorflow_throughput_recipe_to_the_digit(tmp_path, capsys):
+    rng = np.random.default_rng(7)
+    latencies = [int(value) for value in rng.integers(1 * MS, 9 * MS, 1000)]
+    model = fake(tmp_path, latency_ns=[30 * MS] * 50 + latencies)
+    assert run(["bench", model, "--warmup", "50", "--iterations", "1000", "--report-every", "50", "--batch", "1", "--json"]) == 0
+    captured = capsys.readouterr()
+    lines, throughput = seed_recipe([value * 1e-9 for value in latencies], batch_size=1)
+    printed = [line for line in captured.err.splitlines() if line.startswith("Steps")]
+    assert printed == [f"Steps {done - 50}-{done} average: {average}" for done, average in lines.items()]
+    (record,) = json.loads(captured.out)["runs"]
+    row = measurements(record)["throughput"]
+    assert row["value"] == pytest.approx(throughput, rel=1e-9)
+    assert f"{row['value']:.0f}" == f"{throughput:.0f}"
+    assert row["method"].startswith("runs × batch / time: 1000 × 1 / ")
+
+
+def test_sessions_are_fresh_processes_and_all_samples_are_kept(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "--sessions", "3", "--iterations", "15", "--json", "-q"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    assert len({session["pid"] for session in record["sessions"]}) == 3
+    assert measurements(record)["latency"]["session_lengths"] == [15, 15, 15]
+
+
+def test_axes_make_jobs_in_a_stable_order(tmp_path, capsys):
+    models = [fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake")]
+    assert run(["bench", *models, "--threads", "1,2", "--iterations", "1", "--json", "-q"]) == 0
+    jobs = [record["job"] for record in document_of(capsys)["runs"]]
+    assert [(job["model"]["name"], job["runtime"]["threads"]) for job in jobs] == [
+        ("a.fake", 1), ("a.fake", 2), ("b.fake", 1), ("b.fake", 2),
+    ]  # fmt: skip
+
+
+def test_paced_scenario_reports_misses_and_penalty(tmp_path, capsys):
+    model = fake(tmp_path, latency_ns=[4 * MS])
+    arguments = ["--scenario", "paced", "--fps", "100", "--iterations", "40", "--json", "-q"]
+    assert run(["bench", model, *arguments]) == 0
+    rows = measurements(document_of(capsys)["runs"][0])
+    assert rows["latency_paced"]["value"] == pytest.approx(4e-3)
+    assert rows["deadline_miss_rate"]["value"] == 0.0
+    assert rows["idle_gap_penalty"]["value"] == pytest.approx(1.0)
+    assert rows["throughput"]["value"] is None
+
+
+def test_paced_scenario_too_fast_for_the_model_misses_every_deadline(tmp_path, capsys):
+    model = fake(tmp_path, latency_ns=[20 * MS])
+    arguments = ["--scenario", "paced", "--fps", "100", "--iterations", "40", "--json", "-q"]
+    assert run(["bench", model, *arguments]) == 0
+    rows = measurements(document_of(capsys)["runs"][0])
+    assert rows["deadline_miss_rate"]["value"] == 1.0
+    assert rows["response_time"]["value"] > 0.1
+
+
+def test_offline_scenario_reports_throughput_and_no_latency(tmp_path, capsys):
+    model = fake(tmp_path, latency_ns=[5 * MS])
+    assert run(["bench", model, "--scenario", "offline", "--iterations", "100", "--json", "-q"]) == 0
+    rows = measurements(document_of(capsys)["runs"][0])
+    assert rows["throughput"]["value"] == pytest.approx(200.0)
+    assert rows["latency"]["value"] is None and "offline" in rows["latency"]["absent_because"]
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_table_fits_the_terminal(tmp_path, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run(["bench", fake(tmp_path), "--iterations", "20"]) == 0
+    captured = capsys.readouterr()
+    assert "m.fake" in captured.out and "ms" in captured.out
+    assert max(map(len, captured.out.splitlines())) <= int(columns)
+
+
+def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
+    good = fake(tmp_path, "good.fake")
+    bad = fake(tmp_path, "bad.fake", behaviour={"at": "load", "do": "segfault"})
+    assert run(["bench", bad, good, "--iterations", "10", "--json", "-q"]) == 4
+    runs = document_of(capsys)["runs"]
+    assert [record["status"] for record in runs] == ["failed", "done"]
+    assert runs[0]["failure"]["signal"] == "SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--threads", "0"], "--threads 0"),
+        (["--threads", "two"], "whole number"),
+        (["--batch", "0"], "--batch 0"),
+        (["--sessions", "0"], "--sessions 0"),
+        (["--iterations", "0"], "--iterations 0"),
+        (["--iterations", "5", "--duration", "1s"], "contradict"),
+        (["--duration", "soon"], "not a duration"),
+        (["--timeout", "0s"], "--timeout 0"),
+        (["--memory-limit", "lots"], "not a size"),
+        (["--scenario", "sideways"], "sideways"),
+        (["--scenario", "paced"], "rate of arrivals"),
+        (["--fps", "30"], "paced"),
+        (["--streams", "2"], "offline"),
+        (["--provider", "nowhere"], "nothing that was asked for"),
+        (["--precision", "f7"], "nothing that was asked for"),
+        (["--shape", "nonsense"], "nonsense"),
+        (["--input-data", "missing.npz"], "missing.npz"),
+        (["-o", "report.docx"], "docx"),
+        (["--nonsense"], "--nonsense"),
+    ],
+)
+def test_bad_settings_are_one_line_with_advice_and_exit_code_2(tmp_path, capsys, arguments, words):
+    assert run(["bench", fake(tmp_path), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert captured.err.startswith("error: ")
+    assert len(captured.err.strip().splitlines()) == 2
+    assert "try: " in captured.err
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "m.onnx"),
+        (lambda path: path.mkdir(), "folder"),
+        (lambda path: path.write_bytes(b""), "empty"),
+        (lambda path: path.write_bytes(b"\x93random bytes\x00" * 100), "m.onnx"),
+    ],
+)
+def test_bad_models_are_exit_code_2(tmp_path, capsys, make, words):
+    path = tmp_path / "m.onnx"
+    make(path)
+    assert run(["bench", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err and len(captured.err.strip().splitlines()) <= 2
+
+
+def test_an_unknown_runtime_is_exit_code_3(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "-r", "nope"]) == 3
+    assert "nope" in capsys.readouterr().err
+
+
+def test_a_runtime_that_does_not_read_the_format_is_exit_code_2(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "-r", "onnxruntime"]) == 2
+
+
+def test_runs_are_stored_as_they_are_finished(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "--json", "-q"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    assert run(["runs", "show", "last", "--json"]) == 0
+    (stored,) = document_of(capsys)["runs"]
+    assert stored == record
+
+
+def test_no_store_keeps_nothing(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "--no-store", "-q"]) == 0
+    assert not (tmp_path / "store.db").exists()
+
+
+def test_a_store_that_can_not_be_opened_costs_no_measurement(tmp_path, capsys):
+    (tmp_path / "broken.db").write_bytes(b"this is not a database" * 100)
+    code = run(["bench", fake(tmp_path), "--iterations", "10", "--store", str(tmp_path / "broken.db"), "-q"])
+    captured = capsys.readouterr()
+    assert code == 3
+    assert "m.fake" in captured.out
+    assert "not saved" in captured.err
+    (recovery,) = tmp_path.glob("edgewise-recovery-*.json")
+    assert run(["runs", "import", str(recovery)]) == 0
+    assert run(["runs", "list", "--json"]) == 0
+
+
+def test_a_report_is_written_beside_the_table(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "-q", "-o", "report.md"]) == 0
+    assert "m.fake" in (tmp_path / "report.md").read_text()
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "-q", "-o", "report.md"]) == 2
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "-q", "-o", "report.md", "--force"]) == 0

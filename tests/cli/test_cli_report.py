@@ -1,0 +1,107 @@
+"""``edgewise report`` from the command line to the file."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.errors import ExitCode
+from edgewise.store import open_store
+from edgewise.store.exchange import export_runs
+from sample_runs import all_runs, run_id, same_model_runs
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A store with the sample runs; its path."""
+    path = tmp_path / "runs.db"
+    monkeypatch.setenv("EDGEWISE_STORE", str(path))
+    with open_store(str(path)) as store:
+        for one in all_runs():
+            store.save(one)
+    return path
+
+
+def test_markdown_goes_to_a_pipe(stored, capsys):
+    assert run(["report", run_id(1), run_id(2)]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    assert text.startswith("# kws.onnx on Example CPU @ 2.00 GHz\n")
+    assert "| kws.onnx | openvino/cpu | 0.231 ± 0.004 |" in text
+
+
+@pytest.mark.parametrize("extension", ["md", "html", "csv", "json"])
+def test_every_format_is_written(stored, tmp_path, capsys, extension):
+    path = tmp_path / f"out.{extension}"
+    assert run(["report", run_id(1), run_id(4), "-o", str(path), "--store", str(stored)]) == ExitCode.DONE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "out." in captured.err
+    assert "kws.onnx" in path.read_text()
+
+
+def test_files_are_read_too_and_each_run_comes_once(stored, tmp_path):
+    bundle = tmp_path / "bundle.json"
+    export_runs(same_model_runs(), bundle)
+    path = tmp_path / "out.json"
+    assert run(["report", run_id(5), str(bundle), run_id(1), "-o", str(path)]) == ExitCode.DONE
+    assert [one["id"] for one in json.loads(path.read_text())["runs"]] == [run_id(number) for number in (5, 1, 2, 3, 4)]
+
+
+def test_a_file_needs_no_store(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "absent.db"))
+    bundle = tmp_path / "bundle.json"
+    export_runs(same_model_runs(), bundle)
+    assert run(["report", str(bundle), "--table", "zoo", "--task", "Keywords", "--title", "My zoo"]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    assert text.startswith("# My zoo\n")
+    assert "| kws.onnx | Keywords | n/a[^1] | 0.420 ± 0.011 |" in text
+    assert not (tmp_path / "absent.db").exists()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_person_gets_the_terminal_table(stored, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert run(["report", *(run_id(number) for number in range(1, 5))]) == ExitCode.DONE
+    lines = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "Recommended: openvino/cpu" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "advice"),
+    [
+        (["-o", "x.pdf"], "no report is a .pdf file", ".md, .html, .csv, .json"),
+        (["--table", "fancy"], "there is no table 'fancy'", "bench, zoo, long, watch, platform"),
+        (["nowhere.json"], "there is no file nowhere.json", "check the path"),
+    ],
+)
+def test_bad_input_is_one_line_and_advice(stored, capsys, arguments, message, advice):
+    assert run(["report", run_id(1), *arguments]) == ExitCode.BAD_INPUT
+    error = capsys.readouterr().err
+    assert message in error
+    assert advice in error
+    assert "Traceback" not in error
+
+
+def test_files_are_not_overwritten_without_force(stored, tmp_path, capsys):
+    path = tmp_path / "out.md"
+    path.write_text("mine")
+    assert run(["report", run_id(1), "-o", str(path)]) == ExitCode.BAD_INPUT
+    assert path.read_text() == "mine"
+    assert "--force" in capsys.readouterr().err
+    assert run(["report", run_id(1), "-o", str(path), "--force"]) == ExitCode.DONE
+    assert path.read_text().startswith("# kws.onnx")
+
+
+def test_unknown_runs_and_none_at_all_are_refused(stored, tmp_path, capsys):
+    assert run(["report", "no-such-run"]) == ExitCode.BAD_INPUT
+    assert run(["report"]) == ExitCode.BAD_INPUT
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"schema": 1, "runs": []}')
+    capsys.readouterr()
+    assert run(["report", str(empty)]) == ExitCode.BAD_INPUT
+    assert "error:" in capsys.readouterr().err

@@ -1,0 +1,215 @@
+"""The page as text: complete, escaped, self-contained, and whole without the chart library."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgewise.errors import Unavailable
+from edgewise.metrics import METRICS
+from edgewise.record import Caution
+from edgewise.report import charts
+from edgewise.report.charts import Series
+from edgewise.report.field_tables import Options
+from edgewise.report.html import render_html
+from sample_runs import all_runs, failed_run, make_run, same_model_runs
+
+VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
+
+
+class Outline(HTMLParser):
+    """Elements, attributes and text; fails on tags that don't nest."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes, self.texts = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+@pytest.fixture
+def without_charts(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+
+
+def test_the_page_nests_and_has_every_part():
+    outline = Outline(render_html(all_runs(), title="Three engines", options=Options(task="Keyword Spotting")))
+    for words in (
+        "Three engines", "Recommendation", "Results", "Charts", "Tables of the field", "Conditions", "What the metrics mean",
+        "231 µs", "1.4× faster than fake/cpu", "operator 'Einsum' is not supported", "ERROR: no kernel", "Keyword Spotting",
+        "one process only", "rapl: /sys/class/powercap has no intel-rapl domain", "precision reached", "avx512_vnni",
+    ):  # fmt: skip
+        assert words in outline.text, words
+    assert ("html", "lang", "en") in outline.attributes
+    assert outline.tags.count("h1") == 1
+    assert outline.tags.count("table") == outline.tags.count("caption")
+
+
+def test_every_measurement_is_there_with_its_method_or_reason():
+    run = make_run(1)
+    text = Outline(render_html([run])).text
+    for row in run.measurements:
+        assert METRICS[row.metric].label in text
+        assert (row.method or row.absent_because) in text
+        assert METRICS[row.metric].definition in text
+
+
+def test_links_within_the_page_lead_somewhere_and_ids_are_unique():
+    outline = Outline(render_html(all_runs()))
+    ids = [value for _, name, value in outline.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    targets = {value[1:] for tag, name, value in outline.attributes if name == "href" and tag == "a"}
+    assert targets <= set(ids)
+    used = re.findall(r"url\(#([^)]+)\)", " ".join(value for _, _, value in outline.attributes))
+    assert set(used) <= set(ids)
+
+
+def test_nothing_is_fetched():
+    outline = Outline(render_html(all_runs(), options=Options(reference="https://example.org/paper")))
+    addresses = [
+        (tag, value) for tag, name, value in outline.attributes if name in ("src", "href", "data", "action", "srcset")
+    ]
+    assert {value for tag, value in addresses if not value.startswith("#")} == {"https://example.org/paper"}
+    assert {tag for tag, _ in addresses} == {"a"}
+    policy = next(
+        value for tag, name, value in outline.attributes if tag == "meta" and name == "content" and "default" in value
+    )
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+
+
+HOSTILE = "<script>alert(1)</script>\n\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;\x00\x1b[31m"
+
+
+def poisoned():
+    """Runs with a hostile text wherever a model, a path or an engine could put one."""
+    run = make_run(1, cautions=(Caution(code="drift", message=HOSTILE, advice=HOSTILE),))
+    job = replace(
+        run.job,
+        model=replace(run.job.model, name=HOSTILE, path=HOSTILE),
+        runtime=replace(run.job.runtime, name=HOSTILE, version=HOSTILE),
+        workload=replace(run.job.workload, inputs=(replace(run.job.workload.inputs[0], name=HOSTILE, note=HOSTILE),)),
+    )
+    rows = tuple(
+        replace(row, method=HOSTILE) if row.value is not None else replace(row, absent_because=HOSTILE)
+        for row in run.measurements
+    )
+    run = replace(
+        run, job=job, measurements=rows, tags=(HOSTILE,), environment={HOSTILE: HOSTILE, "cpu": {"model": HOSTILE}},
+        effective={"precision": HOSTILE, HOSTILE: [HOSTILE]},
+        sessions=(replace(run.sessions[0], stopped_because=HOSTILE, phases={HOSTILE: 1.0}),),
+    )  # fmt: skip
+    failed = failed_run(2, message=HOSTILE)
+    failure = replace(failed.failure, stderr_tail=HOSTILE, advice=HOSTILE, phase=HOSTILE, signal=HOSTILE)
+    return [run, replace(failed, failure=failure, job=replace(failed.job, model=job.model))]
+
+
+def test_hostile_texts_stay_texts():
+    text = render_html(poisoned(), title=HOSTILE, options=Options(task=HOSTILE, reference=HOSTILE))
+    outline = Outline(text)
+    assert outline.tags.count("script") == 1
+    assert "img" not in outline.tags
+    assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+    assert "49" not in re.findall(r"\{\{ ?(\d+)", text)
+    assert "<script>alert(1)</script> \"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp; [31m" in outline.text
+    assert "\x00" not in text
+    assert "\x1b" not in text
+
+
+@settings(max_examples=15, deadline=None)
+@given(name=st.text(max_size=40))
+def test_any_name_leaves_the_page_whole(name):
+    run = make_run(1)
+    run = replace(run, job=replace(run.job, model=replace(run.job.model, name=name)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "vl_convert", None)
+        Outline(render_html([run])).text.encode()
+
+
+def test_without_the_chart_library_the_rest_stands(without_charts):
+    with pytest.raises(Unavailable):
+        charts.render_svg({})
+    outline = Outline(render_html(same_model_runs()))
+    assert "charts need the package vl-convert-python" in outline.text
+    assert "pip install 'edgewise[charts]'" in outline.text
+    assert "231 µs" in outline.text
+    assert "svg" not in outline.tags
+
+
+def series(runs):
+    return [Series(run=run, label=f"run {index}", colour=charts.colour_of(index)) for index, run in enumerate(runs)]
+
+
+def drawn(chart):
+    """Rows of the data of every layer."""
+    rows = list(chart.spec.get("data", {}).get("values", []))
+    return rows + [row for layer in chart.spec["layer"] for row in layer.get("data", {}).get("values", [])]
+
+
+def test_charts_hold_the_runs_numbers_and_say_what_they_leave_out():
+    group = series(same_model_runs())
+    chart = charts.distribution_chart(group)
+    box = next(row for row in drawn(chart) if row["run"] == "run 1" and "value" in row)
+    assert (box["value"], box["low"], box["high"]) == (231.0, 227.0, 235.0)
+    assert box["q1"] < 231.0 < box["q3"]
+    assert "run 1: latency 231 µs (95 % interval 227 µs to 235 µs)" in chart.description
+    samples = [value for one in same_model_runs()[:3] for value in one.measurement("latency").samples]
+    limit = max(row["x"] for row in drawn(chart) if "jitter" in row)
+    said = int(re.search(r"(\d+) of 3600 samples lie beyond the axis", chart.caption)[1])
+    assert 0 < said <= sum(value * 1e6 > limit for value in samples)
+    shares = [row["share"] for row in drawn(charts.curve_chart(group)) if row["run"] == "run 0"]
+    assert shares == sorted(shares)
+    memory = charts.memory_chart(group)
+    assert {row["run"]: row["peak"] for row in drawn(memory)} == {"run 0": 48.0, "run 1": 92.0, "run 2": 30.0}
+    assert "480 of 1200 samples, evenly picked" in charts.series_chart(group[0]).caption
+    edges = [row["i"] for row in drawn(charts.series_chart(group[0])) if set(row) == {"i"}]
+    assert edges == [240, 480, 720, 960]
+
+
+def test_nothing_to_draw_gives_no_chart():
+    bare = replace(make_run(1), measurements=())
+    for make in charts.GROUP_CHARTS:
+        assert make(series([bare, failed_run()])) is None
+    assert charts.series_chart(series([bare])[0]) is None
+    assert "None of these runs kept samples" in Outline(render_html([bare])).text
+
+
+def test_specifications_are_data_that_every_tool_can_read():
+    for make in charts.GROUP_CHARTS:
+        json.dumps(make(series(same_model_runs())).spec, allow_nan=False)
+
+
+def test_rendering_leaves_the_runs_alone_and_is_repeatable(without_charts):
+    runs = all_runs()
+    before = copy.deepcopy(runs)
+    assert render_html(runs) == render_html(runs)
+    assert runs == before
