@@ -76,7 +76,7 @@ class ProgressLines:
         if run.status == "failed" and run.failure is not None:
             self._say(f"{self._words}  [red]failed[/]: {escape(run.failure.cause)}: {escape(run.failure.message)}")
             return
-        headline = run.measurement(run.job.workload.scenario.headline)
+        headline = run.measurement(run.headline)
         if headline is None or headline.value is None:
             self._say(f"{self._words}  {run.status}")
             return

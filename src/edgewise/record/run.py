@@ -153,6 +153,11 @@ class Run:
     artifacts: tuple[dict[str, Any], ...] = ()
     tags: tuple[str, ...] = ()
 
+    @property
+    def headline(self) -> str:
+        """The metric that this run is about, by its scenario."""
+        return self.job.workload.scenario.headline
+
     def measurement(self, metric: str) -> Measurement | None:
         """The measurement of `metric`, or None where the run has no row for it."""
         return next((row for row in self.measurements if row.metric == metric), None)

@@ -33,7 +33,6 @@ from edgewise.report.recommendation import (
     Recommendation,
     comparable_groups,
     group_title,
-    headline_of,
     recommendation,
     recommendations,
 )
@@ -153,7 +152,7 @@ def _status(run: Run) -> str:
 
 def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     """(metric, rank, interval in the text) of the columns that these scenarios call for."""
-    headlines = {headline_of(run) for run in runs}
+    headlines = {run.headline for run in runs}
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
@@ -186,7 +185,7 @@ def _metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: boo
 
 def _failed(run: Run, metric: str) -> Cell:
     """The cause in the headline's column, a dash in the others: the row says already that there is nothing."""
-    if metric == headline_of(run):
+    if metric == run.headline:
         return Cell(
             text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad"
         )

@@ -16,7 +16,6 @@ from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report.cells import quantity
-from edgewise.report.recommendation import headline_of
 
 Spec = dict[str, Any]
 
@@ -239,7 +238,7 @@ def series_chart(one: Series) -> Chart | None:
 
 
 def _headline(run: Run) -> Measurement | None:
-    row = run.measurement(headline_of(run))
+    row = run.measurement(run.headline)
     return row if row is not None and row.value is not None and run.status != "failed" else None
 
 

@@ -118,14 +118,17 @@ def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
     return Table(title=first.title, columns=first.columns, rows=rows, notes=first.notes)
 
 
-def _json(runs: Sequence[Run]) -> str:
-    """``{"schema", "runs", "recommendation"}``, the shape that ``bench --json`` has."""
+def runs_document(runs: Sequence[Run]) -> dict[str, object]:
+    """``{"schema", "runs", "recommendation"}``, the shape that every measuring command's ``--json`` has."""
     from edgewise.store import to_document
 
     advice = recommendation(runs)
-    document = {
+    return {
         "schema": 1,
         "runs": [to_document(run) for run in runs],
         "recommendation": advice.to_document() if advice else None,
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _json(runs: Sequence[Run]) -> str:
+    return json.dumps(runs_document(runs), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -22,7 +22,7 @@ from edgewise.report.charts import Chart, Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
 from edgewise.report.document import ABSENT, Table, number_notes, one_line
 from edgewise.report.field_tables import FIELD_TABLES, Options
-from edgewise.report.recommendation import comparable_groups, group_title, headline_of, recommendations
+from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.units import significant
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _picks(series: Sequence[Series]) -> list[dict[str, Any]]:
     for found in recommendations([one.run for one in series]):
         chosen = by_id.get(found.run) if found.run is not None else None
         card: dict[str, Any] = {"group": found.group, "why": found.why, "label": found.label, "run": found.run}
-        row = chosen.run.measurement(headline_of(chosen.run)) if chosen is not None else None
+        row = chosen.run.measurement(chosen.run.headline) if chosen is not None else None
         if chosen is not None and row is not None and row.value is not None:
             number, _, unit = quantity(row.value, row.unit).partition(" ")
             card |= {"number": number, "unit": unit, "metric": label_of(row.metric), "interval": _interval(row)}
@@ -210,7 +210,7 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: _Drawing)
 
 def _run_view(one: Series, drawing: _Drawing, *, draw: bool) -> dict[str, Any]:
     run = one.run
-    headline = run.measurement(headline_of(run))
+    headline = run.measurement(run.headline)
     summary = ABSENT
     if headline is not None and headline.value is not None:
         summary = quantity(headline.value, headline.unit)

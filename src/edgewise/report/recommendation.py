@@ -12,9 +12,6 @@ from edgewise.report.conditions import labels_of, precision_of, processor_of, sc
 from edgewise.report.document import one_line
 from edgewise.units import significant
 
-HEADLINES = {"single-stream": "latency", "paced": "latency_paced", "offline": "throughput"}
-"""The metric that a run of each scenario is about."""
-
 PRACTICAL = 0.05
 """Memory or start-up that differs by less than this share decides nothing."""
 
@@ -49,11 +46,6 @@ class _Candidate:
     @property
     def value(self) -> float:
         return self.row.value if self.row.value is not None else float("nan")
-
-
-def headline_of(run: Run) -> str:
-    """The metric that `run` is about, by its scenario."""
-    return HEADLINES[run.job.workload.scenario.kind]
 
 
 def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
@@ -100,7 +92,7 @@ def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
 def _recommend(group: Sequence[Run]) -> Recommendation:
     labels = labels_of(group)
     title = group_title(group[0])
-    metric = headline_of(group[0])
+    metric = group[0].headline
     candidates: list[_Candidate] = []
     objections: list[str] = []
     for run, label in zip(group, labels, strict=True):

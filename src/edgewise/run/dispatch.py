@@ -280,7 +280,7 @@ def _with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:
 
 
 def _graded(run: Run) -> Run:
-    measured = run.value(run.job.workload.scenario.headline) is not None
+    measured = run.value(run.headline) is not None
     return replace(run, trust=grade_of(run.cautions, measured=measured))
 
 

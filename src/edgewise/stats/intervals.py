@@ -6,14 +6,15 @@ this sample above or below the median?", which a noisy neighbour's bursts inflat
 or bimodal distribution gives a lopsided interval, as it should.
 
 *Between* sessions the unit of replication is the fresh process: Student's t with k − 1 degrees of freedom on the
-logarithms of the sessions' medians, weighted as a random-effects model weighs them (equally where sessions are equally
-long), in the form of Hartung and Knapp, "A refined method for the meta-analysis of controlled clinical trials with
-binary outcome", Statistics in Medicine 20 (2001), and never narrower than the sessions' own noise allows.
+logarithms of the sessions' medians, all with equal weight (random-effects weights covered as little as 76 % in
+simulations with very unequal lengths), and never narrower than the sessions' own
+noise allows.
 
 Why not something narrower: let λ ≥ 1 be the true variance of a session's median over that of its own noise. The
 variance between k medians is distributed as λ·χ²(k−1)/(k−1), a complete family, so t·s/√k is the only interval with a
 coverage of 95 % at every λ; the narrowest rule that numerical optimisation found for ≥ 94.5 % is 4 – 8 % narrower at
-k = 3 to 5. Satterthwaite's degrees of freedom on variance components cover 82 – 92 % where the two variances are alike.
+k = 3 to 5. Satterthwaite's degrees of freedom on variance components cover as little as 82 % (k = 2) to
+91 % (k = 5).
 The price: where sessions don't differ at all, never being narrower than their noise makes 95 % into 98 – 99 %.
 """
 
@@ -50,11 +51,12 @@ class Interval:
 
 
 def location(samples: ArrayLike, session_lengths: Sequence[int]) -> float:
-    """The headline that belongs to `median_interval`: the median of one session, the geometric mean of several medians.
+    """The headline that goes with `median_interval`: the median of all samples pooled.
 
-    Where sessions differ by more than their noise, its error is 0.77 – 0.85 of the pooled median's or of the median of
-    medians' (k = 3 to 5, simulated), because a pooled median follows the session in the middle; where they don't, the
-    three are equally good. Sessions of unequal length are weighted as in `median_interval`, whose centre this is.
+    By simulation: where samples are as noisy as sessions differ, its error is within 2 % of that of the geometric mean of
+    the sessions' medians. Where sessions differ ten times as much as samples it is up to 18 % larger; where bursts put
+    one short session into another mode, up to six times smaller. The median of medians was never better. It is also
+    the number anyone gets from the raw samples.
 
     Args:
         samples: shape (n,), n ≥ 1, in time order, session after session.
@@ -63,8 +65,7 @@ def location(samples: ArrayLike, session_lengths: Sequence[int]) -> float:
     Raises:
         BadInput: not finite, no samples, or lengths that don't add up.
     """
-    sessions = split_sessions(samples, session_lengths)
-    return _between(sessions, 0.95).centre if len(sessions) > 1 else float(np.median(sessions[0]))
+    return float(np.median(np.concatenate(split_sessions(samples, session_lengths))))
 
 
 def median_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confidence: float = 0.95) -> Interval | None:
@@ -87,7 +88,7 @@ def median_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confi
     if sum(map(len, sessions)) < LEAST:
         return None
     if len(sessions) > 1:
-        return _between(sessions, confidence).interval
+        return _between(sessions, confidence)
     session = sessions[0]
     if len(session) < RANKS_FROM:
         return _few(session, confidence)
@@ -208,45 +209,36 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
     return low, high, noise.correlated
 
 
-@dataclass(frozen=True, slots=True)
-class _Between:
-    centre: float
-    interval: Interval
-
-
-def _between(sessions: Sequence[Samples], confidence: float) -> _Between:
-    """The centre of the sessions' medians and its interval; see the module's text for the method."""
+def _between(sessions: Sequence[Samples], confidence: float) -> Interval:
+    """The interval from the sessions' medians; see the module's text for the method."""
     count = len(sessions)
+    probability = (1.0 + confidence) / 2.0
     medians = np.array([np.median(session) for session in sessions])
-    reference = float(np.median(medians))
-    logarithmic = bool(min(session.min() for session in sessions) > 0.0)
+    headline = float(np.median(np.concatenate(sessions)))
+    logarithmic = min(float(session.min()) for session in sessions) > 0.0
+    values = np.log(medians / headline) if logarithmic else medians - headline
+    own = _sampling_variance(sessions, confidence, logarithmic=logarithmic)
+    centre = float(values.mean())
+    scatter = t_quantile(probability, float(count - 1)) * float(values.std(ddof=1)) / math.sqrt(count)
+    noise = normal_quantile(probability) * math.sqrt(own * sum(1.0 / len(session) for session in sessions)) / count
+    half = max(scatter, noise)
+    # One session in another mode moves the mean of medians past the pooled one; the headline stays inside.
+    below, above = max(0.0, half - centre), max(0.0, half + centre)
+    method = f"t between the medians of {count} processes"
+    if logarithmic:
+        return Interval(_ratio_interval(headline, below)[0], _ratio_interval(headline, above)[1], method)
+    return Interval(headline - below, headline + above, method)
+
+
+def _sampling_variance(sessions: Sequence[Samples], confidence: float, *, logarithmic: bool) -> float:
+    """The variance of a session's median times its number of samples, pooled over sessions; 0 where unknown.
+
+    With `logarithmic`, of the median's logarithm.
+    """
+    medians = [np.median(session) for session in sessions]
     noise = [
         session / median if logarithmic else session - median for session, median in zip(sessions, medians, strict=True)
     ]
-    values = np.log(medians / reference) if logarithmic else medians - reference
-    variance = _sampling_variance(noise, confidence, logarithmic=logarithmic)
-    own = variance / np.array([len(session) for session in sessions])
-    weights = _weights(values, own)
-    centre = float(weights @ values)
-    probability = (1.0 + confidence) / 2.0
-    scatter = float(weights @ (values - centre) ** 2) / (count - 1)
-    least = float(weights**2 @ own)
-    half = max(
-        t_quantile(probability, float(count - 1)) * math.sqrt(scatter), normal_quantile(probability) * math.sqrt(least)
-    )
-    method = f"t between the medians of {count} processes"
-    if logarithmic:
-        middle = reference * math.exp(centre)
-        return _Between(middle, Interval(*_ratio_interval(middle, half), method))
-    return _Between(reference + centre, Interval(reference + centre - half, reference + centre + half, method))
-
-
-def _sampling_variance(noise: Sequence[Samples], confidence: float, *, logarithmic: bool) -> float:
-    """The variance of a session's median times its number of samples, pooled over sessions; 0 where unknown.
-
-    Args:
-        noise: each session's samples over its median (`logarithmic`) or less its median.
-    """
     pooled = np.concatenate(noise)
     if len(pooled) < LEAST or np.ptp(pooled) == 0.0:
         return 0.0
@@ -254,31 +246,3 @@ def _sampling_variance(noise: Sequence[Samples], confidence: float, *, logarithm
     if logarithmic:
         low, high = math.log(low), math.log(high)
     return float(len(pooled) * ((high - low) / 2.0 / normal_quantile((1.0 + confidence) / 2.0)) ** 2)
-
-
-def _weights(values: Samples, own: Samples) -> Samples:
-    """Random-effects weights that add up to 1; the variance between sessions is Paule and Mandel's (1982).
-
-    Args:
-        values: the sessions' medians, shape (k,).
-        own: the variance of each from noise within its session.
-    """
-    equal = np.full(len(values), 1.0 / len(values))
-    if np.ptp(own) == 0.0:
-        return equal
-
-    def excess(between: float) -> float:
-        weights = 1.0 / (own + between)
-        centre = weights @ values / weights.sum()
-        return float(weights @ (values - centre) ** 2) - (len(values) - 1)
-
-    low, high = 0.0, float(np.ptp(values)) ** 2
-    if excess(low) > 0.0:
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-    else:
-        high = 0.0
-    weights: Samples = 1.0 / (own + high)
-    weights /= weights.sum()
-    return weights

@@ -76,9 +76,6 @@ tags = Table(
 
 INDEX_TABLES = (runs, measurements, tags)
 
-#: scenario → the metrics that say most about it, best first
-_HEADLINES = {"offline": ("throughput", "latency"), "paced": ("latency_paced", "latency")}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
@@ -172,9 +169,8 @@ def tag_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _headline(run: Run) -> Measurement | None:
-    names = _HEADLINES.get(run.job.workload.scenario.kind, ("latency",))
-    rows = [run.measurement(name) for name in names]
-    return next((row for row in rows if row is not None and row.value is not None), None)
+    row = run.measurement(run.headline)
+    return row if row is not None and row.value is not None else None
 
 
 def _text(value: str | None) -> Any:

@@ -19,6 +19,10 @@ from edgewise.model.signature import Dimension, Signature, TensorSpec
 MAX_BYTES = 2**31 - 1
 """protobuf's own limit of one message."""
 MAX_WEIGHT_FILES = 10_000
+MAX_INPUTS = 200_000
+"""Graph inputs with the initialisers among them (older files list every weight as an input too)."""
+MAX_NODES = 2_000_000
+"""Of all graphs of a model together; the largest real ones have some ten thousand."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _GRAPH = 7
@@ -98,6 +102,8 @@ def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> 
         raise damaged(path, "it names no operator set")
     names = {number: _DTYPES.get(name, name.lower()) for name, number in data_types}
     graph = model.graph
+    if max(len(graph.input), len(graph.output), len(graph.initializer)) > MAX_INPUTS:
+        raise damaged(path, f"it has more than {MAX_INPUTS} inputs, outputs or initialisers")
     weights = {tensor.name for tensor in graph.initializer}
     weights.update(sparse.values.name for sparse in graph.sparse_initializer)
     inputs = [_read_value(info, names) for info in graph.input if info.name not in weights]
@@ -149,7 +155,7 @@ def _read_size(dim: Any) -> Dimension:
 def _find_extents(path: Path, model: Any) -> dict[str, int]:
     """External location → how far into that file the model's tensors reach, bytes, in order of first mention."""
     extents: dict[str, int] = {}
-    for tensor in _find_tensors(model):
+    for tensor in _find_tensors(path, model):
         if tensor.data_location != tensor.EXTERNAL:
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -167,12 +173,13 @@ def _read_count(path: Path, tensor: str, text: str) -> int:
     return int(text or 0)
 
 
-def _find_tensors(model: Any) -> Iterator[Any]:
+def _find_tensors(path: Path, model: Any) -> Iterator[Any]:
     """Every tensor of the model: initialisers and attributes, in subgraphs, functions and training graphs too."""
     graphs = [model.graph]
     for training in model.training_info:
         graphs += [training.initialization, training.algorithm]
-    nodes = [iter(function.node) for function in model.functions]
+    nodes = [function.node for function in model.functions]
+    count = 0
     while graphs or nodes:
         if graphs:
             graph = graphs.pop(0)
@@ -180,7 +187,10 @@ def _find_tensors(model: Any) -> Iterator[Any]:
             for sparse in graph.sparse_initializer:
                 yield sparse.values
                 yield sparse.indices
-            nodes.insert(0, iter(graph.node))
+            nodes.insert(0, graph.node)
+        count += len(nodes[0])
+        if count > MAX_NODES:
+            raise damaged(path, f"it has more than {MAX_NODES} nodes")
         for node in nodes.pop(0):
             for attribute in node.attribute:
                 yield from _find_attribute_tensors(attribute)

@@ -22,8 +22,11 @@ MAX_ELEMENTS = 4_000_000
 """XML elements; fifty thousand layers have about a million."""
 OLDEST_VERSION = 10
 """Of the IR; OpenVINO itself reads none older since 2022."""
-_BLOCK_BYTES = 2**16
+MAX_TAG_BYTES = 16 * 2**20
+_BLOCK_BYTES = 2**20
+_MAX_ATTRIBUTE_CHARACTERS = 2**16
 _MAX_NUMBER_CHARACTERS = 19
+_READ_TAGS = frozenset({"net", "layer", "data", "port", "edge"})
 
 #: Element types as ``element_type`` spells them, and as ports' ``precision`` does, both in lower case → numpy's names.
 _DTYPES = {
@@ -101,8 +104,14 @@ def _parse(path: Path) -> _Facts:
     parser = DefusedXMLParser(target=network, forbid_dtd=True)
     try:
         with path.open("rb") as file:
+            silent, events = 0, 0
             while block := file.read(_BLOCK_BYTES):
                 parser.feed(block)
+                # expat looks at an unfinished tag again with every block, so one that never ends would take for ever.
+                silent = silent + len(block) if events == network.events else 0
+                events = network.events
+                if silent > MAX_TAG_BYTES:
+                    raise damaged(path, f"it has an XML tag of more than {MAX_TAG_BYTES} bytes")
         parser.close()
     except (BadModel, OSError):
         raise
@@ -118,6 +127,7 @@ class _Network:
         self.path = path
         self.open_tags: list[str] = []
         self.elements = 0
+        self.events = 0
         self.layer: _Layer | None = None
         self.layers: list[_Layer] = []
         self.producers: dict[str, tuple[str, str]] = {}
@@ -129,9 +139,12 @@ class _Network:
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """An element begins."""
+        self.events += 1
         self.elements += 1
         if self.elements > MAX_ELEMENTS:
             raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
+        if any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()) and tag in _READ_TAGS:
+            raise damaged(self.path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
         depth = len(self.open_tags)
         self.open_tags.append(tag)
         if depth == 0:
@@ -169,11 +182,13 @@ class _Network:
 
     def data(self, text: str) -> None:
         """Text of an element."""
+        self.events += 1
         if self.text is not None:
             self.text.append(text)
 
     def end(self, tag: str) -> None:
         """An element ends."""
+        self.events += 1
         self.open_tags.pop()
         if tag == "dim" and self.text is not None and self.layer is not None:
             self.layer.dims.append("".join(self.text))

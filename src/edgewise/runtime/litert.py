@@ -1,0 +1,305 @@
+"""LiteRT (TensorFlow Lite): its interpreter and its compiled models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.signature import TensorSpec
+from edgewise.registry import Availability
+from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    Session,
+    UnsupportedModel,
+    package_availability,
+)
+
+#: provider → name of the interpreter's set of kernels
+_RESOLVERS = {
+    "interpreter": "AUTO",
+    "interpreter-noxnnpack": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+    "interpreter-reference": "BUILTIN_REF",
+}
+#: settings that would take away what the provider stands for, or what the measuring rests on
+_FIXED = frozenset({"experimental_op_resolver_type", "experimental_delegates", "experimental_preserve_all_tensors"})
+_CPU_SETTINGS = frozenset({"kernel_mode", "enable_ynnpack", "xnnpack_flags", "xnnpack_weight_cache_path"})
+
+
+class LiteRt:
+    """Google's LiteRT, the successor of TensorFlow Lite."""
+
+    name = "litert"
+    title = "LiteRT"
+    formats: Sequence[str] = ("tflite",)
+    providers: Sequence[Provider] = (
+        Provider(name="interpreter", title="Interpreter, XNNPACK where it takes the operator"),
+        Provider(name="compiled", title="CompiledModel on the CPU"),
+        Provider(name="interpreter-noxnnpack", title="Interpreter, built-in kernels without XNNPACK"),
+        Provider(name="interpreter-reference", title="Interpreter, reference kernels"),
+    )
+    in_default = True
+
+    def availability(self) -> Availability:
+        """Whether the package ai-edge-litert is installed."""
+        return package_availability("ai-edge-litert", extra="litert", module="ai_edge_litert")
+
+    def import_engine(self) -> str:
+        """Import both ways into the engine, so that neither pays for it while loading."""
+        from importlib.metadata import version
+
+        from ai_edge_litert import compiled_model, interpreter
+
+        del compiled_model, interpreter
+        return version("ai-edge-litert")
+
+    def load(self, path: Path, options: LoadOptions) -> Session:
+        """A session for the TFLite model at `path`, its inputs resized to `options.shapes`.
+
+        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        """
+        if options.precision not in (None, "f32"):
+            raise UnsupportedModel(f"LiteRT runs a model in its own precision, not in {options.precision}")
+        if options.provider == "compiled":
+            return _load_compiled(path, options)
+        if options.provider not in _RESOLVERS:
+            known = ", ".join(provider.name for provider in self.providers)
+            raise UnsupportedModel(f"LiteRT has no provider {options.provider!r} (it has: {known})")
+        return _load_interpreter(path, options)
+
+
+class InterpreterSession:
+    """A model in LiteRT's interpreter. Attributes as in `edgewise.runtime.base.Session`."""
+
+    def __init__(self, interpreter: Any, options: LoadOptions) -> None:
+        inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+        self.inputs: Sequence[TensorSpec] = tuple(map(_spec, inputs))
+        self.outputs: Sequence[TensorSpec] = tuple(map(_spec, outputs))
+        check_dtypes(self.inputs, "input")
+        check_dtypes(self.outputs, "output")
+        self.invoke: Callable[[], object] = closed
+        self._interpreter = interpreter
+        self._provider = options.provider
+        self._input_indices = [detail["index"] for detail in inputs]
+        self._output_indices = [detail["index"] for detail in outputs]
+
+    @cached_property
+    def effective(self) -> Mapping[str, Any]:
+        """The kernels in force; read late, so that asking is no part of the loading time. LiteRT tells no threads."""
+        operators, delegates, delegated = _count_delegated(self._interpreter)
+        return {
+            "provider": self._provider,
+            "precision": None,
+            "threads": None,
+            "streams": None,
+            "op_resolver": _RESOLVERS[self._provider],
+            "delegate": "XNNPACK" if delegates else None,
+            "delegate_partitions": delegates,
+            "operators": operators,
+            "operators_delegated": delegated,
+        }
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Copy one array per input into the interpreter's tensors. Raises ValueError where they don't fit."""
+        for index, array in zip(self._input_indices, own_copies(arrays, self.inputs), strict=True):
+            self._interpreter.set_tensor(index, array)
+        # The public method first looks for arrays that still point into the interpreter; this session makes none.
+        inner = getattr(self._interpreter, "_interpreter", None)
+        self.invoke = getattr(inner, "Invoke", None) or self._interpreter.invoke
+
+    def read_outputs(self) -> Sequence[Any]:
+        """Copies of the outputs of the last inference."""
+        return [self._interpreter.get_tensor(index) for index in self._output_indices]
+
+    def close(self) -> None:
+        """Release the interpreter."""
+        self.invoke = closed
+        self._interpreter = None
+
+
+class CompiledSession:
+    """A model compiled by LiteRT for the CPU. Attributes as in `edgewise.runtime.base.Session`."""
+
+    def __init__(self, model: Any, *, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.invoke: Callable[[], object] = closed
+        self._model = model
+        self._input_buffers: list[Any] = model.create_input_buffers(0)
+        self._output_buffers: list[Any] = model.create_output_buffers(0)
+        self.effective: Mapping[str, Any] = {
+            "provider": "compiled",
+            "precision": None,
+            "threads": None,
+            "streams": None,
+            "accelerator": "CPU",
+            "fully_accelerated": bool(model.is_fully_accelerated()),
+        }
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Write one array per input into the engine's buffers. Raises ValueError where they don't fit."""
+        import numpy as np
+
+        for buffer, array in zip(self._input_buffers, own_copies(arrays, self.inputs), strict=True):
+            # As bytes: the buffer's own `write` knows fewer types than models have (no int64).
+            buffer.write(array.reshape(-1).view(np.uint8))
+        inner = getattr(self._model, "_model", None)
+        if hasattr(inner, "RunByIndex"):
+            # What the public method calls after collecting the buffers' handles anew each time.
+            handles = [[buffer.capsule for buffer in buffers] for buffers in (self._input_buffers, self._output_buffers)]
+            self.invoke = partial(inner.RunByIndex, 0, *handles)
+        else:
+            self.invoke = partial(self._model.run_by_index, 0, self._input_buffers, self._output_buffers)
+
+    def read_outputs(self) -> Sequence[Any]:
+        """Copies of the outputs of the last inference."""
+        import numpy as np
+
+        arrays = []
+        for buffer, spec in zip(self._output_buffers, self.outputs, strict=True):
+            shape = tuple(buffer.get_tensor_details()["shape"])
+            dtype = np.dtype(spec.dtype)
+            count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            arrays.append(buffer.read(count, np.uint8).view(dtype).reshape(shape))
+        return arrays
+
+    def close(self) -> None:
+        """Release buffers and model, in this order."""
+        self.invoke = closed
+        for buffer in (*self._input_buffers, *self._output_buffers):
+            buffer.destroy()
+        self._input_buffers = self._output_buffers = []
+        if self._model is not None:
+            self._model.close()
+        self._model = None
+
+
+def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    for name in options.extra:
+        if not name.startswith("experimental_") or name in _FIXED:
+            raise UnsupportedModel(f"LiteRT's interpreter takes no setting {name!r} here")
+    try:
+        interpreter = Interpreter(
+            model_path=str(path),
+            num_threads=options.threads,
+            experimental_op_resolver_type=OpResolverType[_RESOLVERS[options.provider]],
+            **options.extra,
+        )
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise _explain(error, otherwise=UnsupportedModel if isinstance(error, TypeError) else InvalidModel) from error
+    try:
+        details = interpreter.get_input_details()
+        wanted = shapes_in_order([(detail["name"],) for detail in details], options.shapes)
+        for detail, shape in zip(details, wanted, strict=True):
+            if shape is not None and tuple(detail["shape"]) != shape:
+                _check_rank(detail["name"], len(detail["shape"]), shape)
+                interpreter.resize_tensor_input(detail["index"], list(shape))
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise _explain(error, otherwise=UnsupportedModel) from error
+    return InterpreterSession(interpreter, options)
+
+
+def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.options import CpuOptions, HardwareAccelerator, Options
+
+    for name in options.extra:
+        if name not in _CPU_SETTINGS:
+            raise UnsupportedModel(f"LiteRT's CPU accelerator takes no setting {name!r}")
+    # Without a number the accelerator decides: 0.
+    settings = CpuOptions(num_threads=options.threads or 0, **options.extra)
+    if not path.is_file():
+        raise InvalidModel(f"there is no file {path.name}")
+    try:
+        model = CompiledModel.from_file(
+            str(path), options=Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=settings)
+        )
+    except (ValueError, RuntimeError) as error:
+        raise _explain(error, otherwise=UnsupportedModel) from error
+    try:
+        names = next(iter(model.get_signature_list().items()))
+        inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
+        wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
+        for index, (spec, shape) in enumerate(zip(inputs, wanted, strict=True)):
+            if shape is not None and spec.shape != shape:
+                _check_rank(spec.name, len(spec.shape or ()), shape)
+                model.resize_input_tensor(index, shape, strict=False)
+        inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
+        outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
+        check_dtypes(inputs, "input")
+        check_dtypes(outputs, "output")
+        return CompiledSession(model, inputs=inputs, outputs=outputs)
+    except (ValueError, RuntimeError) as error:
+        raise _explain(error, otherwise=UnsupportedModel) from error
+
+
+def _check_rank(name: str, rank: int, shape: Sequence[int]) -> None:
+    # The engine would accept it and fail later, or not at all.
+    if len(shape) != rank:
+        raise UnsupportedModel(f"input {name!r} has {rank} dimensions; {len(shape)} were asked for: {list(shape)}")
+
+
+def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | None]:
+    """Operators of the model, partitions that a delegate took, and operators inside them; None if not told.
+
+    A delegate's partition stands in the list of operators beside those it replaced: what lies between its outputs and
+    its inputs.
+    """
+    try:
+        nodes = interpreter._get_ops_details()
+    except (AttributeError, RuntimeError, ValueError):
+        return None, None, None
+    operators = [node for node in nodes if node["op_name"] != "DELEGATE"]
+    partitions = [node for node in nodes if node["op_name"] == "DELEGATE"]
+    producer = {int(tensor): node for node in operators for tensor in node["outputs"]}
+    replaced: set[int] = set()
+    for partition in partitions:
+        border = {int(tensor) for tensor in partition["inputs"]}
+        open_tensors = [int(tensor) for tensor in partition["outputs"]]
+        while open_tensors:
+            node = producer.get(open_tensors.pop())
+            if node is not None and node["index"] not in replaced:
+                replaced.add(node["index"])
+                open_tensors.extend(int(tensor) for tensor in node["inputs"] if int(tensor) not in border)
+    return len(operators), len(partitions), len(replaced)
+
+
+def _spec(detail: Mapping[str, Any]) -> TensorSpec:
+    import numpy as np
+
+    shape = tuple(int(size) for size in detail["shape"])
+    return TensorSpec(name=detail["name"], shape=shape, dtype=np.dtype(detail["dtype"]).name)
+
+
+def _signature_specs(details: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> tuple[TensorSpec, ...]:
+    """Inputs or outputs in the order of the signature's list, which is that of the buffers."""
+    return tuple(
+        TensorSpec(
+            name=str(details[name]["name"]), shape=tuple(details[name]["shape"]), dtype=str(details[name]["dtype"])
+        )
+        for name in names
+    )
+
+
+_UNSUPPORTED = re.compile(r"unresolved custom op|not supported|unsupported|Didn't find op|Select TensorFlow op", re.I)
+_INVALID = re.compile(r"not a valid Flatbuffer|model identifier|Failed to load model|Could not open|mmap of size", re.I)
+_MEMORY = re.compile(r"bad_alloc|failed to allocate|out of memory", re.IGNORECASE)
+
+
+def _explain(error: Exception, *, otherwise: type[Exception]) -> Exception:
+    """The engine's error as one of ours; `otherwise` where its text tells nothing."""
+    text = str(error)
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+    if _MEMORY.search(text):
+        return MemoryError(line)
+    if _UNSUPPORTED.search(text):
+        return UnsupportedModel(line)
+    return InvalidModel(line) if _INVALID.search(text) else otherwise(line)

@@ -1,0 +1,296 @@
+"""OpenVINO.
+
+The engine times its inferences itself (`InferRequest.latency`, from its own call to its own return), which leaves out
+the binding's work around them (a few µs a call); that is the latency edgewise quotes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.signature import TensorSpec
+from edgewise.registry import Availability
+from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
+from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
+
+#: the engine's element types → numpy's names
+_DTYPES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "boolean": "bool",
+    **{f"{short}{bits}": f"{long}{bits}" for short, long in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+#: property of a compiled model → what it is called in `effective`
+_TOLD = {
+    "INFERENCE_NUM_THREADS": "threads",
+    "NUM_STREAMS": "streams",
+    "PERFORMANCE_HINT": "performance_hint",
+    "EXECUTION_MODE_HINT": "execution_mode",
+    "ENABLE_CPU_PINNING": "cpu_pinning",
+}
+#: nodes of the compiled graph that compute nothing
+_PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
+#: on these devices float32 is not a matter of course: bfloat16 or float16 is their default where they have it
+_TAKES_PRECISION = frozenset({"CPU", "GPU"})
+
+
+class OpenVino:
+    """Intel's OpenVINO."""
+
+    name = "openvino"
+    title = "OpenVINO"
+    formats: Sequence[str] = ("openvino", "onnx", "tflite")
+    providers: Sequence[Provider] = (
+        Provider(name="cpu", title="CPU", precisions=("f32", "bf16", "f16")),
+        Provider(name="gpu", title="GPU", precisions=("f32", "f16")),
+        Provider(name="npu", title="NPU", precisions=("f16",)),
+        Provider(name="auto", title="AUTO"),
+    )
+    in_default = True
+
+    def availability(self) -> Availability:
+        """Whether the package openvino is installed."""
+        return package_availability("openvino", extra="openvino", module="openvino")
+
+    def import_engine(self) -> str:
+        """Import the engine and return its version as its package has it."""
+        from importlib.metadata import version
+
+        # `import openvino` itself sends an event to its maker where this package is found; without it, it has a stub.
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+        import openvino
+
+        del openvino
+        return version("openvino")
+
+    def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
+        """A session for the ONNX, TFLite or OpenVINO model at `path`, reshaped to `options.shapes`.
+
+        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        """
+        self.import_engine()
+        import openvino
+
+        core = openvino.Core()
+        device = _find_device(core, options.provider)
+        try:
+            model = core.read_model(str(path))
+        except Exception as error:
+            raise _explain(error, otherwise=InvalidModel) from error
+        try:
+            _reshape(model, options.shapes)
+            compiled = core.compile_model(model, device, _configure(device, options))
+        except Exception as error:
+            raise _explain(error, otherwise=UnsupportedModel) from error
+        return OpenVinoSession(compiled, options)
+
+
+class OpenVinoSession:
+    """A model in OpenVINO. Attributes as in `edgewise.runtime.base.Session`."""
+
+    def __init__(self, compiled: Any, options: LoadOptions) -> None:
+        self.inputs: Sequence[TensorSpec] = tuple(map(_spec, compiled.inputs))
+        self.outputs: Sequence[TensorSpec] = tuple(map(_spec, compiled.outputs))
+        check_dtypes(self.inputs, "input")
+        check_dtypes(self.outputs, "output")
+        self.invoke: Callable[[], object] = closed
+        self._provider = options.provider
+        self._compiled = compiled
+        self._request = compiled.create_infer_request()
+        self._requests = _count_requests(compiled, options)
+        self._arrays: list[Any] | None = None
+        self._queue: Any = None
+
+    @cached_property
+    def effective(self) -> Mapping[str, Any]:
+        """What the compiled model says of itself; read late, so that asking is no part of the loading time."""
+        return _effective(self._compiled, self._provider, self._requests)
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Copy one array per input into the engine's own input tensors. Raises ValueError where they don't fit."""
+        self._arrays = own_copies(arrays, self.inputs)
+        _fill(self._request, self._arrays)
+        self._queue = None
+        # The binding's own method below the Python class: that one would look at inputs that are not given and wrap
+        # outputs that nobody reads. True shares the outputs' memory instead of copying it.
+        self.invoke = partial(super(type(self._request), self._request).infer, {}, True, decode_strings=False)
+
+    def read_outputs(self) -> Sequence[Any]:
+        """Copies of the outputs of the last inference."""
+        import numpy as np
+
+        return [np.array(self._request.get_output_tensor(index).data) for index in range(len(self.outputs))]
+
+    def engine_latency_ns(self) -> int:
+        """Nanoseconds of the last inference by the engine's steady clock; it tells milliseconds with a fraction."""
+        return round(self._request.latency * 1e6)
+
+    def run_many(
+        self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
+    ) -> None:
+        """Keep a queue of asynchronous requests full; each completion's callback reads `clock`."""
+        if until_ns is None and count is None:
+            raise ValueError("neither an end nor a number of inferences was given")
+        queue = self._filled_queue()
+        # Called on the engine's threads under Python's lock.
+        queue.set_callback(lambda request, data: completions.append(clock()))
+        start = partial(super(type(queue), queue).start_async, {}, None)
+        begun = 0
+        while (count is None or begun < count) and (until_ns is None or clock() < until_ns):
+            start()  # waits for an idle request
+            begun += 1
+        queue.wait_all()
+
+    def close(self) -> None:
+        """Release requests and compiled model."""
+        self.invoke = closed
+        self._arrays = self._queue = self._request = self._compiled = None
+
+    def _filled_queue(self) -> Any:
+        """A queue of requests that all have the bound inputs, made once per binding."""
+        if self._queue is None:
+            from openvino import AsyncInferQueue
+
+            if self._arrays is None:
+                closed()
+            queue = AsyncInferQueue(self._compiled, self._requests)
+            for request in queue:
+                _fill(request, self._arrays or [])
+            self._queue = queue
+        return self._queue
+
+
+def _fill(request: Any, arrays: Sequence[Any]) -> None:
+    for index, array in enumerate(arrays):
+        tensor = request.get_input_tensor(index)
+        if tuple(tensor.shape) != array.shape:  # only where the model stayed dynamic
+            tensor.shape = array.shape
+        tensor.data[...] = array
+
+
+def _find_device(core: Any, provider: str) -> str:
+    """The engine's name of the device `provider`. Raises `UnsupportedModel` where the engine sees none."""
+    device = provider.upper()
+    seen = list(core.available_devices)
+    if device == "AUTO" or any(name == device or name.startswith(f"{device}.") for name in seen):
+        return device
+    raise UnsupportedModel(f"OpenVINO sees no {device} here (it sees: {', '.join(seen)})")
+
+
+def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Give every input its wanted shape, where it has another. Raises the engine's error where that can't be."""
+    wanted = shapes_in_order([tuple(port.get_names()) for port in model.inputs], shapes)
+    changed = {
+        index: list(shape)
+        for index, (port, shape) in enumerate(zip(model.inputs, wanted, strict=True))
+        if shape is not None and _shape(port) != shape
+    }
+    if changed:
+        model.reshape(changed)
+
+
+def _configure(device: str, options: LoadOptions) -> dict[str, Any]:
+    """The engine's properties for `options`."""
+    config: dict[str, Any] = {}
+    if options.precision or device in _TAKES_PRECISION:
+        config["INFERENCE_PRECISION_HINT"] = options.precision or "f32"
+    if options.threads is not None and device == "CPU":
+        config["INFERENCE_NUM_THREADS"] = options.threads
+    if options.streams is not None:
+        config["NUM_STREAMS"] = options.streams
+    else:
+        config["PERFORMANCE_HINT"] = "THROUGHPUT" if options.offline else "LATENCY"
+    return config | dict(options.extra)
+
+
+def _count_requests(compiled: Any, options: LoadOptions) -> int:
+    """Requests in flight: one, or in the offline scenario those asked for, else what the engine calls optimal."""
+    if not options.offline:
+        return 1
+    return options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
+
+
+def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]:
+    supported = set(compiled.get_property("SUPPORTED_PROPERTIES"))
+
+    def told(name: str) -> Any:
+        return compiled.get_property(name) if name in supported else None
+
+    precision = told("INFERENCE_PRECISION_HINT")
+    devices = told("EXECUTION_DEVICES")
+    return {
+        "provider": provider,
+        "device": ", ".join(devices) if devices else None,
+        "precision": None if precision is None else precision.get_type_name(),
+        "precision_of_operators": _precisions(compiled),
+        "requests": requests,
+        **{name: _plain(told(key)) for key, name in _TOLD.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it; the engine's enumerations by their name."""
+    return value if value is None or isinstance(value, bool | int | float | str) else getattr(value, "name", str(value))
+
+
+def _precisions(compiled: Any) -> dict[str, int] | None:
+    """How many operators of the compiled graph run in which precision; None where the device does not tell."""
+    found: Counter[str] = Counter()
+    try:
+        for node in compiled.get_runtime_model().get_ordered_ops():
+            info = node.get_rt_info()
+            if info["layerType"].astype(str) not in _PASSIVE:
+                found[info["runtimePrecision"].astype(str)] += 1
+    except (RuntimeError, KeyError, TypeError):
+        return None
+    return dict(found)
+
+
+def _shape(port: Any) -> tuple[int | None, ...] | None:
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return None
+    return tuple(None if size.is_dynamic else size.get_length() for size in shape)
+
+
+def _spec(port: Any) -> TensorSpec:
+    names = sorted(port.get_names())
+    kind = port.get_element_type().get_type_name()
+    name = names[0] if names else port.get_node().get_friendly_name()
+    return TensorSpec(name=name, shape=_shape(port), dtype=_DTYPES.get(kind, kind))
+
+
+_UNSUPPORTED = re.compile(
+    r"OpConversionFailure|NotImplementedFailure|not (?:yet )?(?:supported|implemented)|unsupported|No translator",
+    re.IGNORECASE,
+)
+_MEMORY = re.compile(r"bad_alloc|bad allocation|failed to allocate|out of memory|CL_MEM_OBJECT_ALLOC", re.IGNORECASE)
+
+
+def _explain(error: Exception, *, otherwise: type[Exception]) -> Exception:
+    """The engine's error as one of ours; `otherwise` where its text tells nothing."""
+    if isinstance(error, MemoryError | UnsupportedModel):
+        return error
+    text = str(error)
+    if _MEMORY.search(text):
+        return MemoryError(_first_line(text))
+    # The engine says of every file that no front end takes that its format may not be supported: that is no model.
+    kind = UnsupportedModel if _UNSUPPORTED.search(text) and "Unable to read the model" not in text else otherwise
+    return kind(_first_line(text))
+
+
+def _first_line(text: str) -> str:
+    """The first line of an engine's message that tells a person something, without places in the engine's source."""
+    lines = [line.strip(" -") for line in text.splitlines()]
+    telling = [line for line in lines if line and not _NOISE.match(line)]
+    return telling[0] if telling else next((line for line in lines if line), "no message")
+
+
+_NOISE = re.compile(
+    r"Exception from |Check '.*' failed at |FrontEnd API failed|Summary:|Model wasn't fully converted|While validating|"
+    r"Loading input model"
+)
