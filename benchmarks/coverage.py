@@ -228,9 +228,7 @@ def main() -> None:
     _print_summary(cells)
     error = 100 * math.sqrt(0.95 * 0.05 / arguments.repeats)
     seconds = time.perf_counter() - begin
-    print(
-        f"\n{arguments.repeats} repeats a cell: standard error of a coverage of 95 % {error:.1f} points; {seconds:.0f} s"
-    )
+    print(f"\n{arguments.repeats} repeats a cell; standard error of 95 %: {error:.1f} points; {seconds:.0f} s")
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ def test_list_filters(store):
     [
         ("single-stream", ["throughput", "latency"], "latency"),
         ("offline", ["latency", "throughput"], "throughput"),
-        ("offline", ["latency"], "latency"),
+        ("offline", ["latency"], None),
         ("paced", ["latency", "latency_paced"], "latency_paced"),
         ("single-stream", ["throughput"], None),
     ],

@@ -125,8 +125,8 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
 
     def column(title: str, words: Callable[[Run], str | None], *, always: bool = False) -> tuple[Column, list[Cell]]:
         found = [words(run) for run in runs]
-        # A run that failed before its engine told its settings makes no difference to speak of.
-        varies = len({word for word, run in zip(found, runs, strict=True) if word or run.status == "done"}) > 1
+        # An engine that does not tell, or failed before it could, makes no difference to speak of.
+        varies = len({word for word in found if word}) > 1
         cells = [
             Cell(text=word or ("–" if run.status == "failed" else "not told"))
             for word, run in zip(found, runs, strict=True)

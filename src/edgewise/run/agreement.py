@@ -39,7 +39,7 @@ class Difference:
 
     Attributes:
         max_abs: largest absolute difference of any element.
-        max_rel: the same over the largest absolute value of that output in the reference.
+        max_rel: the same over the largest magnitude (integers: the range) of that output in the reference.
         top1: share of rows whose largest element is in the same place; None where there are no rows to speak of.
         close: whether the difference is within what roundings explain.
     """
@@ -97,7 +97,7 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
         gap[np.isnan(a) & np.isnan(b)] = 0.0
         gap[a == b] = 0.0  # equal infinities
         worst = float(np.where(np.isnan(gap), np.inf, gap).max())
-        scale = float(np.nanmax(np.abs(b))) if np.isfinite(b).any() else 0.0
+        scale = _scale(theirs)
         largest = max(largest, worst)
         relative = max(relative, worst / scale if scale > 0 else (0.0 if worst == 0 else float("inf")))
         if b.ndim >= 2 and b.shape[-1] >= 2:
@@ -105,6 +105,17 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
     tolerance = EXACT_TOLERANCE if own.exact and reference.exact else REDUCED_TOLERANCE
     top1 = float(np.concatenate(tops).mean()) if tops else None
     return Difference(largest, relative, top1, close=relative <= tolerance)
+
+
+def _scale(reference: NDArray[np.generic]) -> float:
+    """What a difference is relative to: the largest magnitude; of integers, whose zero is arbitrary, the range."""
+    values = reference.astype(np.float64)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return 0.0
+    if np.issubdtype(reference.dtype, np.integer):
+        return float(np.ptp(values))
+    return float(np.abs(values).max())
 
 
 def _same_top(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -149,7 +160,7 @@ def _words(difference: Difference) -> str:
     if difference.max_abs == float("inf"):
         return "outputs of another shape or not finite"
     top1 = f", top-1 agreement {difference.top1:.0%}" if difference.top1 is not None else ""
-    return f"max abs error {difference.max_abs:.3g}, {difference.max_rel:.2%} of the largest output{top1}"
+    return f"max abs error {difference.max_abs:.3g}, {difference.max_rel:.2%} of the output's scale{top1}"
 
 
 def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:

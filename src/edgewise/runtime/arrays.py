@@ -52,6 +52,12 @@ def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> st
     return f"input {name!r} has the fixed shape [{own}]; [{', '.join(map(str, wanted))}] was asked for"
 
 
+def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
+    """Raise `UnsupportedModel` for a shape of another rank than the model's; engines take it and go wrong later."""
+    if len(wanted) != rank:
+        raise UnsupportedModel(f"input {name!r} has {rank} dimensions; {list(wanted)} was asked for")
+
+
 def agrees(fixed: Sequence[object] | None, wanted: Sequence[int]) -> bool:
     """Whether the concrete shape `wanted` is one of those that `fixed` allows."""
     if fixed is None:
@@ -64,7 +70,8 @@ def agrees(fixed: Sequence[object] | None, wanted: Sequence[int]) -> bool:
 def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
     """Contiguous copies of `arrays`, which nobody else can change.
 
-    Raises ValueError where number, dtype or shape are not those of `specs`: an engine would read past the end or convert.
+    Raises ValueError where number, dtype or shape are not those of `specs`: an engine would convert, or read on past
+    the end.
     """
     import numpy as np
 

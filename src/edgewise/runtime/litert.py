@@ -10,12 +10,11 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, shapes_in_order
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
     Provider,
-    Session,
     UnsupportedModel,
     package_availability,
 )
@@ -58,7 +57,7 @@ class LiteRt:
         del compiled_model, interpreter
         return version("ai-edge-litert")
 
-    def load(self, path: Path, options: LoadOptions) -> Session:
+    def load(self, path: Path, options: LoadOptions) -> InterpreterSession | CompiledSession:
         """A session for the TFLite model at `path`, its inputs resized to `options.shapes`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
@@ -148,11 +147,12 @@ class CompiledSession:
         for buffer, array in zip(self._input_buffers, own_copies(arrays, self.inputs), strict=True):
             # As bytes: the buffer's own `write` knows fewer types than models have (no int64).
             buffer.write(array.reshape(-1).view(np.uint8))
-        inner = getattr(self._model, "_model", None)
+        inner: Any = getattr(self._model, "_model", None)
         if hasattr(inner, "RunByIndex"):
             # What the public method calls after collecting the buffers' handles anew each time.
-            handles = [[buffer.capsule for buffer in buffers] for buffers in (self._input_buffers, self._output_buffers)]
-            self.invoke = partial(inner.RunByIndex, 0, *handles)
+            given = [buffer.capsule for buffer in self._input_buffers]
+            results = [buffer.capsule for buffer in self._output_buffers]
+            self.invoke = partial(inner.RunByIndex, 0, given, results)
         else:
             self.invoke = partial(self._model.run_by_index, 0, self._input_buffers, self._output_buffers)
 
@@ -199,7 +199,7 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
         wanted = shapes_in_order([(detail["name"],) for detail in details], options.shapes)
         for detail, shape in zip(details, wanted, strict=True):
             if shape is not None and tuple(detail["shape"]) != shape:
-                _check_rank(detail["name"], len(detail["shape"]), shape)
+                check_rank(detail["name"], len(detail["shape"]), shape)
                 interpreter.resize_tensor_input(detail["index"], list(shape))
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
@@ -230,7 +230,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
         for index, (spec, shape) in enumerate(zip(inputs, wanted, strict=True)):
             if shape is not None and spec.shape != shape:
-                _check_rank(spec.name, len(spec.shape or ()), shape)
+                check_rank(spec.name, len(spec.shape or ()), shape)
                 model.resize_input_tensor(index, shape, strict=False)
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
         outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
@@ -239,12 +239,6 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         return CompiledSession(model, inputs=inputs, outputs=outputs)
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel) from error
-
-
-def _check_rank(name: str, rank: int, shape: Sequence[int]) -> None:
-    # The engine would accept it and fail later, or not at all.
-    if len(shape) != rank:
-        raise UnsupportedModel(f"input {name!r} has {rank} dimensions; {len(shape)} were asked for: {list(shape)}")
 
 
 def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | None]:
@@ -291,15 +285,22 @@ def _signature_specs(details: Mapping[str, Mapping[str, Any]], names: Sequence[s
 
 _UNSUPPORTED = re.compile(r"unresolved custom op|not supported|unsupported|Didn't find op|Select TensorFlow op", re.I)
 _INVALID = re.compile(r"not a valid Flatbuffer|model identifier|Failed to load model|Could not open|mmap of size", re.I)
-_MEMORY = re.compile(r"bad_alloc|failed to allocate|out of memory", re.IGNORECASE)
+# "Failed to allocate tensors" is what the engine says of every graph that it can't prepare, not of missing memory.
+_MEMORY = re.compile(r"bad_alloc|failed to allocate memory|out of memory", re.IGNORECASE)
 
 
 def _explain(error: Exception, *, otherwise: type[Exception]) -> Exception:
     """The engine's error as one of ours; `otherwise` where its text tells nothing."""
     text = str(error)
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+    line = _first_line(text)
     if _MEMORY.search(text):
         return MemoryError(line)
     if _UNSUPPORTED.search(text):
         return UnsupportedModel(line)
     return InvalidModel(line) if _INVALID.search(text) else otherwise(line)
+
+
+def _first_line(text: str) -> str:
+    """The first line of an engine's message that is not merely a place in its source."""
+    lines = [line.strip(" └") for line in text.splitlines()]
+    return next((line for line in lines if line and not re.search(r"ERROR: \[\S+\]$", line)), "no message")

@@ -186,7 +186,7 @@ def _installed_providers() -> list[str]:
     found = [
         title
         for word, title in _LIBRARIES.items()
-        if any(name.startswith((f"libonnxruntime_providers_{word}.", f"onnxruntime_providers_{word}.")) for name in names)
+        if any(name.removeprefix("lib").startswith(f"onnxruntime_providers_{word}.") for name in names)
     ]
     if "directml.dll" in names:
         found.append("DmlExecutionProvider")
@@ -254,9 +254,7 @@ def _placement(session: Any, title: str) -> Mapping[str, int] | None:
     return dict(placement)
 
 
-def _effective(
-    session: Any, *, provider: str, requests: int, placement: Mapping[str, int] | None
-) -> Mapping[str, Any]:
+def _effective(session: Any, *, provider: str, requests: int, placement: Mapping[str, int] | None) -> Mapping[str, Any]:
     settings = session.get_session_options()
     intra = settings.intra_op_num_threads or None
     return {

@@ -16,7 +16,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, shapes_in_order
 from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
 
 #: the engine's element types → numpy's names
@@ -115,9 +115,8 @@ class OpenVinoSession:
         self._arrays = own_copies(arrays, self.inputs)
         _fill(self._request, self._arrays)
         self._queue = None
-        # The binding's own method below the Python class: that one would look at inputs that are not given and wrap
-        # outputs that nobody reads. True shares the outputs' memory instead of copying it.
-        self.invoke = partial(super(type(self._request), self._request).infer, {}, True, decode_strings=False)
+        # True shares the outputs' memory instead of copying it.
+        self.invoke = partial(_below(self._request, "infer"), {}, True, decode_strings=False)
 
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
@@ -127,7 +126,8 @@ class OpenVinoSession:
 
     def engine_latency_ns(self) -> int:
         """Nanoseconds of the last inference by the engine's steady clock; it tells milliseconds with a fraction."""
-        return round(self._request.latency * 1e6)
+        milliseconds: float = self._request.latency
+        return round(milliseconds * 1e6)
 
     def run_many(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
@@ -138,7 +138,7 @@ class OpenVinoSession:
         queue = self._filled_queue()
         # Called on the engine's threads under Python's lock.
         queue.set_callback(lambda request, data: completions.append(clock()))
-        start = partial(super(type(queue), queue).start_async, {}, None)
+        start = partial(_below(queue, "start_async"), {}, None)
         begun = 0
         while (count is None or begun < count) and (until_ns is None or clock() < until_ns):
             start()  # waits for an idle request
@@ -164,6 +164,11 @@ class OpenVinoSession:
         return self._queue
 
 
+def _below(thing: Any, method: str) -> Any:
+    """The binding's own `method` below the Python class, which looks at inputs not given and wraps outputs not read."""
+    return getattr(super(type(thing), thing), method)
+
+
 def _fill(request: Any, arrays: Sequence[Any]) -> None:
     for index, array in enumerate(arrays):
         tensor = request.get_input_tensor(index)
@@ -184,11 +189,14 @@ def _find_device(core: Any, provider: str) -> str:
 def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Give every input its wanted shape, where it has another. Raises the engine's error where that can't be."""
     wanted = shapes_in_order([tuple(port.get_names()) for port in model.inputs], shapes)
-    changed = {
-        index: list(shape)
-        for index, (port, shape) in enumerate(zip(model.inputs, wanted, strict=True))
-        if shape is not None and _shape(port) != shape
-    }
+    changed: dict[int, list[int]] = {}
+    for index, (port, shape) in enumerate(zip(model.inputs, wanted, strict=True)):
+        own = _shape(port)
+        if shape is None or own == shape:
+            continue
+        if own is not None:
+            check_rank(_spec(port).name, len(own), shape)
+        changed[index] = list(shape)
     if changed:
         model.reshape(changed)
 

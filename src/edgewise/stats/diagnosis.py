@@ -211,18 +211,20 @@ def _density(values: Samples) -> tuple[Samples, Samples]:
 
 
 def _joined(clusters: list[Samples], median: float) -> list[Samples]:
-    """The clusters, with those that are too small or too close joined to the nearest neighbour."""
+    """The clusters, with those that are too close and then those that are too small joined to the nearest neighbour.
+
+    Closeness is judged before anything is joined: the ticks of a coarse clock are a chain of neighbours, one cluster.
+    """
     total = sum(map(len, clusters))
+    middles = [float(np.median(cluster)) for cluster in clusters]
+    apart = [high - low > LEAST_SEPARATION * median for low, high in pairwise(middles)]
+    starts = [0, *(index + 1 for index, far in enumerate(apart) if far), len(clusters)]
+    clusters = [np.concatenate(clusters[begin:end]) for begin, end in pairwise(starts)]
     while len(clusters) > 1:
-        gaps = [float(np.median(b) - np.median(a)) for a, b in pairwise(clusters)]
         small = min(range(len(clusters)), key=lambda index: len(clusters[index]))
-        nearest = int(np.argmin(gaps))
-        if len(clusters[small]) < LEAST_SHARE * total:
-            sides = [index for index in (small - 1, small) if 0 <= index < len(gaps)]
-            left = min(sides, key=lambda index: gaps[index])
-        elif gaps[nearest] <= LEAST_SEPARATION * median:
-            left = nearest
-        else:
+        if len(clusters[small]) >= LEAST_SHARE * total:
             break
+        gaps = [float(np.median(high) - np.median(low)) for low, high in pairwise(clusters)]
+        left = min((index for index in (small - 1, small) if 0 <= index < len(gaps)), key=lambda index: gaps[index])
         clusters[left : left + 2] = [np.concatenate(clusters[left : left + 2])]
     return clusters

@@ -92,7 +92,7 @@ def _parse(path: Path) -> _Facts:
     try:
         return _describe(path, model, onnx.TensorProto.DataType.items())
     except UnicodeDecodeError as error:
-        raise damaged(path, "a name in it is not UTF-8") from error
+        raise damaged(path, "a text in it is not UTF-8") from error
 
 
 def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> _Facts:
@@ -114,7 +114,7 @@ def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> 
 
 def _read_value(info: Any, names: dict[int, str]) -> TensorSpec:
     dtype, shape = _read_type(info.type, names)
-    return TensorSpec(name=info.name, shape=shape, dtype=dtype)
+    return TensorSpec(name=_read_text(info.name), shape=shape, dtype=dtype)
 
 
 def _read_type(kind: Any, names: dict[int, str]) -> tuple[str, tuple[Dimension, ...] | None]:
@@ -149,7 +149,12 @@ def _read_size(dim: Any) -> Dimension:
     if dim.HasField("dim_value"):
         # Some exporters write -1 where the specification wants no value at all.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return str(dim.dim_param) or None
+    return _read_text(dim.dim_param) or None
+
+
+def _read_text(value: str | bytes) -> str:
+    """Text that is not UTF-8 comes from one of protobuf's implementations as bytes and from the other as an error."""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _find_extents(path: Path, model: Any) -> dict[str, int]:
@@ -158,7 +163,7 @@ def _find_extents(path: Path, model: Any) -> dict[str, int]:
     for tensor in _find_tensors(path, model):
         if tensor.data_location != tensor.EXTERNAL:
             continue
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries = {_read_text(entry.key): _read_text(entry.value) for entry in tensor.external_data}
         location = entries.get("location", "")
         end = sum(_read_count(path, tensor.name, entries.get(key, "")) for key in ("offset", "length"))
         extents[location] = max(end, extents.get(location, 0))

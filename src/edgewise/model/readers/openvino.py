@@ -26,7 +26,6 @@ MAX_TAG_BYTES = 16 * 2**20
 _BLOCK_BYTES = 2**20
 _MAX_ATTRIBUTE_CHARACTERS = 2**16
 _MAX_NUMBER_CHARACTERS = 19
-_READ_TAGS = frozenset({"net", "layer", "data", "port", "edge"})
 
 #: Element types as ``element_type`` spells them, and as ports' ``precision`` does, both in lower case → numpy's names.
 _DTYPES = {
@@ -143,7 +142,8 @@ class _Network:
         self.elements += 1
         if self.elements > MAX_ELEMENTS:
             raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
-        if any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()) and tag in _READ_TAGS:
+        kept = tag in ("layer", "port", "edge") or (tag == "data" and self.layer is not None)
+        if kept and any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()):
             raise damaged(self.path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
         depth = len(self.open_tags)
         self.open_tags.append(tag)

@@ -1,0 +1,263 @@
+"""A make-believe engine that does what a script says, to the nanosecond, so that everything around engines can be tested.
+
+A model is a text file: a first line ``edgewise-fake 1``, then one JSON object with any of
+
+| key | meaning | default |
+|---|---|---|
+| ``inputs``, ``outputs`` | lists of ``{"name", "shape", "dtype"}``; an open dimension is null or its name | x float32 [1, 4] → y float32 [1, 2] |
+| ``latency_ns`` | times of the inferences, cycled through | ``[1000000]`` |
+| ``warmup_ns`` | times of the first inferences, before `latency_ns` begins | ``[]`` |
+| ``import_ns``, ``load_ns`` | what the session's clock shows when it begins: their sum | 0 |
+| ``tick_ns`` | what each reading of the clock itself takes | 0 |
+| ``engine_latency_ns`` | the engine's own times, cycled through; only with it the session tells any | absent |
+| ``requests`` | requests in flight of the offline scenario; only with it the session takes several | absent |
+| ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
+| ``effective`` | an object that is added to what the session says came into force | ``{}`` |
+| ``behaviour`` | ``{"at", "after", "do"}``: when to misbehave and how | absent |
+
+``at`` is one of import, load, first (inference), invoke (any inference but the first, once `after` of those have ended)
+and outputs; ``do`` is one of `edgewise.runtime.fake_script.DEEDS`. The import knows no model: what is to happen there happens when loading begins,
+unless the environment variable ``EDGEWISE_FAKE_MODEL`` names the file.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, cycle
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.signature import Dimension, TensorSpec
+from edgewise.registry import Availability
+from edgewise.runtime.arrays import agrees, check_dtypes, closed, fixed_shape_message, own_copies, shapes_in_order
+from edgewise.runtime.base import LoadOptions, Provider, UnsupportedModel
+from edgewise.runtime.fake_script import Behaviour, read_script, read_spec
+
+VERSION = "1"
+
+
+class FakeClock:
+    """A clock that only moves when it is told to.
+
+    Attributes:
+        now: ns.
+        tick: what a reading takes, ns.
+    """
+
+    def __init__(self, now: int = 0, *, tick: int = 0) -> None:
+        self.now = now
+        self.tick = tick
+
+    def __call__(self) -> int:
+        """Now, ns; afterwards it is `tick` later."""
+        now = self.now
+        self.now += self.tick
+        return now
+
+    def advance(self, nanoseconds: int) -> None:
+        """Let time pass."""
+        self.now += nanoseconds
+
+    def sleep(self, seconds: float) -> None:
+        """Let that much time pass, without waiting."""
+        self.now += round(seconds * 1e9)
+
+
+class FakeRuntime:
+    """The make-believe engine. It is never part of a sweep unless it is named or its own format is."""
+
+    name = "fake"
+    title = "Fake engine"
+    formats: Sequence[str] = ("fake",)
+    providers: Sequence[Provider] = (Provider(name="cpu", title="Fake", precisions=("f32", "bf16", "f16")),)
+    in_default = False
+
+    def __init__(self) -> None:
+        self._imported = False
+
+    def availability(self) -> Availability:
+        """Always there."""
+        return Availability(True, version=VERSION)
+
+    def import_engine(self) -> str:
+        """Misbehave as the file named by ``EDGEWISE_FAKE_MODEL`` says, if there is one."""
+        path = os.environ.get("EDGEWISE_FAKE_MODEL")
+        if path and not self._imported:
+            self._imported = True
+            Behaviour(read_script(Path(path))).happen("import")
+        return VERSION
+
+    def load(self, path: Path, options: LoadOptions) -> FakeSession:
+        """A session that follows the script at `path`.
+
+        Any leading dimension is taken, as engines that resize do; other dimensions must be the script's.
+
+        Raises `InvalidModel` for a file that is no script, `UnsupportedModel`, or what the script says.
+        """
+        script = read_script(path)
+        behaviour = Behaviour(script)
+        if not self._imported:
+            behaviour.happen("import")
+        behaviour.happen("load")
+        if options.provider != "cpu":
+            raise UnsupportedModel(f"the fake engine has no provider {options.provider!r} (it has: cpu)")
+        kinds = {
+            (False, False): FakeSession,
+            (True, False): _TimedSession,
+            (False, True): _ConcurrentSession,
+            (True, True): _TimedConcurrentSession,
+        }
+        return kinds["engine_latency_ns" in script, "requests" in script](script, behaviour, options)
+
+
+class FakeSession:
+    """A scripted model. Attributes as in `edgewise.runtime.base.Session`; it has a clock of its own."""
+
+    def __init__(self, script: Mapping[str, Any], behaviour: Behaviour, options: LoadOptions) -> None:
+        inputs = tuple(map(read_spec, script["inputs"]))
+        check_dtypes(inputs, "input")
+        wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
+        self.inputs: Sequence[TensorSpec] = tuple(map(_resolve, inputs, wanted))
+        self.outputs: Sequence[TensorSpec] = _resolve_outputs(script["outputs"], inputs, self.inputs)
+        check_dtypes(self.outputs, "output")
+        self.clock = FakeClock(script["import_ns"] + script["load_ns"], tick=script["tick_ns"])
+        self.sleep = self.clock.sleep
+        self.invoke: Callable[[], object] = closed
+        self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
+        self._value = script["outputs_value"]
+        self._behaviour = behaviour
+        self._arrays: list[Any] = []
+        self._results: list[Any] = []
+        self._requests = max(1, options.requests or options.streams or script.get("requests", 1))
+        self.effective: Mapping[str, Any] = {
+            "provider": "cpu",
+            "precision": options.precision or "f32",
+            "threads": options.threads,
+            "streams": options.streams,
+            "requests": self._requests if "requests" in script else 1,
+        } | dict(script["effective"])
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Keep a copy of one array per input. Raises ValueError where they don't fit."""
+        self._arrays = own_copies(arrays, self.inputs)
+        self._results = []
+        self.invoke = self._infer
+
+    def read_outputs(self) -> Sequence[Any]:
+        """Copies of the outputs of the last inference."""
+        import numpy as np
+
+        self._behaviour.happen("outputs")
+        not_finite = self._behaviour.not_finite
+        return [
+            np.full_like(array, np.nan) if not_finite and array.dtype.kind == "f" else array.copy()
+            for array in self._results
+        ]
+
+    def close(self) -> None:
+        """Forget everything."""
+        self.invoke = closed
+        self._arrays, self._results = [], []
+
+    def _infer(self) -> None:
+        self._begin()
+        self.clock.advance(next(self._latencies))
+
+    def _begin(self) -> None:
+        self._behaviour.invoked()
+        if not self._results:
+            self._results = [self._make(index, spec) for index, spec in enumerate(self.outputs)]
+
+    def _make(self, index: int, spec: TensorSpec) -> Any:
+        """One output: the scripted value, else the inputs' sum plus each element's index, wrapped into small types."""
+        import numpy as np
+
+        shape = tuple(size for size in spec.shape or () if isinstance(size, int))
+        value = self._value[index] if isinstance(self._value, list) else self._value
+        if value is not None:
+            return np.full(shape, value, dtype=spec.dtype)
+        total = sum(float(np.sum(array, dtype=np.float64)) for array in self._arrays)
+        mixed = (np.arange(int(np.prod(shape, dtype=np.int64))) + total).reshape(shape)
+        if np.dtype(spec.dtype).kind in "iu":
+            mixed = np.mod(np.floor(mixed), 128)
+        return mixed.astype(spec.dtype)
+
+
+class _TimedSession(FakeSession):
+    """A scripted model that tells its own times."""
+
+    def __init__(self, script: Mapping[str, Any], behaviour: Behaviour, options: LoadOptions) -> None:
+        super().__init__(script, behaviour, options)
+        self._engine_latencies = cycle(script["engine_latency_ns"])
+        self._engine_latency = 0
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._engine_latency = next(self._engine_latencies)
+
+    def engine_latency_ns(self) -> int:
+        """The script's next number, the same one until the next inference."""
+        return self._engine_latency
+
+
+class _ConcurrentSession(FakeSession):
+    """A scripted model that takes several requests at once, none of which slows another."""
+
+    def run_many(
+        self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
+    ) -> None:
+        """The earliest request to end is the next to begin again; the script's times are dealt out in that order."""
+        if until_ns is None and count is None:
+            raise ValueError("neither an end nor a number of inferences was given")
+        ends: list[int] = []
+        begun = 0
+
+        def may_begin() -> bool:
+            return (count is None or begun < count) and (until_ns is None or clock() < until_ns)
+
+        while ends or may_begin():
+            while len(ends) < self._requests and may_begin():
+                self._begin()
+                heapq.heappush(ends, self.clock.now + next(self._latencies))
+                begun += 1
+            self.clock.now = max(self.clock.now, heapq.heappop(ends))
+            completions.append(clock())
+
+
+class _TimedConcurrentSession(_TimedSession, _ConcurrentSession):
+    """Both talents."""
+
+
+def _resolve(spec: TensorSpec, wanted: tuple[int, ...] | None) -> TensorSpec:
+    """`spec` with its concrete shape. Raises `UnsupportedModel` where more than the leading dimension differs."""
+    own = spec.shape or ()
+    if wanted is None:
+        return TensorSpec(name=spec.name, shape=tuple(_size(size) for size in own), dtype=spec.dtype)
+    if len(own) != len(wanted) or not agrees(own[1:], wanted[1:]):
+        raise UnsupportedModel(fixed_shape_message(spec.name, own, wanted))
+    return TensorSpec(name=spec.name, shape=wanted, dtype=spec.dtype)
+
+
+def _size(size: Dimension) -> int:
+    return size if isinstance(size, int) else 1
+
+
+def _resolve_outputs(
+    entries: Sequence[Any], scripted: Sequence[TensorSpec], concrete: Sequence[TensorSpec]
+) -> tuple[TensorSpec, ...]:
+    """Outputs whose named dimensions, and leading one where an input's was changed, follow the inputs."""
+    named: dict[str, int] = {}
+    leading: dict[Dimension, int] = {}
+    for before, after in zip(scripted, concrete, strict=True):
+        pairs = list(zip(before.shape or (), map(_size, after.shape or ()), strict=True))
+        named |= {name: size for name, size in pairs if isinstance(name, str)}
+        leading |= dict(pairs[:1])
+    outputs = []
+    for spec in map(read_spec, entries):
+        shape = [named.get(size, 1) if isinstance(size, str) else _size(size) for size in spec.shape or ()]
+        if spec.shape and spec.shape[0] in leading:
+            shape[0] = leading[spec.shape[0]]
+        outputs.append(TensorSpec(name=spec.name, shape=tuple(shape), dtype=spec.dtype))
+    return tuple(outputs)

@@ -1,0 +1,203 @@
+"""The script of the make-believe engine (`edgewise.runtime.fake`): reading it, and every way to misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.signature import TensorSpec
+from edgewise.runtime.base import InvalidModel, UnsupportedModel
+
+MARK = "edgewise-fake 1"
+MAX_BYTES = 4 * 2**20
+PLACES = ("import", "load", "first", "invoke", "outputs")
+_ALLOCATION_STEP = 16 * 2**20
+
+
+class Behaviour:
+    """When to misbehave and how."""
+
+    def __init__(self, script: Mapping[str, Any]) -> None:
+        behaviour = script["behaviour"]
+        self._at: str = behaviour.get("at", "")
+        self._after: int = behaviour.get("after", 0)
+        self._do: str = behaviour.get("do", "")
+        self._invocations = 0
+        self.not_finite = False
+
+    def happen(self, place: str) -> None:
+        """Misbehave if this is the place."""
+        if place == self._at:
+            if self._do == "nan":
+                self.not_finite = True
+            else:
+                DEEDS[self._do](place)
+
+    def invoked(self) -> None:
+        """Count one inference that begins, and misbehave if this is the one."""
+        earlier, self._invocations = self._invocations, self._invocations + 1
+        if earlier == 0:
+            self.happen("first")
+        elif earlier > self._after:
+            self.happen("invoke")
+
+
+def _channel() -> int:
+    """The file descriptor on which a worker speaks to its host, else standard output."""
+    return int(os.environ.get("EDGEWISE_CHANNEL_FD", "1"))
+
+
+def _segfault(place: str) -> None:
+    del place
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def _hang(place: str) -> None:
+    """For ever, with Python's lock released."""
+    del place
+    while True:
+        time.sleep(3600)
+
+
+def _spin(place: str) -> None:
+    """For ever, giving Python's lock away as rarely as Python allows."""
+    del place
+    sys.setswitchinterval(1e6)
+    while True:
+        pass
+
+
+def _allocate(place: str) -> None:
+    """Take memory and touch it, until there is none."""
+    del place
+    blocks = []
+    while True:
+        # Not bytes(n), which the kernel may back with one shared page of zeros.
+        blocks.append(bytearray(b"\x01") * _ALLOCATION_STEP)
+
+
+def _write_garbage(place: str) -> None:
+    del place
+    os.write(_channel(), b"\x00\xff this is no message of the protocol\n")
+
+
+def _raise(kind: type[Exception]) -> Callable[[str], None]:
+    def deed(place: str) -> None:
+        raise kind(f"the script says so, at {place}")
+
+    return deed
+
+
+def _end_process(code: int) -> Callable[[str], None]:
+    def deed(place: str) -> None:
+        del place
+        os._exit(code)
+
+    return deed
+
+
+def _close_channel(place: str) -> None:
+    del place
+    os.close(_channel())
+
+
+#: word in a script → what happens; "nan" is handled where the outputs are
+DEEDS: Mapping[str, Callable[[str], None]] = {
+    "segfault": _segfault,
+    "abort": lambda place: os.abort(),
+    "exit": _end_process(7),
+    "hang": _hang,
+    "spin": _spin,
+    "allocate": _allocate,
+    "garbage": _write_garbage,
+    "unsupported": _raise(UnsupportedModel),
+    "invalid": _raise(InvalidModel),
+    "memory-error": _raise(MemoryError),
+    "raise": _raise(RuntimeError),
+    "close-channel": _close_channel,
+    "nan": lambda place: None,
+}
+
+
+def read_script(path: Path) -> dict[str, Any]:
+    """The script at `path` with its defaults. Raises `InvalidModel` naming what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidModel(f"can't read {path.name}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise InvalidModel(f"a fake model is no larger than {MAX_BYTES} bytes")
+    first, _, rest = data.partition(b"\n")
+    if first.split() != MARK.encode().split():
+        raise InvalidModel(f"the first line is not {MARK!r}")
+    try:
+        script = json.loads(rest) if rest.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise InvalidModel(f"the script is not JSON: {error}") from error
+    if not isinstance(script, dict):
+        raise InvalidModel("the script is not a JSON object")
+    complete: dict[str, Any] = {**_DEFAULTS, **script}
+    _check_script(complete)
+    return complete
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    "inputs": [{"name": "x", "shape": [1, 4], "dtype": "float32"}],
+    "outputs": [{"name": "y", "shape": [1, 2], "dtype": "float32"}],
+    "latency_ns": [1_000_000],
+    "warmup_ns": [],
+    "import_ns": 0,
+    "load_ns": 0,
+    "tick_ns": 0,
+    "outputs_value": None,
+    "effective": {},
+    "behaviour": {},
+}
+
+
+def _check_script(script: Mapping[str, Any]) -> None:
+    unknown = set(script) - set(_DEFAULTS) - {"engine_latency_ns", "requests"}
+    if unknown:
+        raise InvalidModel(f"the script has unknown keys: {', '.join(sorted(unknown))}")
+    for key in ("latency_ns", "warmup_ns", "engine_latency_ns"):
+        times = script.get(key, [0])
+        if not isinstance(times, list) or not all(type(item) is int and item >= 0 for item in times):
+            raise InvalidModel(f"{key!r} is not a list of whole nanoseconds")
+        if not times and key != "warmup_ns":
+            raise InvalidModel(f"{key!r} is empty")
+    for key in ("import_ns", "load_ns", "tick_ns"):
+        if type(script[key]) is not int or script[key] < 0:
+            raise InvalidModel(f"{key!r} is not a whole number of nanoseconds")
+    for key in ("effective", "behaviour"):
+        if not isinstance(script[key], dict):
+            raise InvalidModel(f"{key!r} is not an object")
+    for key in ("inputs", "outputs"):
+        if not isinstance(script[key], list):
+            raise InvalidModel(f"{key!r} is not a list")
+    requests = script.get("requests", 1)
+    if type(requests) is not int or requests < 1:
+        raise InvalidModel("'requests' is not a number of requests")
+    value = script["outputs_value"]
+    if isinstance(value, list) and len(value) != len(script["outputs"]):
+        raise InvalidModel(f"'outputs_value' has {len(value)} numbers for {len(script['outputs'])} outputs")
+    behaviour = script["behaviour"]
+    if type(behaviour.get("after", 0)) is not int:
+        raise InvalidModel("'after' is not a number of inferences")
+    if behaviour and (behaviour.get("at") not in PLACES or behaviour.get("do") not in DEEDS):
+        raise InvalidModel(f"'behaviour' needs at: {', '.join(PLACES)} and do: {', '.join(DEEDS)}")
+
+
+def read_spec(entry: Any) -> TensorSpec:
+    """The input or output of one entry of the script. Raises `InvalidModel`."""
+    match entry:
+        case {"name": str(name), "shape": list(shape), "dtype": str(dtype)}:
+            return TensorSpec(name=name, shape=tuple(shape), dtype=dtype)
+    raise InvalidModel(f"not an input or output: {entry!r}")
