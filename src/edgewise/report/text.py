@@ -19,6 +19,8 @@ _STYLES = {
     "faint": "dim",
 }
 _PADDING = 2
+_GAP = _PADDING + 1
+"""Between two columns: the padding and the blank that stands for the box's line."""
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -73,10 +75,10 @@ def _natural_width(table: Table, shown: list[int]) -> int:
     from rich.cells import cell_len
 
     numbers = number_notes([table], columns=shown)
-    total = -_PADDING
+    total = -_GAP
     for index in shown:
         texts = [one_line(row[index].text) + _marks(row[index].notes, numbers) for row in table.rows]
-        total += max(map(cell_len, [*_heading(table.columns[index].title), *texts])) + _PADDING
+        total += max(map(cell_len, [*_heading(table.columns[index].title), *texts])) + _GAP
     return total
 
 

@@ -13,7 +13,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``requests`` | requests in flight of the offline scenario; only with it the session takes several | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
-| ``behaviour`` | ``{"at", "after", "do"}``: when to misbehave and how | absent |
+| ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
 
 ``at`` is one of import, load, first (inference), invoke (any inference but the first, once `after` of those have ended)
 and outputs; ``do`` is one of `edgewise.runtime.fake_script.DEEDS`. The import knows no model: what is to happen there happens when loading begins,

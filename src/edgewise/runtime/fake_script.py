@@ -28,12 +28,15 @@ class Behaviour:
         self._at: str = behaviour.get("at", "")
         self._after: int = behaviour.get("after", 0)
         self._do: str = behaviour.get("do", "")
+        self._touch: str = behaviour.get("touch", "")
         self._invocations = 0
         self.not_finite = False
 
     def happen(self, place: str) -> None:
         """Misbehave if this is the place."""
         if place == self._at:
+            if self._touch:
+                Path(self._touch).touch()  # for whoever waits for the misbehaviour to begin
             if self._do == "nan":
                 self.not_finite = True
             else:
@@ -176,6 +179,16 @@ def _check_script(script: Mapping[str, Any]) -> None:
     for key in ("import_ns", "load_ns", "tick_ns"):
         if type(script[key]) is not int or script[key] < 0:
             raise InvalidModel(f"{key!r} is not a whole number of nanoseconds")
+    _check_shapes(script)
+    behaviour = script["behaviour"]
+    if type(behaviour.get("after", 0)) is not int:
+        raise InvalidModel("'after' is not a number of inferences")
+    if behaviour and (behaviour.get("at") not in PLACES or behaviour.get("do") not in DEEDS):
+        raise InvalidModel(f"'behaviour' needs at: {', '.join(PLACES)} and do: {', '.join(DEEDS)}")
+
+
+def _check_shapes(script: Mapping[str, Any]) -> None:
+    """Whether lists are lists, objects objects, and there are as many numbers as outputs."""
     for key in ("effective", "behaviour"):
         if not isinstance(script[key], dict):
             raise InvalidModel(f"{key!r} is not an object")
@@ -188,11 +201,6 @@ def _check_script(script: Mapping[str, Any]) -> None:
     value = script["outputs_value"]
     if isinstance(value, list) and len(value) != len(script["outputs"]):
         raise InvalidModel(f"'outputs_value' has {len(value)} numbers for {len(script['outputs'])} outputs")
-    behaviour = script["behaviour"]
-    if type(behaviour.get("after", 0)) is not int:
-        raise InvalidModel("'after' is not a number of inferences")
-    if behaviour and (behaviour.get("at") not in PLACES or behaviour.get("do") not in DEEDS):
-        raise InvalidModel(f"'behaviour' needs at: {', '.join(PLACES)} and do: {', '.join(DEEDS)}")
 
 
 def read_spec(entry: Any) -> TensorSpec:

@@ -17,6 +17,9 @@ BLOCKS = 20
 LEAST_BLOCKS = 8
 """A session with fewer samples tells nothing of a trend."""
 
+NEGLIGIBLE = 1e-12
+"""Of a median beside the largest value: nothing is relative to it."""
+
 LEAST_SAMPLES = 50
 """With fewer samples clusters can't be told from chance."""
 
@@ -61,14 +64,19 @@ def drift(samples: ArrayLike, session_lengths: Sequence[int]) -> Drift | None:
         session_lengths: how many samples belong to each session.
 
     Returns:
-        None where no session has 8 samples and a median other than 0.
+        None where no session has 8 samples and a median that is not negligible beside their spread.
 
     Raises:
         BadInput: not finite, no samples, or lengths that don't add up.
     """
     sessions = split_sessions(samples, session_lengths)
     series = [_block_medians(session) for session in sessions if len(session) >= LEAST_BLOCKS]
-    series = [blocks / abs(middle) for blocks in series if (middle := float(np.median(blocks)))]
+    middles = [abs(float(np.median(blocks))) for blocks in series]
+    series = [
+        blocks / middle
+        for blocks, middle in zip(series, middles, strict=True)
+        if middle > NEGLIGIBLE * float(np.abs(blocks).max())
+    ]
     if not series:
         return None
     slope = float(np.median(np.concatenate([_slopes(blocks) for blocks in series])))

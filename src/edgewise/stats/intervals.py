@@ -233,7 +233,7 @@ def _between(sessions: Sequence[Samples], confidence: float) -> Interval:
 
 
 def _logarithms(values: Samples, reference: float) -> Samples:
-    """Logarithms of `values` over `reference`: finite where the ratio is not, and 0, not nearly so, where they agree."""
+    """Logarithms of `values` over `reference`: finite where the ratio is not, and exactly 0 where they agree."""
     return np.where(values == reference, 0.0, np.log(values) - math.log(reference))
 
 

@@ -14,6 +14,9 @@ from edgewise.stats.outliers import median_absolute_deviation, outlier_mask
 PERCENTILES: dict[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 """Name → percent."""
 
+NEGLIGIBLE = 1e-12
+"""Of a mean beside the largest value: nothing is relative to it."""
+
 BEYOND = 10
 """A percentile is given only where at least so many samples are expected above it: n ≥ 10/(1 − p)."""
 
@@ -23,7 +26,7 @@ def summarise(samples: ArrayLike, session_lengths: Sequence[int]) -> Summary:
 
     Percentiles interpolate linearly between the two nearest order statistics (numpy's "linear", Hyndman and Fan's
     definition 7). The standard deviation has n − 1 in the denominator and is 0 for one sample. `between_sessions` is
-    None where the sessions' medians average 0 as well.
+    None where the sessions' medians average 0, too.
 
     Args:
         samples: shape (n,), n ≥ 1, in time order, session after session.
@@ -79,5 +82,5 @@ def _between_sessions(sessions: Sequence[Samples]) -> float | None:
     medians = np.array([np.median(session) for session in sessions])
     if np.ptp(medians) == 0.0:
         return 0.0
-    mean = float(medians.mean())
-    return float(medians.std(ddof=1)) / abs(mean) if mean else None
+    mean = abs(float(medians.mean()))
+    return float(medians.std(ddof=1)) / mean if mean > NEGLIGIBLE * float(np.abs(medians).max()) else None

@@ -135,7 +135,7 @@ def _check_effective(session: Session, options: LoadOptions) -> None:
 
 
 def _make_inputs(session: Session, options: LoadOptions) -> list[Any]:
-    """Two sets of inputs would do; this is the first, small positive numbers that differ from one another."""
+    """Small numbers, none negative, other ones for each input."""
     import numpy as np
 
     shapes, dtypes = list(options.shapes.values()), list(options.dtypes.values())
@@ -150,7 +150,7 @@ def _make_inputs(session: Session, options: LoadOptions) -> list[Any]:
         shape = shapes[index] if shapes else tuple(size for size in spec.shape or () if isinstance(size, int))
         dtype = np.dtype(dtypes[index] if dtypes else spec.dtype)
         _require(np.dtype(spec.dtype) == dtype, f"inputs: {spec.name!r} is {spec.dtype}, the model has {dtype}")
-        values = np.arange(int(np.prod(shape, dtype=np.int64))) % 13
+        values = (np.arange(int(np.prod(shape, dtype=np.int64))) * (index + 1) + index) % 13
         arrays.append((values / 4 if dtype.kind == "f" else values % 2 if dtype.kind == "b" else values)
                       .astype(dtype).reshape(shape))  # fmt: skip
     return arrays
@@ -182,20 +182,20 @@ def _check_outputs(session: Session, inputs: Sequence[Any]) -> None:
     session.invoke()
     again = list(session.read_outputs())
     _require(_same(kept, again), "outputs: a second inference on the same inputs differs (or bind keeps no copy)")
-    others = [_other(array) for array in inputs]
+    others = [_other(array, step=3 * index + 3) for index, array in enumerate(inputs)]
     other = _infer(session, others)
     _require(not _same(kept, other), "outputs: other inputs give the same outputs")
     _require(_same(kept, first, tolerance=0.0), "outputs: they are no copies, a later inference changed them")
     _require(_same(kept, _infer(session, inputs)), "outputs: binding the first inputs again gives other outputs")
 
 
-def _other(array: Any) -> Any:
-    """An array of the same shape and type that differs in every element."""
+def _other(array: Any, *, step: int) -> Any:
+    """An array of the same shape and type: turned round, so that a shift-invariant model sees it, and shifted."""
     import numpy as np
 
     if array.dtype.kind == "b":
         return ~array
-    return (array[..., ::-1] + np.array(3, array.dtype)) if array.ndim else array + np.array(3, array.dtype)
+    return (array[..., ::-1] if array.ndim else array) + np.array(step, array.dtype)
 
 
 def _same(left: Sequence[Any], right: Sequence[Any], tolerance: float = TOLERANCE) -> bool:

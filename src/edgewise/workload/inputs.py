@@ -199,7 +199,7 @@ class _Resolver:
         if len(given) != len(shape):
             raise BadInput(f"{text} has {len(given)} dimensions, the model's has {len(shape)}", advice=wanted)
         for axis, (size, asked) in enumerate(zip(shape, given, strict=True)):
-            batched = _is_batch(axis, size) or (axis == 0 and not self.open_batch)
+            batched = _is_batch(axis, size) or (axis == 0 and isinstance(size, int) and not self.open_batch)
             if batched and self.batch not in (1, asked):
                 raise BadInput(
                     f"{text} contradicts a batch of {self.batch}", advice=f"--batch {asked}, or another shape"
@@ -363,7 +363,7 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
         try:
             readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
             shape, fortran, dtype = readers[np.lib.format.read_magic(header)](header)
-        except (ValueError, KeyError, TypeError, MemoryError, RecursionError) as error:
+        except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
             raise BadInput(f"{info.filename} in {path.name} is no array", advice="write it with numpy.savez") from error
         if dtype.hasobject or dtype.names or dtype.subdtype:
             raise BadInput(f"array {spec.name!r} holds Python objects or records", advice=f"make it {spec.dtype}")

@@ -185,7 +185,8 @@ class _Verifier:
             self._visit(held.table, start)
             return
         count = self._unsigned(start)
-        self._check_span(start + 4, count * held.size)
+        # Text ends with a NUL that its length does not count.
+        self._check_span(start + 4, count * held.size + (held.kind == "text"))
         if held.kind == "tables":
             if self.references + count > MAX_TABLES:
                 raise damaged(self.path, f"it has more than {MAX_TABLES} tables")
