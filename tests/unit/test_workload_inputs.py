@@ -12,7 +12,7 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.record import InputSpec
-from edgewise.workload.inputs import load_arrays, make_arrays, parse_shape, read_arrays, resolve_inputs
+from edgewise.workload.inputs import batch_of, load_arrays, make_arrays, parse_shape, read_arrays, resolve_inputs
 
 
 def signature(*inputs):
@@ -286,11 +286,11 @@ def test_safe_conversions_are_noted(tmp_path, given, wanted):
     arrays, notes = read_arrays(save(tmp_path, x=np.array([0, 1]).astype(given)), [spec(shape=(2,), dtype=wanted)])
     assert arrays[0].tolist() == [0, 1]
     assert arrays[0].dtype == wanted
-    assert notes == (f"x: converted from {given} to {wanted}",)
+    assert notes == (f"data converted from {given} to {wanted}",)
 
 
 def test_no_conversion_no_note(tmp_path):
-    assert read_arrays(save(tmp_path, x=X), [spec()])[1] == ()
+    assert read_arrays(save(tmp_path, x=X), [spec()])[1] == ("",)
 
 
 @pytest.mark.parametrize(
@@ -421,3 +421,25 @@ def test_every_truncation_and_many_flips(tmp_path):
             except BadInput:
                 outcomes.add("refused")
     assert outcomes == {(2, 3), "refused"}
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "batch"),
+    [
+        (("batch", 3), (4, 3), 4),
+        ((None, 3), (4, 3), 4),
+        ((1, 3), (8, 3), 8),
+        ((4, 3), (4, 3), 1),  # a fixed 4 may be anything
+        (("sequence", 3), (128, 3), 1),
+        ((), (), 1),
+    ],
+)
+def test_the_batch_that_given_shapes_amount_to(own, given, batch):
+    signature = Signature(inputs=(TensorSpec(name="x", shape=own, dtype="float32"),), outputs=())
+    assert batch_of(signature, [spec(shape=given)]) == batch
+
+
+def test_inputs_with_different_first_sizes_have_no_batch():
+    inputs = tuple(TensorSpec(name=name, shape=(None, 3), dtype="float32") for name in "ab")
+    specs = [InputSpec(name=name, shape=(size, 3), dtype="float32") for name, size in (("a", 2), ("b", 4))]
+    assert batch_of(Signature(inputs=inputs, outputs=()), specs) == 1

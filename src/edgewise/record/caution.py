@@ -31,6 +31,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "precision-differs": ("B", "runtimes ran at different precisions; fix it with --precision"),
     "assumed-shape": ("A", "a dynamic dimension was given a default; fix it with --shape NAME=…"),
+    "input-converted": ("A", "the data was given in another type than the model takes; store it in the model's type"),
     "not-at-full-utilisation": ("B", "the threads asked for were not kept busy; the host is not the bottleneck"),
     "settings-ignored": ("B", "the engine did not take a setting that was asked for"),
 }

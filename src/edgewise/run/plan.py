@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import file_digest
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgewise.model.identity import Model, open_model
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
 from edgewise.runtime.base import Provider, Runtime, runtimes
-from edgewise.workload.inputs import load_arrays, resolve_inputs
+from edgewise.workload.inputs import batch_of, read_arrays, resolve_inputs
 
 MAX_THREADS = 1024
 
@@ -76,12 +76,12 @@ def make_plan(
         for (name, runtime, provider, precision), threads, batch in product(
             choices, axes.threads or (_default_threads(scenario),), axes.batches
         ):
-            inputs = resolve_inputs(model.signature, batch=batch, overrides=_named_shapes(axes.shapes, model))
+            inputs = resolve_inputs(model.signature, batch=batch, overrides=axes.shapes)
             if input_data is not None:
-                _check_data(input_data, inputs)
+                inputs = _with_data(input_data, inputs)
             workload = Workload(
                 scenario=scenario,
-                batch=batch,
+                batch=batch if batch != 1 else batch_of(model.signature, inputs),
                 inputs=inputs,
                 seed=seed,
                 input_data=digest,
@@ -157,20 +157,12 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> Edgewis
     )
 
 
-def _named_shapes(shapes: Mapping[str, tuple[int, ...]], model: Model) -> Mapping[str, tuple[int, ...]]:
-    """The shapes with the nameless one given to the only input."""
-    if "" not in shapes:
-        return shapes
-    inputs = model.signature.inputs
-    if len(inputs) != 1:
-        names = ", ".join(spec.name for spec in inputs)
-        raise BadInput(f"{model.ref.name} has {len(inputs)} inputs", advice=f"write --shape NAME=…, one of: {names}")
-    return {inputs[0].name: shapes[""]} | {name: shape for name, shape in shapes.items() if name}
-
-
-def _check_data(path: Path, inputs: tuple[InputSpec, ...]) -> None:
-    """Read the arrays once here, so that a wrong file is one clear error and not a failed worker."""
-    load_arrays(path, inputs)
+def _with_data(path: Path, inputs: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
+    """The inputs with a note on converted data. A wrong file is one clear error here and not a failed worker."""
+    _, notes = read_arrays(path, inputs)
+    return tuple(
+        replace(spec, note="; ".join(filter(None, (spec.note, note)))) for spec, note in zip(inputs, notes, strict=True)
+    )
 
 
 def _digest(path: Path) -> str:

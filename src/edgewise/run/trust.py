@@ -15,6 +15,7 @@ from edgewise.record.run import Grade
 from edgewise.run.host import SessionResult
 from edgewise.stats import diagnosis
 from edgewise.units import format_quantity
+from edgewise.workload.inputs import ASSUMED, CONVERTED
 
 LEAST_SAMPLES = 9
 """Google benchmark's rule too: below, a median's interval can't reach 95 %."""
@@ -128,7 +129,10 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution
         got = effective.get(name)
         if wanted is not None and got is not None and got != wanted and name == "threads":
             found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine uses {got}"))
-    notes = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if spec.note]
-    if notes:
-        found.append(Caution.of("assumed-shape", "; ".join(notes)))
+    assumed = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if ASSUMED in spec.note]
+    if assumed:
+        found.append(Caution.of("assumed-shape", "; ".join(assumed)))
+    converted = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if CONVERTED in spec.note]
+    if converted:
+        found.append(Caution.of("input-converted", "; ".join(converted)))
     return found

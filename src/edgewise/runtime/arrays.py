@@ -52,6 +52,14 @@ def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> st
     return f"input {name!r} has the fixed shape [{own}]; [{', '.join(map(str, wanted))}] was asked for"
 
 
+def refused(shapes: Mapping[str, Shape]) -> str:
+    """How to begin the message of an engine that does not take these shapes; empty where none were given."""
+    if not shapes:
+        return ""
+    words = ", ".join(f"{name}=[{', '.join(map(str, shape))}]" for name, shape in shapes.items())
+    return f"the model does not take {words}: "
+
+
 def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
     """Raise `UnsupportedModel` for a shape of another rank than the model's; engines take it and go wrong later."""
     if len(wanted) != rank:

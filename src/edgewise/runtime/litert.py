@@ -10,7 +10,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
@@ -194,16 +194,18 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
         )
     except (ValueError, RuntimeError, TypeError) as error:
         raise _explain(error, otherwise=UnsupportedModel if isinstance(error, TypeError) else InvalidModel) from error
+    resized: dict[str, tuple[int, ...]] = {}
     try:
         details = interpreter.get_input_details()
         wanted = shapes_in_order([(detail["name"],) for detail in details], options.shapes)
         for detail, shape in zip(details, wanted, strict=True):
             if shape is not None and tuple(detail["shape"]) != shape:
                 check_rank(detail["name"], len(detail["shape"]), shape)
+                resized[detail["name"]] = shape
                 interpreter.resize_tensor_input(detail["index"], list(shape))
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
-        raise _explain(error, otherwise=UnsupportedModel) from error
+        raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
     return InterpreterSession(interpreter, options)
 
 
@@ -224,6 +226,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         )
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel) from error
+    resized: dict[str, tuple[int, ...]] = {}
     try:
         names = next(iter(model.get_signature_list().items()))
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
@@ -231,6 +234,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         for index, (spec, shape) in enumerate(zip(inputs, wanted, strict=True)):
             if shape is not None and spec.shape != shape:
                 check_rank(spec.name, len(spec.shape or ()), shape)
+                resized[spec.name] = shape
                 model.resize_input_tensor(index, shape, strict=False)
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
         outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
@@ -238,7 +242,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         check_dtypes(outputs, "output")
         return CompiledSession(model, inputs=inputs, outputs=outputs)
     except (ValueError, RuntimeError) as error:
-        raise _explain(error, otherwise=UnsupportedModel) from error
+        raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
 
 
 def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | None]:
@@ -289,15 +293,15 @@ _INVALID = re.compile(r"not a valid Flatbuffer|model identifier|Failed to load m
 _MEMORY = re.compile(r"bad_alloc|failed to allocate memory|out of memory", re.IGNORECASE)
 
 
-def _explain(error: Exception, *, otherwise: type[Exception]) -> Exception:
-    """The engine's error as one of ours; `otherwise` where its text tells nothing."""
+def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
+    """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     text = str(error)
     line = _first_line(text)
     if _MEMORY.search(text):
         return MemoryError(line)
     if _UNSUPPORTED.search(text):
-        return UnsupportedModel(line)
-    return InvalidModel(line) if _INVALID.search(text) else otherwise(line)
+        return UnsupportedModel(context + line)
+    return InvalidModel(line) if _INVALID.search(text) else otherwise(context + line)
 
 
 def _first_line(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order
 from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
 
 #: the engine's element types → numpy's names
@@ -60,11 +60,7 @@ class OpenVino:
         """Import the engine and return its version as its package has it."""
         from importlib.metadata import version
 
-        # `import openvino` itself sends an event to its maker where this package is found; without it, it has a stub.
-        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-        import openvino
-
-        del openvino
+        _import_quietly()
         return version("openvino")
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
@@ -72,10 +68,7 @@ class OpenVino:
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
-        self.import_engine()
-        import openvino
-
-        core = openvino.Core()
+        core = _import_quietly().Core()
         device = _find_device(core, options.provider)
         try:
             model = core.read_model(str(path))
@@ -83,6 +76,9 @@ class OpenVino:
             raise _explain(error, otherwise=InvalidModel) from error
         try:
             _reshape(model, options.shapes)
+        except Exception as error:
+            raise _explain(error, otherwise=UnsupportedModel, context=refused(options.shapes)) from error
+        try:
             compiled = core.compile_model(model, device, _configure(device, options))
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel) from error
@@ -162,6 +158,15 @@ class OpenVinoSession:
                 _fill(request, self._arrays or [])
             self._queue = queue
         return self._queue
+
+
+def _import_quietly() -> Any:
+    """The engine's module, without the event that `import openvino` sends to its maker where it finds the means."""
+    # None makes the import of that package fail, and the engine then takes its own stub for it.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import openvino
+
+    return openvino
 
 
 def _below(thing: Any, method: str) -> Any:
@@ -279,8 +284,8 @@ _UNSUPPORTED = re.compile(
 _MEMORY = re.compile(r"bad_alloc|bad allocation|failed to allocate|out of memory|CL_MEM_OBJECT_ALLOC", re.IGNORECASE)
 
 
-def _explain(error: Exception, *, otherwise: type[Exception]) -> Exception:
-    """The engine's error as one of ours; `otherwise` where its text tells nothing."""
+def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
+    """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
     text = str(error)
@@ -288,7 +293,7 @@ def _explain(error: Exception, *, otherwise: type[Exception]) -> Exception:
         return MemoryError(_first_line(text))
     # The engine says of every file that no front end takes that its format may not be supported: that is no model.
     kind = UnsupportedModel if _UNSUPPORTED.search(text) and "Unable to read the model" not in text else otherwise
-    return kind(_first_line(text))
+    return kind(context + _first_line(text))
 
 
 def _first_line(text: str) -> str:

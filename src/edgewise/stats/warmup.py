@@ -19,6 +19,7 @@ LEAST = 8
 TOLERANCE = 0.01
 """A beginning within 1 % of the steady level is steady enough."""
 
+GROWTH = 4
 SIGMAS = 4.0
 REFERENCE_WINDOWS = 4
 BLOCKS = 16
@@ -29,10 +30,10 @@ UNSETTLED = 0.05
 def warmup_length(samples: ArrayLike) -> int | None:
     """How many samples to drop at the beginning of one session.
 
-    For window lengths 1, 4, 16 … the windows' medians from the beginning on are warm-up as long as they differ from
-    the second half's level by more than 1 % and by more than 4 robust standard deviations of the second half's window
-    medians (up to five times as much where there are few of those), and lie outside their range. The longest of these
-    prefixes counts.
+    For window lengths 1, 4, 16 … the windows from the beginning on are warm-up as long as their levels differ from the
+    second half's by more than 1 % and 4 robust standard deviations of its window levels (both up to five times as much
+    where it has few windows), and lie outside their range. The longest prefix counts. A window's
+    level is its remedian, the median of four medians of four … (Rousseeuw and Bassett, "The remedian", JASA 85, 1990).
 
     Args:
         samples: shape (n,), in time order, of one session.
@@ -47,10 +48,10 @@ def warmup_length(samples: ArrayLike) -> int | None:
     session = checked(samples)
     if len(session) < LEAST:
         return 0
-    length, found = 1, 0
-    while length * 2 * REFERENCE_WINDOWS <= len(session):
-        found = max(found, _prefix(session, length))
-        length *= 4
+    length, found, levels = 1, 0, session
+    while len(levels) >= 2 * REFERENCE_WINDOWS:
+        found = max(found, _prefix(levels) * length)
+        length, levels = length * GROWTH, _window_medians(levels, GROWTH)
     if found > len(session) // 2 or _is_unsettled(session[found:]):
         return None
     return found
@@ -58,14 +59,12 @@ def warmup_length(samples: ArrayLike) -> int | None:
 
 def _window_medians(session: Samples, length: int) -> Samples:
     count = len(session) // length
-    windows = session[: count * length]
-    return windows if length == 1 else np.median(windows.reshape(count, length), axis=1)
+    return np.median(session[: count * length].reshape(count, length), axis=1)
 
 
-def _prefix(session: Samples, length: int) -> int:
-    """Samples in the leading windows of `length` that lie outside what the second half shows."""
-    head = _window_medians(session, length)
-    tail = head[len(head) - len(head) // 2 :]
+def _prefix(levels: Samples) -> int:
+    """How many leading windows lie outside what the second half's windows show, given the level of each."""
+    tail = levels[len(levels) - len(levels) // 2 :]
     level = float(np.median(tail))
     sigma = MAD_TO_SIGMA * float(np.median(np.abs(tail - level)))
     few = REFERENCE_WINDOWS / len(tail)  # so few windows know neither their spread nor the clock's resolution well
@@ -73,9 +72,9 @@ def _prefix(session: Samples, length: int) -> int:
     # Of very many windows a few may be outliers as far out as any warm-up.
     rare = 0.5 if len(tail) > 100 else 0.0
     low, high = np.percentile(tail, [rare, 100.0 - rare])
-    outside = (head > max(float(high), level + margin)) | (head < min(float(low), level - margin))
+    outside = (levels > max(float(high), level + margin)) | (levels < min(float(low), level - margin))
     inside = np.flatnonzero(~outside)
-    return int(inside[0] if len(inside) else len(head)) * length
+    return int(inside[0]) if len(inside) else len(levels)
 
 
 def _is_unsettled(session: Samples) -> bool:

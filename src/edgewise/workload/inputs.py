@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
+ASSUMED, CONVERTED = "taken as", "converted from"
+"""Words in `InputSpec.note` that say what kind of note it is."""
+
 MAX_INPUT_BYTES = 2 * 2**30
 """Of all inputs of one inference together."""
 MAX_FILE_BYTES = 4 * 2**30
@@ -98,6 +101,16 @@ def resolve_inputs(
             advice="lower --batch, or give smaller sizes with --shape NAME=…",
         )
     return specs
+
+
+def batch_of(signature: Signature, specs: Sequence[InputSpec]) -> int:
+    """The batch that concrete shapes amount to: the one size of every open, or reshaped, batch dimension; else 1."""
+    sizes = {
+        spec.shape[0]
+        for spec, own in zip(specs, signature.inputs, strict=True)
+        if spec.shape and own.shape and (_is_batch(0, own.shape[0]) or own.shape[0] == 1)
+    }
+    return sizes.pop() if len(sizes) == 1 else 1
 
 
 def _name_overrides(signature: Signature, overrides: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
@@ -175,7 +188,7 @@ class _Resolver:
             self.sizes[size] = found, why
         if why:
             name = f" {size!r}" if isinstance(size, str) else ""
-            notes.append(f"open dimension {axis}{name} taken as {found} ({why})")
+            notes.append(f"open dimension {axis}{name} {ASSUMED} {found} ({why})")
         return found
 
     def _resolve_front(self, spec: TensorSpec, size: int, notes: list[str]) -> int:
@@ -293,7 +306,7 @@ def load_arrays(path: Path, specs: Sequence[InputSpec]) -> list[Array]:
 
 
 def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tuple[str, ...]]:
-    """The arrays of an ``.npz`` file and a note on every conversion.
+    """The arrays of an ``.npz`` file and, for each, a note on how it was converted, empty where it was not.
 
     Arrays go to inputs by name. A single array of any name goes to a single input, and unnamed arrays (``arr_0``,
     ``arr_1`` … of ``numpy.savez(file, a, b)``) go by position. Floats may be given in another precision and integers
@@ -332,7 +345,9 @@ def _read_archive(
         array = _read_entry(path, archive, entries[name], spec)
         converted = _convert(path, array, spec)
         if array.dtype != converted.dtype:
-            notes.append(f"{spec.name}: converted from {array.dtype} to {spec.dtype}")
+            notes.append(f"data {CONVERTED} {array.dtype} to {spec.dtype}")
+        else:
+            notes.append("")
         arrays.append(converted)
     return arrays, tuple(notes)
 

@@ -1,0 +1,189 @@
+"""OpenVINO on graphs whose answers are known by hand."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
+from edgewise.runtime.openvino import OpenVino, _explain, _first_line
+
+onnx = pytest.importorskip("onnx")
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(not OpenVino().availability(), reason="openvino is not installed"),
+]
+
+RUNTIME = OpenVino()
+
+
+def options(**given):
+    return LoadOptions(**({"provider": "cpu", "threads": 1} | given))
+
+
+@pytest.fixture
+def write(tmp_path):
+    from onnx import TensorProto, helper
+
+    def write(*nodes, inputs, outputs, shape=("n", 2)):
+        def values(names):
+            return [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)) for name in names]
+
+        graph = helper.make_graph([helper.make_node(*node) for node in nodes], "g", values(inputs), values(outputs))
+        path = tmp_path / "m.onnx"
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def difference(write):
+    return write(("Sub", ["b", "a"], ["y"]), inputs=["a", "b"], outputs=["y"])
+
+
+def test_inputs_stand_in_the_models_order_and_get_their_shape(difference):
+    session = RUNTIME.load(difference, options(shapes={"a": (3, 2), "b": (3, 2)}))
+    assert [(spec.name, spec.shape) for spec in session.inputs] == [("a", (3, 2)), ("b", (3, 2))]
+    assert session.outputs[0].shape == (3, 2)
+    session.bind([np.full((3, 2), 1, "float32"), np.full((3, 2), 10, "float32")])
+    session.invoke()
+    assert session.read_outputs()[0].tolist() == [[9, 9]] * 3
+
+
+def test_shapes_go_by_position_where_names_differ(difference):
+    session = RUNTIME.load(difference, options(shapes={"first": (4, 2), "second": (1, 2)}))
+    assert [spec.shape for spec in session.inputs] == [(4, 2), (1, 2)]
+
+
+def test_a_dynamic_model_takes_shapes_when_they_come(difference):
+    session = RUNTIME.load(difference, options())
+    for rows in (1, 5, 2):
+        session.bind([np.zeros((rows, 2), "float32"), np.full((rows, 2), rows, "float32")])
+        session.invoke()
+        assert session.read_outputs()[0].tolist() == [[rows, rows]] * rows
+
+
+def test_what_came_into_force(difference):
+    effective = RUNTIME.load(difference, options(shapes={"a": (1, 2), "b": (1, 2)})).effective
+    assert effective["precision"] == "f32"  # whatever the processor would like better
+    assert (effective["threads"], effective["streams"], effective["requests"]) == (1, 1, 1)
+    assert effective["device"] == "CPU"
+    assert effective["performance_hint"] == "LATENCY"
+    assert effective["precision_of_operators"] == {"f32": 1}
+
+
+def test_the_engine_tells_its_own_time(difference):
+    session = RUNTIME.load(difference, options(shapes={"a": (1, 2), "b": (1, 2)}))
+    assert isinstance(session, ReportsEngineLatency)
+    session.bind([np.zeros((1, 2), "float32")] * 2)
+    session.invoke()
+    told = session.engine_latency_ns()
+    assert isinstance(told, int)
+    assert 0 < told < 60e9
+    assert session.engine_latency_ns() == told
+
+
+class Request:
+    latency = 0.0123456
+
+
+def test_milliseconds_become_nanoseconds(difference):
+    session = RUNTIME.load(difference, options())
+    session._request = Request()
+    assert session.engine_latency_ns() == 12346
+
+
+def test_requests_in_flight(difference):
+    session = RUNTIME.load(difference, options(threads=2, offline=True, requests=3, shapes={"a": (1, 2), "b": (1, 2)}))
+    assert isinstance(session, RunsConcurrently)
+    assert session.effective["requests"] == 3
+    assert session.effective["performance_hint"] == "THROUGHPUT"
+    session.bind([np.zeros((1, 2), "float32")] * 2)
+    for _ in range(2):
+        completions = []
+        session.run_many(clock=lambda: 7, until_ns=None, count=50, completions=completions)
+        assert completions == [7] * 50
+    session.run_many(clock=lambda: 7, until_ns=7, count=None, completions=completions)
+    assert len(completions) == 50
+    with pytest.raises(ValueError, match="neither an end"):
+        session.run_many(clock=lambda: 7, until_ns=None, count=None, completions=[])
+
+
+def test_every_request_has_the_bound_inputs(difference):
+    session = RUNTIME.load(difference, options(offline=True, requests=3, shapes={"a": (1, 2), "b": (1, 2)}))
+    for value in (4, 5):
+        session.bind([np.zeros((1, 2), "float32"), np.full((1, 2), value, "float32")])
+        session.run_many(clock=lambda: 0, until_ns=None, count=9, completions=[])
+        outputs = [request.get_output_tensor(0).data.tolist() for request in session._queue]
+        assert outputs == [[[value, value]]] * 3
+
+
+def test_streams_that_were_asked_for(difference):
+    effective = RUNTIME.load(difference, options(threads=2, offline=True, streams=2)).effective
+    assert (effective["streams"], effective["requests"]) == (2, 2)
+
+
+def test_a_device_that_is_not_there(difference):
+    with pytest.raises(UnsupportedModel, match=r"sees no ABACUS here \(it sees: .*CPU"):
+        RUNTIME.load(difference, options(provider="abacus"))
+
+
+def test_a_setting_that_is_not_there(difference):
+    with pytest.raises(UnsupportedModel, match="Unsupported property FOO"):
+        RUNTIME.load(difference, options(extra={"FOO": 1}))
+
+
+def test_a_setting_by_its_own_name(difference):
+    effective = RUNTIME.load(difference, options(extra={"EXECUTION_MODE_HINT": "ACCURACY"})).effective
+    assert effective["execution_mode"] == "ACCURACY"
+
+
+def test_shapes_that_can_not_be(write):
+    path = write(("MatMul", ["a", "b"], ["y"]), inputs=["a", "b"], outputs=["y"])
+    with pytest.raises(UnsupportedModel, match=r"^the model does not take a=\[3, 2\], b=\[3, 2\]: Incompatible MatMul"):
+        RUNTIME.load(path, options(shapes={"a": (3, 2), "b": (3, 2)}))
+    with pytest.raises(UnsupportedModel, match="'a' has 2 dimensions"):
+        RUNTIME.load(path, options(shapes={"a": (3, 2, 1), "b": (3, 2)}))
+    with pytest.raises(UnsupportedModel, match="has 3 inputs and the engine sees 2"):
+        RUNTIME.load(path, options(shapes={"a": (3, 2), "b": (3, 2), "c": (1,)}))
+
+
+def test_models_that_can_not_run(write, tmp_path):
+    with pytest.raises(UnsupportedModel, match=r"^No conversion rule found for operations: Nope"):
+        RUNTIME.load(write(("Nope", ["a"], ["y"]), inputs=["a"], outputs=["y"]), options())
+    with pytest.raises(InvalidModel, match=r"^Input tensor isn't found for node \"z\""):
+        RUNTIME.load(write(("Add", ["a", "z"], ["y"]), inputs=["a"], outputs=["y"]), options())
+    (tmp_path / "half.onnx").write_bytes(b"\x08\x08")
+    with pytest.raises((InvalidModel, UnsupportedModel)):
+        RUNTIME.load(tmp_path / "half.onnx", options())
+
+
+def test_messages_lose_what_only_the_engines_authors_need():
+    text = (
+        "Exception from src/a.cpp:1:\nCheck 'x' failed at src/b.cpp:2:\nWhile validating node 'n'\n-- The point\nmore"
+    )
+    assert _first_line(text) == "The point"
+    assert isinstance(_explain(RuntimeError("std::bad_alloc"), otherwise=InvalidModel), MemoryError)
+
+
+def test_importing_sends_nothing():
+    code = (
+        "import sys; from edgewise.runtime.openvino import OpenVino; OpenVino().import_engine();"
+        "assert sys.modules['openvino_telemetry'] is None;"
+        "import openvino.tools.ovc.telemetry_utils as used; print(used.tm.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.strip() == "openvino.tools.ovc.telemetry_stub", done.stderr
+
+
+def test_a_closed_session_does_not_infer(difference):
+    session = RUNTIME.load(difference, options())
+    with pytest.raises(RuntimeError, match="nothing is bound"):
+        session.invoke()
+    with pytest.raises(RuntimeError, match="nothing is bound"):
+        session.run_many(clock=lambda: 0, until_ns=None, count=1, completions=[])
+    session.close()
+    session.close()
