@@ -66,7 +66,9 @@ def test_each_condition_has_its_caution():
     assert codes(sessions=[session(steal_share=0.011), session()]) == ["steal"]
     assert codes(sessions=[session(involuntary_per_s=101.0), session()]) == ["context-switches"]
     assert codes(sessions=[session(throttled_s=0.1), session()]) == ["throttled"]
-    assert codes(the_job=job(note="batch set to 1")) == ["assumed-shape"]
+    assert codes(the_job=job(note="open dimension 2 taken as 224")) == ["assumed-shape"]
+    assert codes(the_job=job(note="data converted from float64 to float32")) == ["input-converted"]
+    assert codes(the_job=job(note="leading dimension reshaped from 1 to 8")) == []
 
 
 def test_thresholds_are_not_crossed_by_their_own_value():
