@@ -96,29 +96,35 @@ def test_milliseconds_become_nanoseconds(difference):
     assert session.engine_latency_ns() == 12346
 
 
-def test_requests_in_flight(difference):
-    session = RUNTIME.load(difference, options(threads=2, offline=True, requests=3, shapes={"a": (1, 2), "b": (1, 2)}))
+@pytest.mark.parametrize(("requests", "streams", "kind"), [(2, 2, "list"), (1, 2, "list"), (3, 2, "AsyncInferQueue")])
+def test_requests_in_flight(difference, requests, streams, kind):
+    shapes = {"a": (1, 2), "b": (1, 2)}
+    session = RUNTIME.load(
+        difference, options(threads=2, offline=True, requests=requests, streams=streams, shapes=shapes)
+    )
     assert isinstance(session, RunsConcurrently)
-    assert session.effective["requests"] == 3
-    assert session.effective["performance_hint"] == "THROUGHPUT"
-    session.bind([np.zeros((1, 2), "float32")] * 2)
-    for _ in range(2):
-        completions = []
-        session.run_many(clock=lambda: 7, until_ns=None, count=50, completions=completions)
-        assert completions == [7] * 50
-    session.run_many(clock=lambda: 7, until_ns=7, count=None, completions=completions)
-    assert len(completions) == 50
+    assert (session.effective["requests"], session.effective["streams"]) == (requests, streams)
+    for value in (4, 5):
+        session.bind([np.zeros((1, 2), "float32"), np.full((1, 2), value, "float32")])
+        for _ in range(2):
+            completions = []
+            session.run_many(clock=lambda: 7, until_ns=None, count=50, completions=completions)
+            assert completions == [7] * 50
+        session.run_many(clock=lambda: 7, until_ns=7, count=None, completions=completions)
+        assert len(completions) == 50
+        assert type(session._pool).__name__ == kind
+        outputs = [request.get_output_tensor(0).data.tolist() for request in session._pool]
+        assert len(outputs) == requests
+        assert [[value, value]] in outputs
+        assert all(output in ([[value, value]], [[0, 0]]) for output in outputs)
     with pytest.raises(ValueError, match="neither an end"):
         session.run_many(clock=lambda: 7, until_ns=None, count=None, completions=[])
 
 
-def test_every_request_has_the_bound_inputs(difference):
-    session = RUNTIME.load(difference, options(offline=True, requests=3, shapes={"a": (1, 2), "b": (1, 2)}))
-    for value in (4, 5):
-        session.bind([np.zeros((1, 2), "float32"), np.full((1, 2), value, "float32")])
-        session.run_many(clock=lambda: 0, until_ns=None, count=9, completions=[])
-        outputs = [request.get_output_tensor(0).data.tolist() for request in session._queue]
-        assert outputs == [[[value, value]]] * 3
+def test_without_streams_the_engine_chooses_for_throughput(difference):
+    effective = RUNTIME.load(difference, options(threads=2, offline=True)).effective
+    assert effective["performance_hint"] == "THROUGHPUT"
+    assert effective["requests"] >= 1
 
 
 def test_streams_that_were_asked_for(difference):

@@ -147,14 +147,9 @@ class CompiledSession:
         for buffer, array in zip(self._input_buffers, own_copies(arrays, self.inputs), strict=True):
             # As bytes: the buffer's own `write` knows fewer types than models have (no int64).
             buffer.write(array.reshape(-1).view(np.uint8))
-        inner: Any = getattr(self._model, "_model", None)
-        if hasattr(inner, "RunByIndex"):
-            # What the public method calls after collecting the buffers' handles anew each time.
-            given = [buffer.capsule for buffer in self._input_buffers]
-            results = [buffer.capsule for buffer in self._output_buffers]
-            self.invoke = partial(inner.RunByIndex, 0, given, results)
-        else:
-            self.invoke = partial(self._model.run_by_index, 0, self._input_buffers, self._output_buffers)
+        # The public call, as LiteRT's own benchmark tool and every application makes it; the wrapped one underneath
+        # would be 0.5 µs shorter.
+        self.invoke = partial(self._model.run_by_index, 0, self._input_buffers, self._output_buffers)
 
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
