@@ -16,10 +16,10 @@ from edgewise.run.host import SessionResult
 from edgewise.run.trust import cautions_of, grade_of
 
 
-def job(*, threads=1, scenario="single-stream", note=""):
+def job(*, threads=1, precision=None, scenario="single-stream", note=""):
     return Job(
         model=ModelRef(name="m", path="/m", format="fake", sha256="0", size_bytes=1),
-        runtime=RuntimeSpec(name="fake", threads=threads),
+        runtime=RuntimeSpec(name="fake", threads=threads, precision=precision),
         workload=Workload(
             scenario=Scenario(kind=scenario), inputs=(InputSpec(name="x", shape=(1,), dtype="float32", note=note),)
         ),
@@ -27,7 +27,7 @@ def job(*, threads=1, scenario="single-stream", note=""):
 
 
 def session(**counters):
-    facts = {"counters": counters, "steady": {"warmup_found": True}, "effective": {"threads": 1}}
+    facts = {"counters": counters, "steady": {"warmup_found": True}, "effective": {"threads": 1, "precision": "f32"}}
     return SessionResult(index=0, started_at="", facts=facts)
 
 
@@ -83,6 +83,8 @@ def test_unreadable_counters_are_no_caution():
 def test_threads_ignored_and_too_many():
     assert codes(the_job=job(threads=4)) == ["oversubscribed", "settings-ignored"]
     assert codes(the_job=job(threads=2)) == ["settings-ignored"]
+    assert codes(the_job=job(precision="bf16")) == ["settings-ignored"]
+    assert codes(the_job=job(precision="f32")) == []
 
 
 def test_a_trend_is_named():

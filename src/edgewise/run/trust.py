@@ -127,7 +127,7 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution
     effective: Mapping[str, Any] = sessions[0].facts.get("effective", {}) if sessions else {}
     for name, wanted in (("threads", job.runtime.threads), ("precision", job.runtime.precision)):
         got = effective.get(name)
-        if wanted is not None and got is not None and got != wanted and name == "threads":
+        if wanted is not None and got is not None and got != wanted:
             found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine uses {got}"))
     assumed = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if ASSUMED in spec.note]
     if assumed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -79,7 +80,7 @@ class OpenVino:
         core = _import_quietly().Core()
         device = _find_device(core, options.provider)
         try:
-            model = core.read_model(str(path))
+            model = _read_model(core, path)
         except Exception as error:
             raise _explain(error, otherwise=InvalidModel) from error
         try:
@@ -91,6 +92,18 @@ class OpenVino:
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel) from error
         return OpenVinoSession(compiled, options)
+
+
+def _read_model(core: Any, path: Path) -> Any:
+    """The model at `path`. OpenVINO knows a TFLite file by its extension alone, so any other name gets a proper link."""
+    with path.open("rb") as file:
+        is_tflite = file.read(8)[4:] == b"TFL3"
+    if not is_tflite or path.suffix == ".tflite":
+        return core.read_model(str(path))
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder, "model.tflite")
+        link.symlink_to(path.resolve())
+        return core.read_model(str(link))
 
 
 class OpenVinoSession:
@@ -140,8 +153,8 @@ class OpenVinoSession:
         """Keep every request busy.
 
         Where each request has a stream of its own, a Python thread calls it: the queue of asynchronous requests needs
-        Python's lock for every completion and then starts the next one elsewhere, which halved the throughput of small
-        models. More requests than streams go through the queue, because threads would be more than were asked for.
+        Python's lock for every completion and then starts the next one elsewhere, which made small models up to 1.6
+        times slower here. More requests than streams go through the queue, because threads would be more than were asked for.
         """
         if self._arrays is None:
             closed()

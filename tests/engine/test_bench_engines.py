@@ -1,0 +1,240 @@
+"""`edgewise bench` on real engines: what a user types, from the file to the exit code."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgewise
+from edgewise.cli.main import run
+from edgewise.data import path as bundled
+from edgewise.runtime.base import runtimes
+
+pytestmark = [pytest.mark.engine]
+QUICK = {"iterations": 10, "warmup": 2, "meters": False}
+
+
+def need(*names):
+    for name in names:
+        availability = runtimes().get(name).availability()
+        if not availability:
+            pytest.skip(f"{name}: {availability.reason}")
+
+
+@pytest.fixture(autouse=True)
+def private_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
+
+
+def errors_of(measured):
+    return {row.job.runtime.name: row.value("output_max_rel_error") for row in measured}
+
+
+def test_one_onnx_model_on_two_runtimes_as_one_json_document(capsys):
+    need("onnxruntime", "openvino")
+    assert run(["bench", str(bundled("digits_cnn.onnx")), "--iterations", "20", "--json", "-q"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [record["job"]["runtime"]["name"] for record in document["runs"]] == ["onnxruntime", "openvino"]
+    for record in document["runs"]:
+        rows = {row["metric"]: row for row in record["measurements"]}
+        for metric in (
+            "latency", "latency_first", "throughput", "import_time", "load_time", "startup_time", "memory_baseline",
+            "memory_load", "memory_peak", "memory_delta", "model_size", "cpu_utilization",
+        ):  # fmt: skip
+            assert rows[metric]["value"] > 0, metric
+        assert rows["memory_peak"]["value"] >= rows["memory_baseline"]["value"]
+        assert rows["output_max_rel_error"]["value"] < 1e-4
+        assert rows["agreement_top1"]["value"] == 1.0
+        assert record["effective"]["engine_version"]
+
+
+def test_every_shared_model_is_measured_on_both_engines(shared_models):
+    need("litert", "openvino")
+    models = sorted(shared_models.glob("*.tflite"))
+    measured = edgewise.bench(models, **QUICK)
+    assert len(models) == 9 and len(measured) == 18
+    assert [record.status for record in measured] == ["done"] * 18
+    assert all(record.value("latency") for record in measured)
+
+
+@pytest.mark.slow
+def test_the_nine_architectures_of_the_onnx_package(tmp_path):
+    need("onnxruntime", "openvino")
+    import onnx
+
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    models = sorted(light.glob("light_*.onnx"))
+    measured = edgewise.bench(models, iterations=1, warmup=1, meters=False)
+    assert len(measured) == 2 * len(models) == 18
+    assert {record.status for record in measured} == {"done"}
+
+
+def test_openvino_is_pinned_to_f32_and_says_so():
+    need("openvino")
+    (default,) = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["openvino"], **QUICK)
+    assert default.effective["precision"] == "f32"
+    asked = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["openvino"], precisions=["f32", "bf16"], **QUICK)
+    assert [record.job.runtime.precision for record in asked] == ["f32", "bf16"]
+    assert asked[0].effective["precision"] == "f32"
+    assert asked[1].effective["precision"] in ("bf16", "f32")  # a processor without bf16 stays at f32 …
+    ignored = any(caution.code == "settings-ignored" for caution in asked[1].cautions)
+    assert ignored == (asked[1].effective["precision"] == "f32")  # … and then says that it was ignored
+
+
+def test_litert_providers_agree():
+    need("litert")
+    providers = ["interpreter", "compiled", "interpreter-reference"]
+    measured = edgewise.bench(bundled("digits_cnn.tflite"), runtimes=["litert"], providers=providers, **QUICK)
+    assert [record.job.runtime.provider for record in measured] == providers
+    assert all(record.value("output_max_rel_error") < 1e-4 for record in measured)
+    assert not any(caution.code == "output-mismatch" for record in measured for caution in record.cautions)
+
+
+def test_runtime_and_provider_may_be_one_word():
+    need("litert")
+    (record,) = edgewise.bench(bundled("digits_cnn.tflite"), runtimes=["litert/compiled"], **QUICK)
+    assert record.job.runtime.provider == "compiled"
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "litert"])
+def test_offline_gives_throughput_on_every_engine(name):
+    need(name)
+    model = bundled("digits_cnn.tflite" if name == "litert" else "digits_cnn.onnx")
+    (record,) = edgewise.bench(model, runtimes=[name], scenario="offline", duration=0.3, meters=False)
+    assert record.status == "done", record.failure
+    throughput = record.measurement("throughput")
+    assert throughput.value > 0 and throughput.low < throughput.value < throughput.high
+    assert "offline" in throughput.method
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "litert"])
+def test_paced_on_every_engine(name):
+    need(name)
+    model = bundled("digits_cnn.tflite" if name == "litert" else "digits_cnn.onnx")
+    (record,) = edgewise.bench(model, runtimes=[name], scenario="paced", fps=100, iterations=30, meters=False)
+    assert record.status == "done", record.failure
+    assert record.value("latency_paced") > 0
+    assert record.value("idle_gap_penalty") > 0
+    assert 0 <= record.value("deadline_miss_rate") <= 1
+
+
+def test_batches_count_in_the_throughput():
+    need("onnxruntime")
+    one, eight = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["onnxruntime"], batches=[1, 8], **QUICK)
+    assert [record.job.workload.inputs[0].shape for record in (one, eight)] == [(1, 1, 32, 32), (8, 1, 32, 32)]
+    mean = np.mean(eight.measurement("latency").samples)
+    assert eight.value("throughput") == pytest.approx(8 / mean, rel=1e-6)
+
+
+def test_an_open_shape_can_be_given_and_is_the_batch(tiny_onnx):
+    need("onnxruntime")
+    (record,) = edgewise.bench(tiny_onnx(batch="n"), runtimes=["onnxruntime"], shapes={"": (4, 4)}, **QUICK)
+    assert record.job.workload.batch == 4
+
+
+def test_given_data_reaches_the_model(tiny_onnx, tmp_path):
+    """The outputs of two engines on the same given data agree, and other data has another identity."""
+    need("onnxruntime", "openvino")
+    np.savez(tmp_path / "in.npz", x=np.array([[1, 2, 3, 4]], dtype=np.float32))
+    measured = edgewise.bench(tiny_onnx(), input_data=tmp_path / "in.npz", **QUICK)
+    assert len({record.job.workload.input_data for record in measured}) == 1
+    assert all(record.value("output_max_abs_error") < 1e-4 for record in measured)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"y": np.zeros((1, 4), np.float32), "z": np.zeros((1, 4), np.float32)}, "x"),
+        ({"x": np.zeros((1, 5), np.float32)}, "shape"),
+        ({"x": np.array([["a"] * 4])}, "x"),
+    ],
+)
+def test_wrong_data_is_one_clear_error(tiny_onnx, tmp_path, capsys, arrays, words):
+    np.savez(tmp_path / "in.npz", **arrays)
+    assert run(["bench", str(tiny_onnx()), "--input-data", str(tmp_path / "in.npz")]) == 2
+    err = capsys.readouterr().err
+    assert words in err and "try: " in err
+
+
+def test_content_counts_not_the_extension(tmp_path):
+    need("onnxruntime", "openvino", "litert")
+    onnx_file, tflite_file = tmp_path / "a.tflite", tmp_path / "b.onnx"
+    shutil.copy(bundled("digits_cnn.onnx"), onnx_file)
+    shutil.copy(bundled("digits_cnn.tflite"), tflite_file)
+    measured = edgewise.bench([onnx_file, tflite_file], **QUICK)
+    found = [(record.job.model.format, record.job.runtime.name, record.status) for record in measured]
+    assert found == [
+        ("onnx", "onnxruntime", "done"), ("onnx", "openvino", "done"),
+        ("tflite", "litert", "done"), ("tflite", "openvino", "done"),
+    ]  # fmt: skip
+
+
+def test_an_unsupported_operator_is_a_failed_run_that_names_it(tmp_path):
+    need("onnxruntime")
+    from onnx import TensorProto, helper, save_model
+
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    node = helper.make_node("Conjure", ["x"], ["y"], domain="nowhere")
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
+    graph = helper.make_graph([node], "g", value[:1], value[1:])
+    save_model(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    (record,) = edgewise.bench(tmp_path / "m.onnx", runtimes=["onnxruntime"], **QUICK)
+    assert record.failure.cause == "Unsupported"
+    assert "Conjure" in record.failure.message or "nowhere" in record.failure.message
+
+
+def test_an_opset_of_the_future_is_a_failed_run(tiny_onnx):
+    need("onnxruntime")
+    (record,) = edgewise.bench(tiny_onnx(opset=999), runtimes=["onnxruntime"], **QUICK)
+    assert record.status == "failed"
+    assert record.failure.cause in ("Unsupported", "BadModel")
+
+
+@pytest.mark.parametrize("cut", [100, 10_000])
+@pytest.mark.parametrize("name", ["digits_cnn.onnx", "digits_cnn.tflite"])
+def test_a_truncated_model_never_gives_a_number(tmp_path, capsys, name, cut):
+    path = tmp_path / name
+    path.write_bytes(bundled(name).read_bytes()[:-cut])
+    code = run(["bench", str(path), "--iterations", "1", "-q"])
+    assert code in (2, 4)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_external_data_outside_the_folder_is_refused(tmp_path, capsys):
+    from onnx import TensorProto, helper, save_model
+
+    (tmp_path / "outside.bin").write_bytes(b"\0" * 64)
+    (tmp_path / "inner").mkdir()
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [4, 4], np.zeros(16, np.float32).tobytes(), raw=True)
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    entry = weight.external_data.add()
+    entry.key, entry.value = "location", "../outside.bin"
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", value[:1], value[1:], [weight])
+    save_model(helper.make_model(graph, ir_version=8), tmp_path / "inner" / "m.onnx")
+    assert run(["bench", str(tmp_path / "inner" / "m.onnx")]) == 2
+    assert "outside" in capsys.readouterr().err
+
+
+def test_a_memory_limit_that_is_too_small_is_a_failed_run():
+    need("onnxruntime")
+    (record,) = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["onnxruntime"], memory_limit=30 * 2**20, **QUICK)
+    assert record.status == "failed"
+    assert record.failure.cause in ("OutOfMemory", "EngineError"), record.failure
+
+
+def test_python_sees_the_same_engine_as_the_command_line():
+    need("onnxruntime")
+    code = (
+        "import edgewise, sys; from edgewise.data import path;"
+        "runs = edgewise.bench(path('digits_cnn.onnx'), runtimes=['onnxruntime'], threads=[1, 2], iterations=5);"
+        "assert [run.job.runtime.threads for run in runs] == [1, 2];"
+        "assert 'onnxruntime' not in sys.modules and 'openvino' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
