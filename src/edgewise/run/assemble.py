@@ -6,6 +6,7 @@ the reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -20,6 +21,14 @@ from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
 
 Lengths = tuple[int, ...]
+
+Z95 = 1.959963984540054
+"""97.5 % quantile of the normal distribution."""
+
+RERUN_FLOOR = 5e-4
+"""Relative standard deviation of one unchanged model's medians between commands minutes apart, beyond what sessions of
+one command show: slow changes (the host's clock, its neighbours) that seconds of measuring can't contain. Found with
+``benchmarks/repeatability.py`` on a quiet and on a busy virtual machine. It widens every quoted interval of a time."""
 
 
 def measurements_of(
@@ -61,6 +70,8 @@ def distribution(
         interval, value = intervals.mean_interval(samples, lengths), float(samples.mean())
     else:
         interval, value = intervals.median_interval(samples, lengths), intervals.location(samples, lengths)
+    if interval and METRICS[metric].unit in ("s", "1/s"):
+        interval = _with_rerun_floor(interval, value)
     return Measurement(
         metric=metric,
         unit=METRICS[metric].unit,
@@ -72,6 +83,16 @@ def distribution(
         samples=tuple(round(float(sample), 10) for sample in samples),
         session_lengths=lengths,
         summary=summarise(samples, lengths),
+    )
+
+
+def _with_rerun_floor(interval: intervals.Interval, value: float) -> intervals.Interval:
+    """The interval with `RERUN_FLOOR` added in quadrature to both sides."""
+    floor = Z95 * RERUN_FLOOR * abs(value)
+    return intervals.Interval(
+        value - math.hypot(value - interval.low, floor),
+        value + math.hypot(interval.high - value, floor),
+        f"{interval.method}, and {RERUN_FLOOR:.2%} (1 σ) between commands",
     )
 
 
@@ -138,7 +159,7 @@ def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> li
 
 def _wilson(hits: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % score interval of a share (E. B. Wilson, 1927)."""
-    z = 1.959963984540054
+    z = Z95
     centre = (hits + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * (hits * (n - hits) / n + z * z / 4) ** 0.5
     return max(0.0, centre - half), min(1.0, centre + half)
@@ -163,11 +184,9 @@ def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement
     if kind == "paced":
         return [_absent("throughput", "the paced scenario fixes the rate of arrivals")]
     per_session = _seconds(sessions, "latency")
-    totals = [len(values) * batch / sum(values) for values in per_session if sum(values) > 0]
-    if not totals:
+    count, total = sum(map(len, per_session)), sum(map(sum, per_session))
+    if not total:
         return [_absent("throughput", "no time passed on the clock")]
-    count = sum(map(len, per_session))
-    total = sum(map(sum, per_session))
     # Runs × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
