@@ -26,7 +26,15 @@ def session(index=0, *, samples, steady=None, **facts):
         index=index,
         started_at="2026-01-01T00:00:00+00:00",
         pid=100 + index,
-        phases={"python": 0.02, "prepare": 0.01, "import": 0.2, "inputs": 9.0, "load": 0.1, "first": 0.005, "steady": 1.0},
+        phases={
+            "python": 0.02,
+            "prepare": 0.01,
+            "import": 0.2,
+            "inputs": 9.0,
+            "load": 0.1,
+            "first": 0.005,
+            "steady": 1.0,
+        },
         samples=samples,
         facts={
             "memory_baseline": {"VmRSS": 40_000_000, "VmHWM": 41_000_000},

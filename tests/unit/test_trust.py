@@ -31,10 +31,10 @@ def session(**counters):
     return SessionResult(index=0, started_at="", facts=facts)
 
 
-def latency(samples=None, *, low=0.999, high=1.001, outliers=0, between=0.0):
+def latency(samples=None, *, low=0.999, high=1.001, between=0.0):
     samples = tuple(samples or [1.0, 1.001, 0.999] * 10)
     summary = Summary(
-        n=len(samples), mean=1, std=0, min=1, max=1, median=1, mad=0, outliers=outliers, between_sessions=between
+        n=len(samples), mean=1, std=0, min=1, max=1, median=1, mad=0, outliers=0, between_sessions=between
     )
     return Measurement(
         metric="latency", unit="s", basis="measured", method="", value=1.0, low=low, high=high, samples=samples,
@@ -61,7 +61,9 @@ def test_each_condition_has_its_caution():
     assert codes(sessions=[session()]) == ["single-session"]
     assert codes(measurement=latency(low=0.94, high=1.06)) == ["wide-interval"]
     assert codes(measurement=latency(between=0.031)) == ["sessions-differ"]
-    assert codes(measurement=latency(outliers=1)) == ["outliers"]
+    assert codes(measurement=latency([1.0, 1.001, 0.999] * 32 + [1.3, 1.3])) == ["outliers"]
+    assert codes(measurement=latency([1.0, 1.001, 0.999] * 32 + [1.19, 1.19])) == []  # a timer tick
+    assert codes(measurement=latency([1.0, 1.001, 0.999] * 40 + [1.3])) == []  # one in a hundred
     assert codes(sessions=[session(), session(busy_share_of_others=0.11)]) == ["busy-host"]
     assert codes(sessions=[session(steal_share=0.011), session()]) == ["steal"]
     assert codes(sessions=[session(involuntary_per_s=101.0), session()]) == ["context-switches"]

@@ -48,7 +48,9 @@ def command(
     outcome = measure(plan, store=store, keep=not no_store, meters=True, quiet=quiet)
     show(outcome, as_json=False)
     if outcome.runs:
-        console.print(_STEP.format(number=2, total=2, title="Report", command="edgewise report last -o report.html"))
+        console.print(
+            _STEP.format(number=2, total=2, title="Report", command="edgewise report group:last -o report.html")
+        )
         output.mkdir(parents=True, exist_ok=True)
         for table in TABLES:
             file = output / f"{table}.md"

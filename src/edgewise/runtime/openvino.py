@@ -95,7 +95,7 @@ class OpenVino:
 
 
 def _read_model(core: Any, path: Path) -> Any:
-    """The model at `path`. OpenVINO knows a TFLite file by its extension alone, so any other name gets a proper link."""
+    """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link."""
     with path.open("rb") as file:
         is_tflite = file.read(8)[4:] == b"TFL3"
     if not is_tflite or path.suffix == ".tflite":
@@ -154,7 +154,8 @@ class OpenVinoSession:
 
         Where each request has a stream of its own, a Python thread calls it: the queue of asynchronous requests needs
         Python's lock for every completion and then starts the next one elsewhere, which made small models up to 1.6
-        times slower here. More requests than streams go through the queue, because threads would be more than were asked for.
+        times slower here. More requests than streams go through the queue, because threads would be more than were
+        asked for.
         """
         if self._arrays is None:
             closed()
