@@ -3,8 +3,9 @@
     python benchmarks/fidelity.py [--rounds 5] [--seconds 1.5]
 
 Peers: OpenVINO's `benchmark_app` (sync, f32, 1 thread), LiteRT's `litert-benchmark`, and for onnxruntime, which has no
-tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the call that its C++ tool makes too. Each round runs peer and edgewise in fresh
-processes, in random order; the ratio of a row is the median of the rounds' ratios. Target: 0.98 – 1.02.
+tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the call that its C++ tool makes too. Each
+round runs peer and edgewise in fresh processes, in random order; the ratio of a row is the median of the rounds'
+ratios. Target: 0.98 – 1.02.
 """
 
 from __future__ import annotations

@@ -27,11 +27,21 @@ class EmptyEngine:
         """Nothing."""
 
 
+class NoReporter:
+    """Nobody listens."""
+
+    def lines(self, done: int, average_s: float) -> None:
+        """Nothing."""
+
+    def beat(self) -> None:
+        """Nothing."""
+
+
 def loop_overhead() -> float:
     """Median of what the timed loop adds to an empty engine, s."""
     session = EmptyEngine()
     stopping = asdict(Stopping(warmup=1000, iterations=50_000))
-    steady = single_stream(session, stopping=stopping, clock=Clock.of(session), report=lambda *_: None)
+    steady = single_stream(session, stopping=stopping, clock=Clock.of(session), reporter=NoReporter())
     return statistics.median(steady.samples["latency"]) * 1e-9
 
 

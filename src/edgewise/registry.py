@@ -61,7 +61,7 @@ class Registry(Generic[T]):
             point = self._entry_point(name)
             try:
                 self._instances[name] = cast(T, point.load()())
-            except (ImportError, AttributeError) as error:
+            except Exception as error:  # somebody else's code may raise anything, and must not take the others down
                 raise Unavailable(
                     f"{self.noun} {name!r} can't be loaded: {error}", advice=f"reinstall what provides {point.value}"
                 ) from error

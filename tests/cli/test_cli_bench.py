@@ -76,31 +76,44 @@ def test_every_absent_value_has_a_reason_and_every_present_one_a_basis(tmp_path,
 
 
 def seed_recipe(elapsed, batch_size):
-    """The arithmetic of the TensorFlow throughput recipe, without TensorFlow."""
+    """The arithmetic of the TensorFlow throughput recipe, without TensorFlow: its lines and its throughput.
+
+    It prints at i = 0, 50, 100 …: "Steps i-(i+50)" is the mean of the (up to) 50 runs that end *with* run i, so that its
+    first line averages one run, and each later one the stretch before the one its label names.
+    """
     elapsed_time = []
-    lines = {}
+    lines = []
     for i, seconds in enumerate(elapsed):
         elapsed_time = np.append(elapsed_time, seconds)
-        if (i + 1) % 50 == 0:
-            lines[i + 1] = f"{elapsed_time[-50:].mean() * 1000:4.1f}ms"
-    throughput = len(elapsed) * batch_size / elapsed_time.sum()
-    return lines, throughput
+        if i % 50 == 0:
+            lines.append(f"Steps {i}-{i + 50} average: {elapsed_time[-50:].mean() * 1000:4.1f}ms")
+    return lines, len(elapsed) * batch_size / elapsed_time.sum()
 
 
 def test_the_tensorflow_throughput_recipe_to_the_digit(tmp_path, capsys):
     rng = np.random.default_rng(7)
     latencies = [int(value) for value in rng.integers(1 * MS, 9 * MS, 1000)]
-    model = fake(tmp_path, latency_ns=[30 * MS] * 50 + latencies)
-    assert run(["bench", model, "--warmup", "50", "--iterations", "1000", "--report-every", "50", "--batch", "1", "--json"]) == 0
+    model = fake(
+        tmp_path, latency_ns=[30 * MS] * 50 + latencies, inputs=[{"name": "x", "shape": [None, 4], "dtype": "float32"}]
+    )
+    arguments = ["--warmup", "50", "--iterations", "1000", "--report-every", "50", "--batch", "8", "--json"]
+    assert run(["bench", model, *arguments]) == 0
     captured = capsys.readouterr()
-    lines, throughput = seed_recipe([value * 1e-9 for value in latencies], batch_size=1)
-    printed = [line for line in captured.err.splitlines() if line.startswith("Steps")]
-    assert printed == [f"Steps {done - 50}-{done} average: {average}" for done, average in lines.items()]
+    elapsed = [value * 1e-9 for value in latencies]
+    recipe_lines, throughput = seed_recipe(elapsed, batch_size=8)
     (record,) = json.loads(captured.out)["runs"]
     row = measurements(record)["throughput"]
     assert row["value"] == pytest.approx(throughput, rel=1e-9)
     assert f"{row['value']:.0f}" == f"{throughput:.0f}"
-    assert row["method"].startswith("runs × batch / time: 1000 × 1 / ")
+    assert row["method"].startswith("runs × batch / time: 1000 × 8 / ")
+    printed = [line for line in captured.err.splitlines() if line.startswith("Steps")]
+    # As many lines in the same words, each the mean of the very runs that its label names …
+    assert len(printed) == len(recipe_lines) == 20
+    means = [np.mean(elapsed[start : start + 50]) * 1000 for start in range(0, 1000, 50)]
+    assert printed == [f"Steps {50 * n}-{50 * n + 50} average: {mean:4.1f}ms" for n, mean in enumerate(means)]
+    # … where the recipe's first line is one run, and line n is the mean of the 50 runs up to run 50·n.
+    assert recipe_lines[0] == f"Steps 0-50 average: {elapsed[0] * 1000:4.1f}ms"
+    assert recipe_lines[1] == f"Steps 50-100 average: {np.mean(elapsed[1:51]) * 1000:4.1f}ms"
 
 
 def test_sessions_are_fresh_processes_and_all_samples_are_kept(tmp_path, capsys):
@@ -180,6 +193,8 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--scenario", "sideways"], "sideways"),
         (["--scenario", "paced"], "rate of arrivals"),
         (["--fps", "30"], "paced"),
+        (["--report-every", "5"], "--report-every"),
+        (["--report-every", "5", "--iterations", "9", "--scenario", "offline"], "--report-every"),
         (["--streams", "2"], "offline"),
         (["--provider", "nowhere"], "nothing that was asked for"),
         (["--precision", "f7"], "nothing that was asked for"),

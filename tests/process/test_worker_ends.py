@@ -11,6 +11,9 @@ import psutil
 import pytest
 
 import edgewise
+from conftest import write_tiny_onnx
+from edgewise.record import Failure
+from edgewise.run.host import _blame_limit
 from edgewise.testing import write_fake_model
 
 QUICK = {"iterations": 3, "warmup": 1, "meters": False}
@@ -137,17 +140,60 @@ def test_a_killed_parent_leaves_a_readable_store_with_what_was_finished(tmp_path
     assert stored == {("good.fake", "done")}
 
 
+@pytest.mark.slow
 def test_parents_killed_at_any_moment_leave_a_readable_store(tmp_path):
-    """The parent dies after 0, 60, 120 … ms: whatever it was doing then, the store opens and holds only whole runs."""
+    """Killed while the store is being made, while its first run is written, and after run 1 … 5 were announced."""
     path = model(tmp_path)
-    for step in range(12):
-        with benching(tmp_path, *[path] * 20) as process:
-            time.sleep(0.06 * step + (0.7 if step > 3 else 0.0))
+    counts = []
+    for moment in ("exists", "wal", 1, 2, 3, 4, 5):
+        database = tmp_path / f"store-{moment}.db"
+        with benching(tmp_path, *[path] * 12, store=database) as process:
+            wait_for(moment, process, database)
             process.kill()
             process.wait()
-        if (tmp_path / "store.db").exists():
-            with edgewise.open_store(f"sqlite:///{tmp_path}/store.db") as store:
-                assert all(run.status == "done" for run in store.resolve(["all"]))
+        with edgewise.open_store(f"sqlite:///{database}") as store:
+            runs = store.resolve(["all"]) if store.list() else []
+        assert all(run.status == "done" and run.value("latency") for run in runs)
+        counts.append(len(runs))
+        if isinstance(moment, int):
+            assert len(runs) >= moment  # a run is saved before it is announced
+    assert counts[0] < counts[-1]
+
+
+def wait_for(moment, process, database):
+    """Until the store's file or its log appears, or so many runs were announced on standard error."""
+    if isinstance(moment, int):
+        for _ in range(moment):
+            process.stderr.readline()
+        return
+    file = database if moment == "exists" else database.with_name(database.name + "-wal")
+    while not file.exists():
+        assert process.poll() is None, process.stderr.read()
+
+
+def test_a_slow_schedule_is_not_a_hang(tmp_path):
+    """Thirty arrivals at 20 a second take 1.5 s of the wall clock here; a timeout of 1 s is for silence, not for that."""
+    path = tmp_path / "m.onnx"
+    write_tiny_onnx(path)
+    pytest.importorskip("onnxruntime")
+    (run,) = edgewise.bench(
+        path, runtimes=["onnxruntime"], scenario="paced", fps=20, iterations=30, timeout=1.0, meters=False
+    )
+    assert run.status == "done", run.failure
+
+
+@pytest.mark.parametrize(
+    ("message", "tail", "cause"),
+    [
+        ("OpenVINO sees no CPU", "", "EngineError"),
+        ("the worker ended", "OpenBLAS error: Memory allocation still failed", "OutOfMemory"),
+        ("std::bad_alloc", "", "OutOfMemory"),
+    ],
+)
+def test_a_memory_limit_is_named_when_a_worker_dies_under_it(message, tail, cause):
+    failure = _blame_limit(Failure(cause="EngineError", message=message, stderr_tail=tail), 30_000_000)
+    assert failure.cause == cause
+    assert "the memory limit of 30.0 MB" in failure.message + failure.advice
 
 
 def hanging(tmp_path, do="hang"):
@@ -157,14 +203,16 @@ def hanging(tmp_path, do="hang"):
 
 
 @contextlib.contextmanager
-def benching(tmp_path, *paths):
+def benching(tmp_path, *paths, store=None):
     """`edgewise bench` as a process of its own, reaped whatever happens."""
     command = [
         sys.executable, "-m", "edgewise", "bench", *map(str, paths), "--iterations", "3", "--warmup", "1",
-        "--no-meters", "--store", f"sqlite:///{tmp_path}/store.db",
+        "--no-meters", "--store", f"sqlite:///{store or tmp_path / 'store.db'}",
     ]  # fmt: skip
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
     ) as process:
         try:
             yield process

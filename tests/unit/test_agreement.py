@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgewise.run.agreement import Outputs, compare_outputs, difference_of
+from edgewise.run.agreement import Outputs, check_finite, compare_outputs, difference_of
 
 
 def outputs(label, *arrays, exact=True):
@@ -77,3 +77,18 @@ def test_layout_may_differ_when_the_elements_are_the_same():
 
 def test_one_run_alone_has_nothing_to_agree_with():
     assert compare_outputs([outputs("a", ROW)]) == {}
+
+
+def test_outputs_that_are_no_numbers_are_named_even_for_one_run():
+    assert check_finite(outputs("a", ROW)) == ()
+    (caution,) = check_finite(outputs("a", ROW, np.array([np.nan, np.inf, 1.0])))
+    assert caution.code == "output-not-finite"
+    assert caution.message == "33% of the outputs of a are NaN or infinite"
+
+
+def test_rows_of_nan_have_no_largest_element():
+    nothing = np.full((2, 3), np.nan)
+    difference = difference_of(outputs("a", nothing), outputs("b", nothing.copy()))
+    assert difference.top1 is None
+    half = np.array([[np.nan, 1.0, 2.0], [0.0, 1.0, 2.0]])
+    assert difference_of(outputs("a", half), outputs("b", half.copy())).top1 == 1.0

@@ -46,8 +46,23 @@ def stopping(**values):
     return asdict(Stopping(**values))
 
 
-def no_report(done, average):
-    raise AssertionError("nobody asked for a report")
+class Lines:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+        self.beats = 0
+
+    def lines(self, done, average_s):
+        self.told.append((done, average_s))
+
+    def beat(self):
+        self.beats += 1
+
+
+class NoLines(Lines):
+    def lines(self, done, average_s):
+        raise AssertionError("nobody asked for a line")
 
 
 def test_the_clock_of_the_session_is_used():
@@ -60,38 +75,55 @@ def test_prescribed_warmup_and_iterations_to_the_digit():
     script = [9 * MS] * 50 + [n * 1000 for n in range(1, 1001)]
     session = ScriptedSession(*script)
     session.invoke()  # the first inference is the caller's and the first of the warm-up
-    lines = []
+    reporter = Lines()
     steady = single_stream(
         session,
         stopping=stopping(warmup=50, iterations=1000, report_every=50),
         clock=Clock.of(session),
-        report=lambda done, average: lines.append((done, average)),
+        reporter=reporter,
     )
     assert session.calls == 1050
     assert steady.samples == {"latency": script[50:]}
     assert steady.warmup == [9 * MS] * 49
     assert steady.stopped_because == "1000 iterations"
     assert steady.elapsed_ns == sum(script[50:])
-    assert [done for done, _ in lines] == list(range(50, 1001, 50))
-    assert lines[0][1] == pytest.approx(sum(range(1, 51)) * 1e-6 / 50, rel=1e-12)
+    assert [done for done, _ in reporter.told] == list(range(50, 1001, 50))
+    assert reporter.told[0][1] == pytest.approx(sum(range(1, 51)) * 1e-6 / 50, rel=1e-12)
 
 
 def test_iterations_that_are_no_multiple_of_the_report_stay_exact():
     session = ScriptedSession(MS)
-    done = []
+    reporter = Lines()
     steady = single_stream(
         session,
         stopping=stopping(warmup=0, iterations=120, report_every=50),
         clock=Clock.of(session),
-        report=lambda count, _: done.append(count),
+        reporter=reporter,
     )
     assert len(steady.samples["latency"]) == 120
-    assert done == [50, 100, 120]
+    assert [done for done, _ in reporter.told] == [50, 100]  # a line speaks of whole steps
+
+
+def test_lines_average_the_headline_of_the_engines_own_clock():
+    session = EngineClockSession(1000)
+    reporter = Lines()
+    single_stream(
+        session, stopping=stopping(warmup=0, iterations=4, report_every=2), clock=Clock.of(session), reporter=reporter
+    )
+    assert [done for done, _ in reporter.told] == [2, 4]
+    assert [average for _, average in reporter.told] == pytest.approx([900e-9, 900e-9])
+
+
+def test_a_slow_model_gives_signs_of_life_between_blocks():
+    session = ScriptedSession(2_000 * MS)
+    reporter = NoLines()
+    single_stream(session, stopping=stopping(warmup=0, iterations=5), clock=Clock.of(session), reporter=reporter)
+    assert reporter.beats == 5
 
 
 def test_iterations_alone_get_a_brief_warmup():
     session = ScriptedSession(MS)
-    steady = single_stream(session, stopping=stopping(iterations=10), clock=Clock.of(session), report=no_report)
+    steady = single_stream(session, stopping=stopping(iterations=10), clock=Clock.of(session), reporter=NoLines())
     assert len(steady.samples["latency"]) == 10
     assert len(steady.warmup) * MS >= timing.BRIEF_WARMUP_S * 1e9
 
@@ -99,7 +131,7 @@ def test_iterations_alone_get_a_brief_warmup():
 def test_duration_ends_at_the_time():
     session = ScriptedSession(MS)
     steady = single_stream(
-        session, stopping=stopping(warmup=0, duration_s=0.5), clock=Clock.of(session), report=no_report
+        session, stopping=stopping(warmup=0, duration_s=0.5), clock=Clock.of(session), reporter=NoLines()
     )
     assert 0.5e9 <= steady.elapsed_ns < 0.55e9
     assert len(steady.samples["latency"]) == steady.elapsed_ns // MS
@@ -107,7 +139,7 @@ def test_duration_ends_at_the_time():
 
 def test_adaptive_stops_on_precision_when_the_noise_is_none():
     session = ScriptedSession(MS)
-    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), report=no_report)
+    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), reporter=NoLines())
     assert steady.stopped_because == "the median is known to ± 0.01"
     assert steady.warmup == [] and steady.warmup_found
     assert 0.25e9 <= steady.elapsed_ns < 0.5e9
@@ -115,7 +147,7 @@ def test_adaptive_stops_on_precision_when_the_noise_is_none():
 
 def test_adaptive_finds_the_warmup_in_the_data():
     session = ScriptedSession(*[5 * MS] * 12, MS)
-    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), report=no_report)
+    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), reporter=NoLines())
     assert set(steady.samples["latency"]) == {MS}
     assert 5 * MS in steady.warmup
 
@@ -123,7 +155,7 @@ def test_adaptive_finds_the_warmup_in_the_data():
 def test_an_engine_with_its_own_clock_gives_both_times():
     session = EngineClockSession(1000, 2000, 3000)
     steady = single_stream(
-        session, stopping=stopping(warmup=0, iterations=3), clock=Clock.of(session), report=no_report
+        session, stopping=stopping(warmup=0, iterations=3), clock=Clock.of(session), reporter=NoLines()
     )
     assert steady.samples == {"latency": [900, 1900, 2900], "latency_call": [1000, 2000, 3000]}
 

@@ -1,5 +1,9 @@
 """Cautions at their thresholds, and the grade that follows."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import edgewise
 from edgewise.record import (
     CAUTIONS,
     Caution,
@@ -78,6 +82,13 @@ def test_thresholds_are_not_crossed_by_their_own_value():
     assert codes(sessions=[quiet, quiet], measurement=latency([1.0] * 9, low=0.9501, high=1.05)) == []
 
 
+def test_the_time_budget_is_named_where_the_interval_missed_its_aim():
+    spent = session()
+    spent.facts["steady"]["stopped_because"] = "time budget"
+    assert codes(sessions=[spent, session()], measurement=latency(low=0.98, high=1.02)) == ["time-budget"]
+    assert codes(sessions=[spent, session()], measurement=latency(low=0.995, high=1.005)) == []
+
+
 def test_unreadable_counters_are_no_caution():
     assert codes(sessions=[session(busy_share_of_others=None, steal_share=None), session()]) == []
 
@@ -85,6 +96,8 @@ def test_unreadable_counters_are_no_caution():
 def test_threads_ignored_and_too_many():
     assert codes(the_job=job(threads=4)) == ["oversubscribed", "settings-ignored"]
     assert codes(the_job=job(threads=2)) == ["settings-ignored"]
+    offline = replace(job(), workload=Workload(scenario=Scenario(kind="offline", streams=3, requests=1)))
+    assert codes(the_job=offline) == ["settings-ignored"]
     assert codes(the_job=job(precision="bf16")) == ["settings-ignored"]
     assert codes(the_job=job(precision="f32")) == []
 
@@ -102,6 +115,11 @@ def test_grade_is_the_worst_that_any_caution_allows():
     assert trust.reasons == ("taken (at best C)", "one (at best B)")
     assert grade_of((Caution.of("too-few-samples", "3"),), measured=True).grade == "D"
     assert grade_of((), measured=False).grade == "D"
+
+
+def test_every_caution_is_raised_somewhere():
+    source = "".join(path.read_text() for path in (Path(edgewise.__file__).parent / "run").glob("*.py"))
+    assert [code for code in CAUTIONS if f'"{code}"' not in source] == []
 
 
 def test_every_caution_has_a_grade_and_advice():

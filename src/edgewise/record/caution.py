@@ -14,13 +14,13 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "multimodal": ("B", "samples fall into separate clusters; look at the histogram before quoting one number"),
     "outliers": ("A", "some samples are far from the rest; they are kept and counted, see the percentiles"),
     "no-steady-state": ("C", "the warm-up did not end within the budget; raise --warmup or --duration"),
-    "time-budget": ("B", "the time budget ended before the precision was reached; raise --duration"),
+    "time-budget": ("B", "the time budget ended before the median was known well enough; give more with --duration"),
+    "fewer-sessions": ("B", "the model is slow; ask for the sessions you want with --sessions and --iterations"),
     "busy-host": ("C", "other processes used the machine; stop them or measure again"),
     "steal": ("C", "the hypervisor took the processor away; measure on a machine of your own"),
     "context-switches": ("B", "the worker was interrupted often; leave it a free core"),
-    "throttled": ("C", "the clock fell while measuring; cool the device or fix its frequency"),
+    "throttled": ("C", "a control group's quota held the worker back; lift the quota or measure elsewhere"),
     "oversubscribed": ("C", "more threads than cores were asked for"),
-    "meter-disturbs": ("B", "a meter slowed the run; energy and latency come from separate passes"),
     "output-mismatch": (
         "C",
         "this runtime's outputs differ from the others'; don't compare its speed before finding out why",
@@ -32,7 +32,6 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "precision-differs": ("B", "runtimes ran at different precisions; fix it with --precision"),
     "assumed-shape": ("A", "a dynamic dimension was given a default; fix it with --shape NAME=…"),
     "input-converted": ("A", "the data was given in another type than the model takes; store it in the model's type"),
-    "not-at-full-utilisation": ("B", "the threads asked for were not kept busy; the host is not the bottleneck"),
     "settings-ignored": ("B", "the engine did not take a setting that was asked for"),
 }
 

@@ -121,6 +121,8 @@ def _objection(run: Run, metric: str) -> str:
     codes = {caution.code: caution.message for caution in run.cautions}
     if "output-mismatch" in codes:
         return f"its outputs differ: {one_line(codes['output-mismatch'])}"
+    if "output-not-finite" in codes:
+        return f"its outputs are no numbers: {one_line(codes['output-not-finite'])}"
     value = run.value(metric)
     if value is None or not value > 0:
         return f"no {METRICS[metric].label.lower()}: {reason_of_absence(run, metric)}"

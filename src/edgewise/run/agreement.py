@@ -79,6 +79,17 @@ def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
     return verdicts
 
 
+def check_finite(outputs: Outputs) -> tuple[Caution, ...]:
+    """A caution where any output holds NaN or infinity: for such inputs neither speed nor agreement means much."""
+    broken = [
+        array for array in outputs.arrays if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all()
+    ]
+    if not broken:
+        return ()
+    share = sum(int(np.count_nonzero(~np.isfinite(array))) for array in broken) / sum(a.size for a in outputs.arrays)
+    return (Caution.of("output-not-finite", f"{share:.0%} of the outputs of {outputs.label} are NaN or infinite"),)
+
+
 def difference_of(own: Outputs, reference: Outputs) -> Difference:
     """How far `own` is from `reference`; outputs of another number or size are infinitely far."""
     if [array.size for array in own.arrays] != [array.size for array in reference.arrays]:
@@ -103,7 +114,8 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
         if b.ndim >= 2 and b.shape[-1] >= 2:
             tops.append(_same_top(a, b))
     tolerance = EXACT_TOLERANCE if own.exact and reference.exact else REDUCED_TOLERANCE
-    top1 = float(np.concatenate(tops).mean()) if tops else None
+    rows = np.concatenate(tops) if tops else np.empty(0)
+    top1 = float(rows.mean()) if rows.size else None
     return Difference(largest, relative, top1, close=relative <= tolerance)
 
 
@@ -121,6 +133,9 @@ def _scale(reference: NDArray[np.generic]) -> float:
 def _same_top(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Per row: is `a`'s largest element one of `b`'s largest? Ties, common in int8, count as agreement."""
     rows_a, rows_b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+    # Where there is NaN there is no largest element to speak of.
+    whole = ~(np.isnan(rows_a).any(axis=-1) | np.isnan(rows_b).any(axis=-1))
+    rows_a, rows_b = rows_a[whole], rows_b[whole]
     chosen = np.take_along_axis(rows_b, rows_a.argmax(axis=-1)[:, None], axis=-1)[:, 0]
     same: NDArray[np.bool_] = chosen == rows_b.max(axis=-1)
     return same
@@ -177,7 +192,7 @@ def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]
             rows.append(Measurement(metric=metric, unit=unit, basis="measured", method=method, value=value))
             continue
         reason = (
-            "no output has rows of classes"
+            "no output has rows of classes without NaN"
             if value is None
             else "the outputs differ in shape or one of them is not finite"
         )

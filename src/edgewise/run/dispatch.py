@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +17,10 @@ from edgewise.device.transport import Transport, transports
 from edgewise.errors import StoreError
 from edgewise.record import Caution, Job, Run, new_run_id
 from edgewise.registry import Registry
-from edgewise.run.agreement import Outputs, compare_outputs
+from edgewise.run.agreement import Outputs, check_finite, compare_outputs
 from edgewise.run.assemble import measurements_of, session_record
 from edgewise.run.environment import fingerprint
+from edgewise.run.folders import job_folder, sweep_folders
 from edgewise.run.host import SessionRequest, SessionResult, run_session
 from edgewise.run.meters.base import Meter, meters
 from edgewise.run.plan import Plan, usable_cores
@@ -122,26 +121,27 @@ class Dispatcher:
         self._runtimes = runtimes()
         self._environment = fingerprint()
         self._group = new_run_id()
+        sweep_folders()
 
     def execute(self, plan: Plan) -> list[Run]:
         """One run per job, in order. Raises `Interrupted` with what was finished."""
         runs: list[Run] = []
         outputs: dict[str, Outputs] = {}
-        with ExitStack() as stack:
-            try:
-                for index, job in enumerate(plan.jobs):
-                    self._observer.job_started(job, index=index, total=len(plan.jobs))
-                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-")))
+        try:
+            for index, job in enumerate(plan.jobs):
+                self._observer.job_started(job, index=index, total=len(plan.jobs))
+                with job_folder() as folder:
                     run, sessions, interrupted = self._run_job(job, folder)
                     if found := _outputs_of(run, sessions):
                         outputs[run.id] = found
-                    runs.append(run)
-                    self._save(run)
-                    self._observer.run_finished(run)
-                    if interrupted:
-                        raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                raise Interrupted(self._with_agreement(runs, outputs)) from None
+                        run = _with_cautions(run, check_finite(found))
+                runs.append(run)
+                self._save(run)
+                self._observer.run_finished(run)
+                if interrupted:
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise Interrupted(self._with_agreement(runs, outputs)) from None
         return self._with_agreement(runs, outputs)
 
     def _run_job(self, job: Job, folder: Path) -> tuple[Run, list[SessionResult], bool]:
@@ -167,7 +167,7 @@ class Dispatcher:
             run = replace(run, status="cancelled")
         if cut_short:
             message = f"{len(sessions)} of {job.workload.stopping.sessions} sessions fitted into {JOB_BUDGET_S:g} s"
-            run = _with_cautions(run, (Caution.of("time-budget", message),))
+            run = _with_cautions(run, (Caution.of("fewer-sessions", message),))
         return run, sessions, interrupted
 
     def _run_session(self, job: Job, *, index: int, folder: Path, transport: Transport) -> SessionResult:
@@ -224,6 +224,7 @@ class Dispatcher:
                     outputs[run.id]
                 )
         verdicts = {run_id: verdict for group in groups.values() for run_id, verdict in compare_outputs(group).items()}
+        mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
         for run in runs:
             if run.id not in verdicts:
@@ -231,7 +232,7 @@ class Dispatcher:
                 continue
             verdict = verdicts[run.id]
             compared = replace(run, measurements=run.measurements + verdict.measurements)
-            answer.append(_with_cautions(compared, verdict.cautions))
+            answer.append(_with_cautions(compared, verdict.cautions + mixed.get(run.id, ())))
             self._save(answer[-1])
         return answer
 
@@ -240,6 +241,19 @@ class Dispatcher:
             self._save_run(run)
         except StoreError as error:
             self._observer.save_failed(error)
+
+
+def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
+    """A caution for every run beside one of another precision, unless that is what was asked for."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.effective.get("precision"):
+            told[run.job.model.sha256].add(run.effective["precision"])
+    return {
+        run.id: (Caution.of("precision-differs", f"side by side ran {', '.join(sorted(told[run.job.model.sha256]))}"),)
+        for run in runs
+        if len(told[run.job.model.sha256]) > 1 and run.job.runtime.precision is None
+    }
 
 
 def _adaptive(job: Job) -> bool:

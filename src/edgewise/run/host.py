@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import sys
@@ -22,6 +23,8 @@ from edgewise.device.transport import Process, Transport
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.protocol import MAX_LINE_BYTES, PROTOCOL, ProtocolError, decode, encode
+from edgewise.run.timing import arrivals
+from edgewise.units import format_bytes
 
 WORKER = (sys.executable, "-P", "-m", "edgewise.run.worker")
 STDERR_TAIL = 4000
@@ -110,6 +113,8 @@ def run_session(
         result.failure = _unexpected_end(process, conversation.phase, killed_for_memory=_oom_kills() > oom_kills)
     if result.failure is not None:
         result.failure = _with_tail(result.failure, folder)
+        limit = request.job.target.memory_limit_bytes
+        result.failure = result.failure if limit is None else _blame_limit(result.failure, limit)
     return result
 
 
@@ -129,6 +134,7 @@ class _Conversation:
         self.phase = "python"
         self.done = False
         self._begun: dict[str, int] = {}
+        self._heard = 0
         self._spawned_ns = 0
 
     def hold(self, process: Process, spawned_ns: int) -> None:
@@ -149,9 +155,9 @@ class _Conversation:
             if not piece:
                 return
             buffer += piece
-            phase = self.phase
+            heard = self._heard
             self._consume(buffer)
-            if self.phase != phase:
+            if self._heard != heard:
                 deadline = self._deadline()
 
     def _job_message(self) -> bytes:
@@ -171,11 +177,13 @@ class _Conversation:
         )
 
     def _deadline(self) -> float:
-        """When the current phase must have ended: the limit that was given, plus the time that was asked for."""
-        stopping = self.request.job.workload.stopping
+        """When the worker must have been heard of again: the limit that was given, plus the time that was asked for."""
+        scenario, stopping = self.request.job.workload.scenario, self.request.job.workload.stopping
         expected = 0.0
         if self.phase == "steady":
             expected = max(stopping.duration_s or 0.0, stopping.max_s)
+            if scenario.fps:
+                expected = max(expected, arrivals(asdict(stopping), scenario.fps) / scenario.fps)
         return time.monotonic() + stopping.timeout_s + expected
 
     def _consume(self, buffer: bytearray) -> None:
@@ -193,6 +201,7 @@ class _Conversation:
 
     def _understand(self, message: Mapping[str, Any]) -> None:
         result = self.result
+        self._heard += 1
         match message["kind"]:
             case "hello":
                 result.pid, result.python = int(message["pid"]), str(message["python"])
@@ -228,7 +237,7 @@ class _Conversation:
         limit = self.request.job.workload.stopping.timeout_s
         return Failure(
             cause="Timeout",
-            message=f"no end of phase '{self.phase}' within {limit:g} s; the worker was killed",
+            message=f"nothing was heard in phase '{self.phase}' for {limit:g} s; the worker was killed",
             phase=self.phase,
             advice=_ADVICE["Timeout"],
         )
@@ -279,6 +288,21 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
     text = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in data.decode(errors="replace"))
     values = {name: getattr(failure, name) for name in Failure.__slots__}
     return Failure(**{**values, "stderr_tail": text.strip()})
+
+
+_OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|Memory allocation|[Cc]annot allocate memory|MemoryError")
+
+
+def _blame_limit(failure: Failure, limit: int) -> Failure:
+    """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
+    values = {name: getattr(failure, name) for name in Failure.__slots__}
+    words = f"the memory limit of {format_bytes(limit)}"
+    if failure.cause == "OutOfMemory" or _OUT_OF_MEMORY.search(failure.message + failure.stderr_tail):
+        values |= {"cause": "OutOfMemory", "advice": _ADVICE["OutOfMemory"]}
+        return Failure(**{**values, "message": f"{failure.message}; {words} was reached"})
+    return Failure(
+        **{**values, "advice": f"{failure.advice or 'see what the engine printed'}; {words} may be the reason"}
+    )
 
 
 def _oom_kills() -> int:

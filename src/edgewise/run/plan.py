@@ -13,7 +13,7 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
-from edgewise.runtime.base import Provider, Runtime, runtimes
+from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
 from edgewise.workload.inputs import batch_of, read_arrays, resolve_inputs
 
 MAX_THREADS = 1024
@@ -90,7 +90,7 @@ def make_plan(
             )
             spec = RuntimeSpec(
                 name=name,
-                version=runtime.availability().version,
+                version=availability_of(runtime).version,
                 provider=provider.name,
                 threads=threads,
                 precision=precision,
@@ -114,13 +114,20 @@ def _choose_engines(model: Model, axes: Axes, registry: Registry[Runtime], skipp
             if axes.runtimes:
                 skipped.append(f"{model.ref.name}: {name} does not read {model.ref.format}")
             continue
-        availability = runtime.availability()
+        availability = availability_of(runtime)
         if not availability:
             if axes.runtimes:
                 raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
             skipped.append(f"{name}: {availability.reason} ({availability.install_hint})")
             continue
-        for provider in _choose_providers(runtime, [wanted_provider] if wanted_provider else axes.providers):
+        wanted = [wanted_provider] if wanted_provider else axes.providers
+        known = ", ".join(provider.name for provider in runtime.providers)
+        skipped += [
+            f"{name} has no provider {word} (has {known})"
+            for word in wanted
+            if word not in {provider.name for provider in runtime.providers}
+        ]
+        for provider in _choose_providers(runtime, wanted):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:
                     known = ", ".join(provider.precisions)
@@ -151,7 +158,7 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> Edgewis
             f"nothing that was asked for can run {model.ref.name} ({model.ref.format})",
             advice=f"what reads it: {known or 'nothing'}",
         )
-    hints = "; ".join(runtime.availability().install_hint for _, runtime in readers)
+    hints = "; ".join(availability_of(runtime).install_hint for _, runtime in readers)
     return Unavailable(
         f"no installed runtime reads {model.ref.name} ({model.ref.format})", advice=hints or "see 'edgewise doctor'"
     )
@@ -200,6 +207,11 @@ def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
     if scenario.kind != "offline" and (scenario.streams or scenario.requests):
         raise BadInput("--streams and --requests belong to the offline scenario", advice="add --scenario offline")
     _check_stopping(stopping)
+    prescribed = stopping.iterations or stopping.duration_s or stopping.warmup is not None
+    if stopping.report_every and not (prescribed and scenario.kind == "single-stream"):
+        raise BadInput(
+            "--report-every needs a prescribed single-stream measurement", advice="add --iterations N or --duration T"
+        )
 
 
 def _check_stopping(stopping: Stopping) -> None:

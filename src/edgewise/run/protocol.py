@@ -19,6 +19,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "hello": ("protocol", "pid", "python"),
     "phase": ("name", "event"),
     "progress": ("done", "average_s"),
+    "alive": (),
     "samples": ("name", "values_ns"),
     "facts": ("values",),
     "outputs": ("file", "names"),

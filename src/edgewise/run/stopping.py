@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from edgewise.stats.intervals import relative_half_width
 
+TIME_BUDGET = "time budget"
+"""The reason that `TimeBudget` gives."""
+
 MIN_SAMPLES = 10
 """Precision and noise are not judged on fewer samples of one session."""
 
@@ -123,7 +126,7 @@ class TimeBudget:
             return None
         if progress.count < self.min_count and progress.elapsed_s < self.seconds * self.patience:
             return None
-        return "time budget"
+        return TIME_BUDGET
 
 
 def rules_for(stopping: Mapping[str, Any]) -> Sequence[StoppingRule]:

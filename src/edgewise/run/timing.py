@@ -9,7 +9,7 @@ import time
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from edgewise.run.stopping import Progress, first_reason, rules_for
 from edgewise.runtime.base import ReportsEngineLatency, RunsConcurrently, Session, SuppliesClock
@@ -105,11 +105,17 @@ class _Recorder:
         return samples, list(self.headline[:warmup])
 
 
-Report = Callable[[int, float], None]
-"""Called between blocks with the inferences done and the running average of the last ones in s."""
+class Reporter(Protocol):
+    """Told between blocks, never inside a timed region."""
+
+    def lines(self, done: int, average_s: float) -> None:
+        """Another ``report_every`` inferences are done; their mean in s."""
+
+    def beat(self) -> None:
+        """The worker is alive."""
 
 
-def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock, report: Report) -> Steady:
+def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock, reporter: Reporter) -> Steady:
     """Back-to-back inferences until the stopping rules say enough.
 
     The caller has run the first inference. It is the first of a prescribed warm-up. Where only the iterations are
@@ -123,24 +129,26 @@ def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock
         while len(recorder.wall) < PROBE_SAMPLES or clock.now() - begin < BRIEF_WARMUP_S * 1e9:
             recorder.take(_block_size(recorder))
     if stopping["iterations"] is not None or stopping["duration_s"] is not None or stopping["warmup"] is not None:
-        return _prescribed(recorder, stopping, clock=clock, report=report)
-    return _adaptive(recorder, stopping, clock)
+        return _prescribed(recorder, stopping, clock=clock, reporter=reporter)
+    return _adaptive(recorder, stopping, clock=clock, reporter=reporter)
 
 
-def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock, report: Report) -> Steady:
+def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
     """Measure as was asked: `recorder` holds the warm-up, and no look at the data moves what was prescribed."""
     offset, step, count = len(recorder.wall), stopping["report_every"], stopping["iterations"]
     rules = rules_for(stopping)
     begin, done = clock.now(), 0
     reason: str | None = None
     while reason is None:
-        block = step or _block_size(recorder)
+        block = _block_size(recorder)
         block = block if count is None else min(block, count - done)
+        block = block if step is None else min(block, step - done % step)
         recorder.take(block)
         done += block
         elapsed = clock.now() - begin
-        if step:
-            report(done, sum(recorder.wall[-block:]) / block / 1e9)
+        reporter.beat()
+        if step and done % step == 0:
+            reporter.lines(done, sum(recorder.headline[-step:]) / step / 1e9)
         reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: _seconds(recorder.headline[offset:])))
     warmup: int | None = 0
     if stopping["warmup"] is None and count is None:  # only the duration was prescribed
@@ -155,7 +163,7 @@ def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Cloc
     )
 
 
-def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], clock: Clock) -> Steady:
+def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
     """Warm-up is found in the data; precision, stable noise or the time budget ends it."""
     rules = rules_for(stopping)
     begin = clock.now()
@@ -165,6 +173,7 @@ def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], clock: Clock) ->
     while reason is None:
         recorder.take(_block_size(recorder))
         elapsed = (clock.now() - begin) / 1e9
+        reporter.beat()
         # Looking costs time and cools the caches, so it happens at geometrically growing counts …
         if len(recorder.wall) < check_at and elapsed < stopping["max_s"]:
             continue
@@ -201,13 +210,18 @@ def _seconds(nanoseconds: array[int]) -> Any:
     return np.frombuffer(nanoseconds, dtype=np.int64) * 1e-9
 
 
+def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
+    """How many inputs arrive in the paced scenario."""
+    return stopping["iterations"] or max(MIN_PACED, round((stopping["duration_s"] or PACED_S) * fps))
+
+
 def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock) -> Steady:
     """Inputs arrive every 1/fps s whether or not the last inference is done; the worker sleeps in between.
 
     Afterwards a short back-to-back pass in the same process tells what the idle gaps cost.
     """
     period = round(1e9 / fps)
-    count = stopping["iterations"] or max(MIN_PACED, round((stopping["duration_s"] or PACED_S) * fps))
+    count = arrivals(stopping, fps)
     warmup = stopping["warmup"] if stopping["warmup"] is not None else PACED_WARMUP
     invoke, now, sleep = session.invoke, clock.now, clock.sleep
     engine_latency = session.engine_latency_ns if isinstance(session, ReportsEngineLatency) else None

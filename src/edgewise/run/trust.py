@@ -13,6 +13,7 @@ import numpy as np
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
 from edgewise.run.host import SessionResult
+from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
@@ -39,7 +40,7 @@ def cautions_of(
     headline = next((row for row in measurements if row.metric == job.workload.scenario.headline), None)
     found: list[Caution] = []
     if headline is not None and headline.value is not None:
-        found += _about_data(headline, sessions)
+        found += _about_data(job, headline, sessions)
     found += _about_machine(job, sessions, usable_cores)
     found += _about_settings(job, sessions)
     return tuple(found)
@@ -56,7 +57,7 @@ def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
     return Trust(grade=order[worst], reasons=reasons)
 
 
-def _about_data(headline: Measurement, sessions: Sequence[SessionResult]) -> list[Caution]:
+def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> list[Caution]:
     found: list[Caution] = []
     summary = headline.summary
     n = summary.n if summary else len(headline.samples)
@@ -71,6 +72,12 @@ def _about_data(headline: Measurement, sessions: Sequence[SessionResult]) -> lis
         half = (headline.high - headline.low) / 2 / value
         if half > WIDE:
             found.append(Caution.of("wide-interval", f"the 95 % interval is ± {half:.1%} of the value"))
+        target = job.workload.stopping.relative_half_width
+        stopped = [session.facts.get("steady", {}).get("stopped_because") for session in sessions]
+        if TIME_BUDGET in stopped and half > target:
+            found.append(
+                Caution.of("time-budget", f"the interval is ± {half:.1%}, wider than the ± {target:.0%} aimed at")
+            )
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
         found.append(Caution.of("sessions-differ", message))
@@ -136,10 +143,21 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
 def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution]:
     found: list[Caution] = []
     effective: Mapping[str, Any] = sessions[0].facts.get("effective", {}) if sessions else {}
-    for name, wanted in (("threads", job.runtime.threads), ("precision", job.runtime.precision)):
+    scenario = job.workload.scenario
+    asked = {
+        "threads": job.runtime.threads,
+        "precision": job.runtime.precision,
+        "streams": scenario.streams,
+        "requests": scenario.requests,
+    }
+    for name, wanted in asked.items():
         got = effective.get(name)
-        if wanted is not None and got is not None and got != wanted:
+        if wanted is None or got == wanted:
+            continue
+        if got is not None:
             found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine uses {got}"))
+        elif name in ("streams", "requests") and wanted != 1:
+            found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine tells of none"))
     assumed = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if ASSUMED in spec.note]
     if assumed:
         found.append(Caution.of("assumed-shape", "; ".join(assumed)))

@@ -42,6 +42,23 @@ class Channel:
             data = data[os.write(self._fd, data) :]
 
 
+class _Reporter:
+    """Lines of progress, and at most one sign of life a second, so that slow models outlive the host's deadline."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._last_ns = time.monotonic_ns()
+
+    def lines(self, done: int, average_s: float) -> None:
+        self._channel.send("progress", done=done, average_s=average_s)
+
+    def beat(self) -> None:
+        now = time.monotonic_ns()
+        if now - self._last_ns > 1_000_000_000:
+            self._last_ns = now
+            self._channel.send("alive")
+
+
 class Worker:
     """One job from `job` message to `done`."""
 
@@ -131,10 +148,7 @@ class Worker:
         if scenario["kind"] == "offline":
             return timing.offline(session, stopping=stopping, clock=clock)
 
-        def report(done: int, average_s: float) -> None:
-            self.channel.send("progress", done=done, average_s=average_s)
-
-        return timing.single_stream(session, stopping=stopping, clock=clock, report=report)
+        return timing.single_stream(session, stopping=stopping, clock=clock, reporter=_Reporter(self.channel))
 
     def _outputs(self, session: Session) -> None:
         """Outputs of one inference as a file in the job's folder, when the host asked for them."""

@@ -263,6 +263,12 @@ def _configure(device: str, options: LoadOptions) -> dict[str, Any]:
         config["NUM_STREAMS"] = options.streams
     else:
         config["PERFORMANCE_HINT"] = "THROUGHPUT" if options.offline else "LATENCY"
+    if device == "AUTO":
+        # AUTO hands neither down by itself: on a processor with bfloat16 it would run that, on all cores.
+        processor: dict[str, Any] = {"INFERENCE_PRECISION_HINT": options.precision or "f32"}
+        if options.threads is not None:
+            processor["INFERENCE_NUM_THREADS"] = options.threads
+        config["DEVICE_PROPERTIES"] = {"CPU": processor}
     return config | dict(options.extra)
 
 
@@ -276,11 +282,12 @@ def _count_requests(compiled: Any, options: LoadOptions) -> int:
 def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]:
     precision = _told(compiled, "INFERENCE_PRECISION_HINT")
     devices = _told(compiled, "EXECUTION_DEVICES")
+    operators = _precisions(compiled)
     return {
         "provider": provider,
         "device": ", ".join(devices) if devices else None,
-        "precision": None if precision is None else precision.get_type_name(),
-        "precision_of_operators": _precisions(compiled),
+        "precision": _common(operators) if precision is None else precision.get_type_name(),
+        "precision_of_operators": operators,
         "requests": requests,
         **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
     }
@@ -294,6 +301,12 @@ def _told(compiled: Any, name: str) -> Any:
 def _plain(value: Any) -> Any:
     """`value` as JSON has it; the engine's enumerations by their name."""
     return value if value is None or isinstance(value, bool | int | float | str) else getattr(value, "name", str(value))
+
+
+def _common(operators: Mapping[str, int] | None) -> str | None:
+    """The one floating-point precision that all operators run in; None where they mix or the device does not tell."""
+    floats = {name for name in operators or () if name in ("f32", "bf16", "f16")}
+    return floats.pop() if len(floats) == 1 else None
 
 
 def _precisions(compiled: Any) -> dict[str, int] | None:
