@@ -27,11 +27,13 @@ class Outcome:
 
     Attributes:
         save_errors: why runs could not be saved; empty when all are.
+        kept: whether saving was asked for at all.
     """
 
     runs: Sequence[Run]
     skipped: Sequence[str] = ()
     save_errors: Sequence[StoreError] = field(default=())
+    kept: bool = True
     interrupted: bool = False
 
 
@@ -70,7 +72,7 @@ def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: b
             runs, interrupted = dispatcher.execute(plan), False
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
-    return Outcome(runs=runs, skipped=plan.skipped, save_errors=lines.save_errors, interrupted=interrupted)
+    return Outcome(runs=runs, skipped=plan.skipped, save_errors=lines.save_errors, kept=keep, interrupted=interrupted)
 
 
 def show(outcome: Outcome, *, as_json: bool) -> None:
@@ -108,7 +110,8 @@ def finish(outcome: Outcome) -> int:
     if outcome.save_errors:
         _recover(outcome)
     if outcome.interrupted:
-        err().print("[bold red]interrupted[/]: what was finished is above and in the store", soft_wrap=True)
+        where = "above and in the store" if outcome.kept and not outcome.save_errors else "above"
+        err().print(f"[bold red]interrupted[/]: what was finished is {where}", soft_wrap=True)
         return ExitCode.INTERRUPTED
     if any(run.status == "failed" for run in outcome.runs):
         return ExitCode.RUN_FAILED
