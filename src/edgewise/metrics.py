@@ -93,7 +93,7 @@ _ROWS = (
     Metric("output_max_abs_error", "1", "Max abs error", "lower", "max",
            "Largest absolute difference of any output element from the reference runtime's, same inputs."),
     Metric("output_max_rel_error", "1", "Max rel error", "lower", "max",
-           "Max abs error over the largest magnitude of the reference output (integers: over its range)."),
+           "Max abs error over the largest magnitude of the reference output (8/16-bit: over the type's range)."),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {row.id: row for row in _ROWS}

@@ -1,6 +1,11 @@
 """`edgewise bench` through the fake engine: exact numbers from the command line to the store and back."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -38,7 +43,7 @@ def test_json_is_one_document_of_the_contract(tmp_path, capsys):
     assert run(["bench", model, "--iterations", "20", "--warmup", "2", "--json"]) == 0
     captured = capsys.readouterr()
     document = json.loads(captured.out)
-    assert set(document) == {"schema", "runs", "recommendation"}
+    assert set(document) == {"schema", "runs", "recommendation", "recommendations"}
     (record,) = document["runs"]
     assert record["schema"] == 1 and record["status"] == "done"
     assert record["job"]["runtime"]["name"] == "fake"
@@ -152,6 +157,31 @@ def test_paced_scenario_too_fast_for_the_model_misses_every_deadline(tmp_path, c
     assert rows["response_time"]["value"] > 0.1
 
 
+def test_a_model_that_cannot_keep_the_rate_is_not_recommended(tmp_path, capsys):
+    model = fake(tmp_path, latency_ns=[20 * MS])
+    assert run(["bench", model, "--scenario", "paced", "--fps", "100", "--iterations", "40", "--json", "-q"]) == 0
+    document = document_of(capsys)
+    assert document["recommendation"] is None
+    assert "overloaded" in [caution["code"] for caution in document["runs"][0]["cautions"]]
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_a_real_terminal_sees_progress_and_the_table(tmp_path, term):
+    """Through a pseudo-terminal, where the live line is drawn."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "edgewise", "bench", fake(tmp_path), "--sessions", "2", "--iterations", "20"]
+    environment = {**os.environ, "TERM": term, "COLUMNS": "80"}
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is closed: everything was read
+            while piece := os.read(master, 65536):
+                shown += piece
+    os.close(master)
+    assert process.returncode == 0, shown.decode()
+    assert b"m.fake" in shown and b"2.00" in shown and b"error" not in shown
+
+
 def test_offline_scenario_reports_throughput_and_no_latency(tmp_path, capsys):
     model = fake(tmp_path, latency_ns=[5 * MS])
     assert run(["bench", model, "--scenario", "offline", "--iterations", "100", "--json", "-q"]) == 0
@@ -196,6 +226,9 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--report-every", "5"], "--report-every"),
         (["--report-every", "5", "--iterations", "9", "--scenario", "offline"], "--report-every"),
         (["--streams", "2"], "offline"),
+        (["--scenario", "offline", "--streams", "0"], "--streams 0"),
+        (["--scenario", "offline", "--requests", "-1"], "--requests -1"),
+        (["--seed", "-1"], "--seed -1"),
         (["--provider", "nowhere"], "nothing that was asked for"),
         (["--precision", "f7"], "nothing that was asked for"),
         (["--shape", "nonsense"], "nonsense"),

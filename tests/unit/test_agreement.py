@@ -15,6 +15,7 @@ ROW = np.array([[0.1, 0.7, 0.2]], dtype=np.float32)
 
 def test_equal_outputs_differ_by_nothing():
     verdicts = compare_outputs([outputs("ort", ROW), outputs("ov", ROW.copy())])
+    assert {row.absent_because for row in verdicts["ort"].measurements} == {"this run is the reference"}
     values = {row.metric: row.value for row in verdicts["ov"].measurements}
     assert values == {"output_max_abs_error": 0.0, "output_max_rel_error": 0.0, "agreement_top1": 1.0}
     assert verdicts["ov"].cautions == verdicts["ort"].cautions == ()
@@ -92,3 +93,14 @@ def test_rows_of_nan_have_no_largest_element():
     assert difference.top1 is None
     half = np.array([[np.nan, 1.0, 2.0], [0.0, 1.0, 2.0]])
     assert difference_of(outputs("a", half), outputs("b", half.copy())).top1 == 1.0
+
+
+def test_one_step_of_a_quantised_output_is_rounding():
+    for a, b in (([[5]], [[6]]), ([[5, 3]], [[5, 4]]), ([[-128, 127]], [[-126, 127]])):
+        one, other = np.array(a, dtype=np.int8), np.array(b, dtype=np.int8)
+        assert difference_of(outputs("a", one, exact=False), outputs("b", other, exact=False)).close
+
+
+def test_class_numbers_must_be_equal():
+    one, other = np.array([[7]], dtype=np.int64), np.array([[8]], dtype=np.int64)
+    assert not difference_of(outputs("a", one, exact=False), outputs("b", other, exact=False)).close

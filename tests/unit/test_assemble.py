@@ -88,6 +88,19 @@ def test_offline_rates_come_from_windows_of_completions():
     assert rows["latency"].value is None
 
 
+def test_offline_throughput_is_completions_over_time_also_with_a_stall():
+    stamps = [MS * n for n in range(1, 51)] + [MS * (n + 100) for n in range(51, 101)]
+    rows = rows_of(job("offline"), session(samples={"completions": stamps, "latency_first": [MS]}))
+    assert rows["throughput"].value == pytest.approx(100 / 0.2)
+    assert rows["throughput"].low < rows["throughput"].value < rows["throughput"].high
+
+
+def test_single_stream_throughput_is_of_the_wall_even_where_the_engine_has_a_clock():
+    samples = latencies(1, 2, 3) | {"latency_call": [2 * MS, 3 * MS, 5 * MS]}
+    rows = rows_of(job(), session(samples=samples))
+    assert rows["throughput"].value == pytest.approx(3 / 10e-3)
+
+
 def test_offline_without_a_completion_has_no_throughput():
     rows = rows_of(job("offline"), session(samples={"completions": [], "latency_first": [MS]}))
     assert rows["throughput"].value is None and "no inference was completed" in rows["throughput"].absent_because

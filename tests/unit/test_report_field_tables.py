@@ -80,7 +80,7 @@ def test_values_are_in_the_units_of_their_headings():
     zoo = cells("zoo", everything(), Options(task="Image Classification", reference="https://example.org/x"))
     assert [cell.text for cell in zoo.values()] == [
         "kws.onnx", "Image Classification", "91.7 %", "0.420 ± 0.011", "0.0539",
-        "Debian GNU/Linux 12 x86_64, Example CPU @ 2.00 GHz, onnxruntime 1.2.3 (cpu)", "https://example.org/x",
+        "Debian GNU/Linux 12 x86_64, Example CPU @ 2.00 GHz, onnxruntime 1.2.3 (cpu, 1 thread, f32)", "https://example.org/x",
     ]  # fmt: skip
     assert zoo["References"].link == "https://example.org/x"
     long = cells("long", everything())

@@ -195,3 +195,26 @@ def test_the_loop_itself_costs_less_than_a_microsecond_of_calls():
     recorder.take(100)
     assert readings == 200
     assert list(recorder.wall) == [10] * 100
+
+
+@pytest.mark.parametrize(
+    ("prescribed", "fps", "count"),
+    [
+        ({}, 30, 60),  # two seconds
+        ({}, 5, 30),  # thirty, which take six seconds
+        ({}, 0.5, 5),  # what ten seconds have
+        ({}, 0.01, 3),  # never fewer than three
+        ({"duration_s": 1.0}, 2, 2),
+        ({"duration_s": 1.0}, 0.1, 1),
+        ({"iterations": 7}, 2, 7),
+    ],
+)
+def test_how_many_inputs_arrive(prescribed, fps, count):
+    assert timing.arrivals(stopping(**prescribed), fps) == count
+
+
+def test_an_overloaded_worker_stops_a_second_after_the_last_arrival():
+    session = ScriptedSession(50 * MS)
+    steady = paced(session, fps=1000, stopping=stopping(duration_s=1.0), clock=Clock.of(session))
+    assert steady.extra["arrivals"] == len(steady.samples["latency_paced"]) == 41
+    assert steady.extra["deadline_misses"] == 41

@@ -38,7 +38,7 @@ class ProgressLines:
                 console=console,
                 transient=True,
             )
-            self._task = self._live.add_task("", total=None)
+            self._task = self._live.add_task("", total=1)
 
     def __enter__(self) -> Self:
         if self._live:
@@ -84,8 +84,8 @@ class ProgressLines:
             words = format_duration(headline.value)
         else:
             words = format_quantity(headline.value, headline.unit)
-        if headline.low is not None and headline.high is not None:
-            words += f" ± {(headline.high - headline.low) / 2 / headline.value:.1%}"
+        if headline.half_width is not None:
+            words += f" ± {headline.half_width:.1%}"
         self._say(f"{self._words}  {words}  grade {run.trust.grade if run.trust else '?'}")
 
     def save_failed(self, error: StoreError) -> None:

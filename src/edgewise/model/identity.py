@@ -213,7 +213,7 @@ def _recognise_name(head: bytes, file: Path) -> Iterator[tuple[str, str]]:
         file.with_suffix(".onnx"),
         file.with_name(file.name.partition(".onnx")[0] + ".onnx"),
     ):
-        if owner != file and owner.suffix == ".onnx" and owner.is_file():
+        if owner != file and owner.suffix == ".onnx" and owner.is_file() and file.suffix not in (".tflite", ".xml"):
             yield "weights that belong to an ONNX model", f"give the .onnx beside it: {owner}"
     if file.suffix == ".mlmodel":
         yield "a Core ML model", "export the original model to ONNX"

@@ -20,6 +20,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "steal": ("C", "the hypervisor took the processor away; measure on a machine of your own"),
     "context-switches": ("B", "the worker was interrupted often; leave it a free core"),
     "throttled": ("C", "a control group's quota held the worker back; lift the quota or measure elsewhere"),
+    "overloaded": ("C", "inputs came faster than they could be served; lower --fps or use a faster engine"),
     "oversubscribed": ("C", "more threads than cores were asked for"),
     "output-mismatch": (
         "C",

@@ -74,6 +74,13 @@ class Measurement:
     summary: Summary | None = None
     absent_because: str | None = None
 
+    @property
+    def half_width(self) -> float | None:
+        """The wider side of the interval over the value; None where there is no interval or the value is 0."""
+        if not self.value or self.low is None or self.high is None:
+            return None
+        return max(self.value - self.low, self.high - self.value) / abs(self.value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:

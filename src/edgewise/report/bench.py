@@ -36,6 +36,7 @@ from edgewise.report.recommendation import (
     recommendation,
     recommendations,
 )
+from edgewise.run.agreement import REFERENCE
 from edgewise.units import significant
 
 if TYPE_CHECKING:
@@ -67,7 +68,13 @@ _WIDEST = 1e5
 def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     """Table, recommendation, cautions, agreement of outputs and what is absent, of `runs` in their order."""
     tables = bench_tables(runs)
-    sections = [*recommendation_sections(runs), *_cautions(runs), *_agreement(runs), *_absences(runs, tables)]
+    sections = [
+        *recommendation_sections(runs),
+        *_settings(runs),
+        *_cautions(runs),
+        *_agreement(runs),
+        *_absences(runs, tables),
+    ]
     return Document(title=title or default_title(runs), tables=tuple(tables), sections=tuple(sections))
 
 
@@ -243,6 +250,22 @@ def _grade(run: Run) -> Cell:
     return Cell(text=run.trust.grade, tone=GRADE_TONES[run.trust.grade])
 
 
+def _settings(runs: Sequence[Run]) -> list[Section]:
+    """What came into force in each engine, because defaults differ: threads, precision, and whose clock it was."""
+    said: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if run.status == "failed":
+            continue
+        threads = threads_of(run)
+        words = ["threads not told" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
+        words.append(precision_of(run) or "precision not told")
+        if (call := run.measurement("latency_call")) is not None and call.value is not None:
+            words.append(f"timed by the engine's own clock (the Python call takes {quantity(call.value, 's')})")
+        said.setdefault(", ".join(words), []).append(label)
+    lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
+    return [Section(title="Ran with", lines=lines)] if lines else []
+
+
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
     """One section per group of comparable runs."""
     sections = []
@@ -308,6 +331,8 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
     for run, label in zip(runs, labels_of(runs), strict=True):
         error, top1 = run.measurement("output_max_abs_error"), run.measurement("agreement_top1")
         if error is None:
+            continue
+        if error.absent_because == REFERENCE:
             continue
         if error.value is None:
             reason = reason_of_absence(run, "output_max_abs_error")

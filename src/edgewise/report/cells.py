@@ -79,6 +79,10 @@ def basis_notes(row: Measurement) -> tuple[str, ...]:
     return ()
 
 
+LOPSIDED_FROM = 0.1
+"""Intervals within this share of the value are printed with ±, whatever their sides."""
+
+
 def plus_minus(value: float, low: float | None, high: float | None) -> str:
     """``"0.421 ± 0.012"``: the value at three significant digits, then the wider side of its interval.
 
@@ -87,6 +91,8 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     """
     if low is None or high is None or not math.isfinite(value):
         return significant(value, DIGITS)
+    if _is_lopsided(value, low, high):
+        return f"{significant(value, DIGITS)} [{significant(low, DIGITS)}, {significant(high, DIGITS)}]"
     magnitude = math.floor(math.log10(abs(value))) if value else 0
     places = DIGITS - 1 - magnitude
     shown = round(value, places)
@@ -99,6 +105,15 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     # `significant` writes numbers of these magnitudes with an exponent.
     exponent = magnitude < -4 or magnitude >= 9
     return f"{significant(value, DIGITS)} ± {f'{width:.2e}' if exponent else f'{width:.{max(0, places)}f}'}"
+
+
+def _is_lopsided(value: float, low: float, high: float) -> bool:
+    """Whether ± would mislead: sides that differ much, or a wider one that reaches past 0."""
+    below, above = value - low, high - value
+    wide, narrow = max(below, above), min(below, above)
+    if abs(wide) <= LOPSIDED_FROM * abs(value):
+        return False
+    return wide > 1.5 * narrow or wide >= abs(value)
 
 
 def quantity(value: float, unit: str) -> str:

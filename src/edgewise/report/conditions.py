@@ -75,7 +75,12 @@ def threads_of(run: Run) -> int | None:
 def precision_of(run: Run) -> str | None:
     """Execution precision in force, else the one asked for; None where the engine does not tell."""
     value = run.effective.get("precision")
-    return one_line(str(value)) if value else run.job.runtime.precision
+    floats = one_line(str(value)) if value else run.job.runtime.precision
+    operators = run.effective.get("precision_of_operators")
+    # A quantised network's floating-point precision is only that of the operators around it.
+    if isinstance(operators, Mapping) and {"i8", "u8"} & set(operators):
+        return f"int8 + {floats}" if floats else "int8"
+    return floats
 
 
 def scenario_of(run: Run) -> str:
@@ -89,9 +94,15 @@ def scenario_of(run: Run) -> str:
 def platform_of(run: Run) -> str | None:
     """Where the run took place and with what: system, processor, engine; None where the environment is empty."""
     words = [word for word in (system_of(run), processor_of(run)) if word]
-    return (
-        ", ".join([*words, f"{engine_of(run)} ({run.job.runtime.provider or 'default provider'})"]) if words else None
-    )
+    return ", ".join([*words, f"{engine_of(run)} ({', '.join(_settings(run))})"]) if words else None
+
+
+def _settings(run: Run) -> list[str]:
+    """Provider, threads and precision, as far as they are known."""
+    threads, precision = threads_of(run), precision_of(run)
+    words = [run.job.runtime.provider or "default provider"]
+    words += [f"{threads} thread{'s' if threads > 1 else ''}"] if threads else []
+    return words + ([precision] if precision else [])
 
 
 def device_of(run: Run) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgewise.errors import BadInput
 from edgewise.record import Run
-from edgewise.report.bench import bench_document, bench_table, default_title, recommendation
+from edgewise.report.bench import bench_document, bench_table, default_title, recommendation, recommendations
 from edgewise.report.document import Document, Table
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
 
@@ -119,7 +119,10 @@ def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
 
 
 def runs_document(runs: Sequence[Run]) -> dict[str, object]:
-    """``{"schema", "runs", "recommendation"}``, the shape that every measuring command's ``--json`` has."""
+    """``{"schema", "runs", "recommendation", "recommendations"}``, the shape that every measuring command has.
+
+    `recommendation` is the first that there is; `recommendations` has one for each group of comparable runs.
+    """
     from edgewise.store import to_document
 
     advice = recommendation(runs)
@@ -127,6 +130,7 @@ def runs_document(runs: Sequence[Run]) -> dict[str, object]:
         "schema": 1,
         "runs": [to_document(run) for run in runs],
         "recommendation": advice.to_document() if advice else None,
+        "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations(runs)],
     }
 
 

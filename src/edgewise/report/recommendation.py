@@ -10,6 +10,7 @@ from edgewise.record import Measurement, Run
 from edgewise.report.cells import failure_of, quantity, reason_of_absence
 from edgewise.report.conditions import labels_of, precision_of, processor_of, scenario_of
 from edgewise.report.document import one_line
+from edgewise.run.agreement import REFERENCE
 from edgewise.units import significant
 
 PRACTICAL = 0.05
@@ -93,11 +94,14 @@ def _recommend(group: Sequence[Run]) -> Recommendation:
     labels = labels_of(group)
     title = group_title(group[0])
     metric = group[0].headline
+    # Like with like: where one engine has no clock of its own, the wall time of the call speaks for all.
+    clocks = [run for run in group if run.measurement("latency_call") is not None]
+    on_the_wall = metric == "latency" and 0 < len(clocks) < sum(run.value(metric) is not None for run in group)
     candidates: list[_Candidate] = []
     objections: list[str] = []
     for run, label in zip(group, labels, strict=True):
         objection = _objection(run, metric)
-        row = run.measurement(metric)
+        row = (run.measurement("latency_call") if on_the_wall else None) or run.measurement(metric)
         if objection or row is None:
             objections.append(f"{label} is left out: {objection}")
         else:
@@ -109,7 +113,7 @@ def _recommend(group: Sequence[Run]) -> Recommendation:
     best = ranked[0]
     peers = [best, *(other for other in ranked[1:] if not _apart(best, other))]
     chosen, reasons = _prefer(peers)
-    why = _why(chosen, ranked, metric) + reasons
+    why = _why(chosen, ranked, metric, call=on_the_wall) + reasons
     why += _remarks(chosen, candidates)
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=chosen.label)
 
@@ -123,6 +127,8 @@ def _objection(run: Run, metric: str) -> str:
         return f"its outputs differ: {one_line(codes['output-mismatch'])}"
     if "output-not-finite" in codes:
         return f"its outputs are no numbers: {one_line(codes['output-not-finite'])}"
+    if "overloaded" in codes:
+        return f"it can't keep the rate: {one_line(codes['overloaded'])}"
     value = run.value(metric)
     if value is None or not value > 0:
         return f"no {METRICS[metric].label.lower()}: {reason_of_absence(run, metric)}"
@@ -145,7 +151,9 @@ def _prefer(peers: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
     """Among runs whose speeds can't be told apart: least memory, then quickest start-up, then the fastest."""
     left, reasons = list(peers), []
     for metric, words in (("memory_peak", "least peak memory"), ("startup_time", "quickest start-up")):
-        known = {one.run.id: value for one in left if (value := one.run.value(metric)) is not None}
+        # One sample decides nothing, so only values with an interval count.
+        rows = {one.run.id: one.run.measurement(metric) for one in left}
+        known = {key: row.value for key, row in rows.items() if row and row.value is not None and row.low is not None}
         if len(left) < 2 or len(known) < len(left):
             continue
         limit = min(known.values()) * (1 + PRACTICAL)
@@ -161,10 +169,11 @@ def _prefer(peers: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
     return left[0], reasons
 
 
-def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str) -> list[str]:
+def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str, *, call: bool) -> list[str]:
     """One sentence per other candidate, with both numbers."""
     unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
     noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
+    noun = "median latency of the call" if call else noun
     if len(ranked) == 1:
         return [f"the only run that qualifies: {noun} {quantity(chosen.value, unit)}"]
     lines = []
@@ -195,7 +204,7 @@ def _remarks(chosen: _Candidate, candidates: Sequence[_Candidate]) -> list[str]:
     """What a careful reader should know of the chosen run."""
     lines = []
     agreement = chosen.run.measurement("output_max_abs_error")
-    if agreement is None or agreement.value is None:
+    if agreement is None or (agreement.value is None and agreement.absent_because != REFERENCE):
         others = "; there was no other run to compare with" if len(candidates) == 1 else ""
         lines.append(f"its outputs were not compared with another runtime's{others}")
     if any(caution.code == "output-not-finite" for caution in chosen.run.cautions):

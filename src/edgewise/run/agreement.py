@@ -39,7 +39,7 @@ class Difference:
 
     Attributes:
         max_abs: largest absolute difference of any element.
-        max_rel: the same over the largest magnitude (integers: the range) of that output in the reference.
+        max_rel: the same over the largest magnitude (quantised: the type's range) of that output in the reference.
         top1: share of rows whose largest element is in the same place; None where there are no rows to speak of.
         close: whether the difference is within what roundings explain.
     """
@@ -75,7 +75,8 @@ def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
         cautions = []
         if index not in majority or not clear:
             cautions.append(_mismatch(own, outputs, majority if clear else None))
-        verdicts[own.run_id] = Verdict(_measurements(difference, reference.label), tuple(cautions))
+        rows = _reference_measurements() if own is reference else _measurements(difference, reference.label)
+        verdicts[own.run_id] = Verdict(rows, tuple(cautions))
     return verdicts
 
 
@@ -120,13 +121,13 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
 
 
 def _scale(reference: NDArray[np.generic]) -> float:
-    """What a difference is relative to: the largest magnitude; of integers, whose zero is arbitrary, the range."""
+    """What a difference is relative to: the largest magnitude; of quantised values the range of their type."""
     values = reference.astype(np.float64)
     values = values[np.isfinite(values)]
     if values.size == 0:
         return 0.0
-    if np.issubdtype(reference.dtype, np.integer):
-        return float(np.ptp(values))
+    if reference.dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        return 2.0 ** (8 * reference.dtype.itemsize) - 1.0
     return float(np.abs(values).max())
 
 
@@ -178,15 +179,25 @@ def _words(difference: Difference) -> str:
     return f"max abs error {difference.max_abs:.3g}, {difference.max_rel:.2%} of the output's scale{top1}"
 
 
+REFERENCE = "this run is the reference"
+"""Why the reference has no difference: it was not compared with anything."""
+
+_METRICS = ("output_max_abs_error", "output_max_rel_error", "agreement_top1")
+
+
+def _reference_measurements() -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(
+            metric=metric, unit=METRICS[metric].unit, basis=None, method="", value=None, absent_because=REFERENCE
+        )
+        for metric in _METRICS
+    )
+
+
 def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:
     method = f"outputs of one inference against {label}'s, same inputs"
-    values = {
-        "output_max_abs_error": difference.max_abs,
-        "output_max_rel_error": difference.max_rel,
-        "agreement_top1": difference.top1,
-    }
     rows = []
-    for metric, value in values.items():
+    for metric, value in zip(_METRICS, (difference.max_abs, difference.max_rel, difference.top1), strict=True):
         unit = METRICS[metric].unit
         if value is not None and np.isfinite(value):
             rows.append(Measurement(metric=metric, unit=unit, basis="measured", method=method, value=value))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -180,10 +181,11 @@ def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement
             f"completions × batch {batch} per time, {WINDOWS} windows a process, {len(sessions)} process(es), "
             f"offline scenario, {threads} threads"
         )
-        return [distribution("throughput", rates, method)]
+        return [_offline_throughput(rates, method)]
     if kind == "paced":
         return [_absent("throughput", "the paced scenario fixes the rate of arrivals")]
-    per_session = _seconds(sessions, "latency")
+    # Elapsed time, so the wall's: an engine's own clock leaves out what passes between its inferences.
+    per_session = _seconds(sessions, "latency_call") or _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
         return [_absent("throughput", "no time passed on the clock")]
@@ -201,6 +203,19 @@ def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement
             high=batch / interval.low if interval and interval.low > 0 else None,
         )
     ]
+
+
+def _offline_throughput(rates: Sequence[Sequence[float]], method: str) -> Measurement:
+    """All completions over all the time: windows have equally many, so that is the inverse of their mean time each."""
+    row = distribution("throughput", rates, method)
+    times = np.concatenate([1.0 / np.asarray(values) for values in rates])
+    mean = float(times.mean())
+    interval = intervals.mean_interval(times, tuple(map(len, rates)))
+    if interval is None:
+        return replace(row, value=1.0 / mean, low=None, high=None, method=f"{method}; no interval")
+    interval = _with_rerun_floor(interval, mean)
+    low, high = 1.0 / interval.high, (1.0 / interval.low if interval.low > 0 else None)
+    return replace(row, value=1.0 / mean, low=low, high=high, method=f"{method}; 95 % interval: {interval.method}")
 
 
 def _window_rates(completions: Sequence[int], batch: int) -> list[float]:

@@ -64,6 +64,8 @@ def make_plan(
         Unavailable: a runtime that was asked for and is not installed, or no runtime for a model.
     """
     _check(axes, scenario, stopping)
+    if not 0 <= seed < 2**64:
+        raise BadInput(f"--seed {seed} makes no sense", advice="0 to 2⁶⁴ − 1")
     digest = _digest(input_data) if input_data is not None else None
     registry = runtimes()
     jobs: list[Job] = []
@@ -204,6 +206,9 @@ def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
         raise BadInput("the paced scenario needs the rate of arrivals", advice="--fps 30")
     if scenario.kind != "paced" and scenario.fps is not None:
         raise BadInput("--fps only has a meaning in the paced scenario", advice="add --scenario paced")
+    for flag, number in {"--streams": scenario.streams, "--requests": scenario.requests}.items():
+        if number is not None and number < 1:
+            raise BadInput(f"{flag} {number} makes no sense", advice="1 or more")
     if scenario.kind != "offline" and (scenario.streams or scenario.requests):
         raise BadInput("--streams and --requests belong to the offline scenario", advice="add --scenario offline")
     _check_stopping(stopping)

@@ -5,6 +5,7 @@ All functions take the clock as an argument, so that a fake clock makes them exa
 
 from __future__ import annotations
 
+import math
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -211,8 +212,12 @@ def _seconds(nanoseconds: array[int]) -> Any:
 
 
 def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
-    """How many inputs arrive in the paced scenario."""
-    return stopping["iterations"] or max(MIN_PACED, round((stopping["duration_s"] or PACED_S) * fps))
+    """How many inputs arrive in the paced scenario: as prescribed, else 2 s of them, and 30 if 10 s have so many."""
+    if stopping["iterations"] is not None:
+        return int(stopping["iterations"])
+    if stopping["duration_s"] is not None:
+        return max(1, round(float(stopping["duration_s"]) * fps))
+    return max(round(PACED_S * fps), min(MIN_PACED, max(3, round(PATIENT_PACED_S * fps))))
 
 
 def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock) -> Steady:
@@ -229,6 +234,8 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
     for _ in range(warmup):
         invoke()
     begin = now()
+    # Prescribed arrivals are all served; otherwise a late worker stops one second after the last was due.
+    last = begin + count * period + 1_000_000_000 if stopping["iterations"] is None else math.inf
     for index in range(count):
         arrival = begin + index * period
         wait = arrival - now()
@@ -240,19 +247,22 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
         latency.append(engine_latency() if engine_latency else ended - started)
         response.append(ended - arrival)
         missed += ended > arrival + period
+        if ended > last:
+            break  # overloaded: the queue only grows, and the misses are plain by now
     elapsed = now() - begin
     recorder = _Recorder(session, clock)
-    recorder.take(min(count, max(PROBE_SAMPLES, int(0.2e9 // max(1, sorted(latency)[count // 2])))))
+    typical = max(1, sorted(latency)[len(latency) // 2])
+    recorder.take(min(len(latency), max(PROBE_SAMPLES, int(0.2e9 // typical))))
     return Steady(
         {"latency_paced": latency, "response_time": response, "latency": list(recorder.headline)},
         warmup=[0] * warmup,
-        stopped_because=f"{count} arrivals",
+        stopped_because=f"{len(latency)} arrivals",
         elapsed_ns=elapsed,
-        extra={"deadline_misses": missed, "arrivals": count, "period_s": period / 1e9},
+        extra={"deadline_misses": missed, "arrivals": len(latency), "period_s": period / 1e9},
     )
 
 
-MIN_PACED, PACED_S, PACED_WARMUP = 30, 2.0, 5
+MIN_PACED, PACED_S, PATIENT_PACED_S, PACED_WARMUP = 30, 2.0, 10.0, 5
 OFFLINE_S, OFFLINE_WARMUP_S = 0.6, 0.2
 
 

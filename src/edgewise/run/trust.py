@@ -25,6 +25,7 @@ WIDE = 0.05
 SESSIONS_DIFFER = 0.03
 DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
+OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
 SWITCHES_PER_S = 100.0
 
@@ -41,6 +42,11 @@ def cautions_of(
     found: list[Caution] = []
     if headline is not None and headline.value is not None:
         found += _about_data(job, headline, sessions)
+    misses = next((row for row in measurements if row.metric == "deadline_miss_rate"), None)
+    if misses is not None and (misses.low or 0.0) > OVERLOADED:
+        found.append(
+            Caution.of("overloaded", f"{misses.value:.0%} of the inputs were not finished when the next was due")
+        )
     found += _about_machine(job, sessions, usable_cores)
     found += _about_settings(job, sessions)
     return tuple(found)
@@ -61,15 +67,14 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     found: list[Caution] = []
     summary = headline.summary
     n = summary.n if summary else len(headline.samples)
-    value = headline.value or 0.0
     if headline.samples and n < LEAST_SAMPLES:
         found.append(Caution.of("too-few-samples", f"only {n} samples: unreliable"))
     if len(sessions) == 1:
         found.append(
             Caution.of("single-session", "one process only: differences between processes are not in the interval")
         )
-    if headline.low is not None and headline.high is not None and value:
-        half = (headline.high - headline.low) / 2 / value
+    half = headline.half_width
+    if half is not None:
         if half > WIDE:
             found.append(Caution.of("wide-interval", f"the 95 % interval is ± {half:.1%} of the value"))
         target = job.workload.stopping.relative_half_width

@@ -12,6 +12,7 @@ _STARTED_NS = time.monotonic_ns()
 
 import gc
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -192,13 +193,18 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
+_NO_MEMORY = re.compile(
+    r"bad_alloc|bad allocation|[Ff]ailed to allocate memory|[Oo]ut of memory|[Cc]annot allocate memory"
+)
+
+
 def explain(error: BaseException) -> tuple[str, str]:
     """The typed cause and a one-line message of whatever the engine raised."""
     cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "EngineError")
     if type(error).__name__ in {"BadInput", "BadModel"}:
         cause = "BadInput"
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    if "bad_alloc" in text or "bad allocation" in text:
+    if _NO_MEMORY.search(str(error)):
         cause = "OutOfMemory"
     if cause == "EngineError":
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

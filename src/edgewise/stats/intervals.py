@@ -36,8 +36,8 @@ LEAST = 3
 RANKS_FROM = 9
 """From so many samples on, ranks give an interval of 95 % with room for error; fewer need a shape to be assumed."""
 
-TENTH_TO_NINTH = 2.5631
-"""From the 10th to the 90th percentile of a normal distribution, in standard deviations."""
+TENTH_TO_MEDIAN = 1.28155
+"""From the 10th percentile of a normal distribution to its median, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
     The median lies between ranks n/2 ± t·√(n·V)/2, V the long-run variance of sign(x − median), which is 1 for
     independent samples. Ranks in between are interpolated. Where correlation leaves too few independent samples for
     the ranks to exist, the standard error of a normal distribution's median, √(π/2)·s·√(V/n), goes beyond the extremes,
-    s from the 10th and 90th percentiles.
+    with an s for each side, from the 10th and from the 90th percentile, so that a long tail widens its own side only.
 
     Args:
         values: shape (n,), whose median is sought; the sessions' samples less their medians, or the only session.
@@ -199,13 +199,15 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
         ends = np.interp([middle - reach, middle + reach], np.arange(count), ordered)
         return float(ends[0]), float(ends[1]), noise.correlated
     low, centre, high = (float(value) for value in np.percentile(ordered, [10.0, 50.0, 90.0]))
-    deviations = t * math.sqrt(math.pi / 2.0 * variance / count) / TENTH_TO_NINTH
+    deviations = t * math.sqrt(math.pi / 2.0 * variance / count) / TENTH_TO_MEDIAN
     if ordered[0] > 0.0:
-        low, high = _ratio_interval(centre, deviations * (math.log(high) - math.log(low)))
-    else:
-        half = deviations * (high - low)
-        low, high = centre - half, centre + half
-    return low, high, noise.correlated
+        below, above = math.log(centre / low), math.log(high / centre)
+        return (
+            _ratio_interval(centre, deviations * below)[0],
+            _ratio_interval(centre, deviations * above)[1],
+            noise.correlated,
+        )
+    return centre - deviations * (centre - low), centre + deviations * (high - centre), noise.correlated
 
 
 def _between(sessions: Sequence[Samples], confidence: float) -> Interval:
