@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from edgewise.record import Run, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
 
 if TYPE_CHECKING:
-    from edgewise.run.dispatch import Observer
+    from edgewise.run.dispatch import Observer, Sensors
+    from edgewise.run.plan import Plan
     from edgewise.store import Store
 
 PathLike = str | os.PathLike[str]
@@ -74,7 +76,7 @@ def bench(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
     """
-    from edgewise.run.dispatch import Dispatcher, Sensors
+    from edgewise.run.dispatch import Sensors
     from edgewise.run.plan import Axes, make_plan
 
     plan = make_plan(
@@ -103,9 +105,23 @@ def bench(
     sensors = None if meters else Sensors(absences=METERS_OFF)
     if isinstance(store, str):
         with open_store(store) as opened:
-            return Dispatcher(save=opened.save, observer=observer, sensors=sensors).execute(plan)
+            return _execute(plan, opened.save, observer=observer, sensors=sensors)
     save: Callable[[Run], None] = _keep_nothing if store is None else store.save
-    return Dispatcher(save=save, observer=observer, sensors=sensors).execute(plan)
+    return _execute(plan, save, observer=observer, sensors=sensors)
+
+
+def _execute(
+    plan: Plan, save: Callable[[Run], None], *, observer: Observer | None, sensors: Sensors | None
+) -> list[Run]:
+    from edgewise.run.dispatch import Dispatcher
+
+    dispatcher = Dispatcher(save=save, observer=observer, sensors=sensors)
+    runs = dispatcher.execute(plan)
+    if dispatcher.save_errors:
+        # Results are worth more than the store: they are returned, and the loss is not silent.
+        message = f"{len(dispatcher.save_errors)} time(s) not saved: {dispatcher.save_errors[0].message}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return runs
 
 
 METERS_OFF = dict.fromkeys(("energy", "temperature", "clock_rate"), "meters were switched off")

@@ -66,7 +66,7 @@ _ROWS = (
     Metric("memory_load", "B", "Memory after load", "lower", "median",
            "Resident memory (VmRSS) after the model was loaded, before the first inference."),
     Metric("memory_peak", "B", "Peak memory", "lower", "median",
-           "Highest resident memory (VmHWM, reset through clear_refs after loading) during inference."),
+           "Highest resident memory (VmHWM, reset through clear_refs after loading) in the first inferences."),
     Metric("memory_delta", "B", "Memory of the model", "lower", "median",
            "Peak memory in inference less the baseline: what this model added to the process."),
     Metric("memory_arena", "B", "Arena", "lower", "last", "Size of the engine's tensor arena."),

@@ -229,6 +229,8 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--scenario", "offline", "--streams", "0"], "--streams 0"),
         (["--scenario", "offline", "--requests", "-1"], "--requests -1"),
         (["--seed", "-1"], "--seed -1"),
+        (["--memory-limit", "0"], "--memory-limit 0"),
+        (["--timeout", "1e12s"], "--timeout 1e+12"),
         (["--provider", "nowhere"], "nothing that was asked for"),
         (["--precision", "f7"], "nothing that was asked for"),
         (["--shape", "nonsense"], "nonsense"),

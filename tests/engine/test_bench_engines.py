@@ -1,6 +1,7 @@
 """`edgewise bench` on real engines: what a user types, from the file to the exit code."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -281,3 +282,22 @@ def test_python_sees_the_same_engine_as_the_command_line():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_memory_of_the_model_does_not_grow_with_the_samples(tiny_onnx):
+    """A one-operator model adds next to nothing; a hundred thousand samples are ours and not its."""
+    need("onnxruntime")
+    few, many = (
+        edgewise.bench(tiny_onnx(), runtimes=["onnxruntime"], iterations=count, warmup=1, meters=False)[0]
+        for count in (20, 100_000)
+    )
+    assert many.value("memory_delta") < few.value("memory_delta") + 2e6
+
+
+def test_a_name_that_is_not_utf8_is_one_clear_line(tmp_path):
+    need("onnxruntime")
+    path = os.fsencode(tmp_path / "mod") + b"\xe9l.onnx"
+    shutil.copy(bundled("digits_cnn.onnx"), path)
+    (record,) = edgewise.bench(os.fsdecode(path), runtimes=["onnxruntime"], **QUICK)
+    assert record.failure.cause == "Unsupported"
+    assert "UTF-8" in record.failure.message

@@ -12,6 +12,7 @@ import pytest
 
 import edgewise
 from conftest import write_tiny_onnx
+from edgewise.errors import StoreError
 from edgewise.record import Failure
 from edgewise.run.host import _blame_limit
 from edgewise.testing import write_fake_model
@@ -88,6 +89,64 @@ def test_a_later_session_that_crashes_fails_the_run_and_keeps_what_was_measured(
     assert run.failure.signal == "SIGSEGV"
     assert run.value("latency") == pytest.approx(1e-3)
     assert len(run.sessions) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"kind":"done"}',
+        '{"kind":"hello","protocol":1,"pid":Infinity,"python":"3","started_ns":0}',
+        '{"kind":"facts","values":[1]}',
+        '{"kind":"samples","name":"latency","values_ns":["x"]}',
+        '{"kind":"phase","name":"load","event":"end","at_ns":1}',
+    ],
+)
+def test_a_worker_that_talks_nonsense_is_a_failed_run(tmp_path, monkeypatch, said):
+    code = f"import sys; sys.stdin.readline(); print({said!r}, flush=True)"
+    monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", code))
+    (run,) = edgewise.bench(model(tmp_path), **QUICK)
+    assert run.status == "failed"
+    assert run.failure.cause == "Garbage"
+
+
+def test_a_child_that_keeps_the_channel_open_does_not_hide_the_crash(tmp_path, monkeypatch):
+    """The worker forks a sleeper, as an engine may, and dies: the end is seen at once and not at the deadline."""
+    code = (
+        "import os, sys, time, signal\n"
+        "sys.stdin.readline()\n"
+        "if os.fork() == 0:\n    time.sleep(600)\n"
+        "os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", code))
+    (run,) = edgewise.bench(model(tmp_path), timeout=300.0, **QUICK)
+    assert run.failure.signal == "SIGSEGV"
+
+
+def test_many_open_files_are_no_obstacle(tmp_path):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1300:
+        pytest.skip(f"only {hard} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1300), hard))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        (run,) = edgewise.bench(model(tmp_path), **QUICK)
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert run.status == "done"
+
+
+def test_python_is_warned_of_runs_that_were_not_saved(tmp_path):
+    class FullStore:
+        def save(self, run):
+            raise StoreError("disk full")
+
+    with pytest.warns(RuntimeWarning, match="disk full"):
+        (run,) = edgewise.bench(model(tmp_path), store=FullStore(), **QUICK)
+    assert run.status == "done"
 
 
 def test_the_other_jobs_go_on(tmp_path):

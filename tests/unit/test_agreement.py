@@ -104,3 +104,8 @@ def test_one_step_of_a_quantised_output_is_rounding():
 def test_class_numbers_must_be_equal():
     one, other = np.array([[7]], dtype=np.int64), np.array([[8]], dtype=np.int64)
     assert not difference_of(outputs("a", one, exact=False), outputs("b", other, exact=False)).close
+
+
+def test_what_any_engine_rounds_is_no_difference_even_from_zero():
+    assert difference_of(outputs("a", np.array([[1e-12, 0.0]])), outputs("b", np.zeros((1, 2)))).close
+    assert not difference_of(outputs("a", np.array([[1e-3, 0.0]])), outputs("b", np.zeros((1, 2)))).close

@@ -85,6 +85,7 @@ def test_offline_rates_come_from_windows_of_completions():
     rows = rows_of(job("offline", batch=2), session(samples={"completions": stamps, "latency_first": [MS]}))
     assert rows["throughput"].value == pytest.approx(2000.0)
     assert rows["throughput"].samples == pytest.approx([2000.0] * 10)
+    assert "100 × 2 / 0.1 s" in rows["throughput"].method
     assert rows["latency"].value is None
 
 
@@ -93,6 +94,21 @@ def test_offline_throughput_is_completions_over_time_also_with_a_stall():
     rows = rows_of(job("offline"), session(samples={"completions": stamps, "latency_first": [MS]}))
     assert rows["throughput"].value == pytest.approx(100 / 0.2)
     assert rows["throughput"].low < rows["throughput"].value < rows["throughput"].high
+
+
+@pytest.mark.parametrize(
+    ("stamps", "requests", "rate"),
+    [
+        ([200, 200, 400, 400, 600, 600], 2, 10.0),  # two requests of 200 ms end together
+        ([200, 200.1, 400, 400.2], 2, 4 / 0.4002),
+        (list(range(100, 1600, 100)), 1, 10.0),  # fifteen do not divide into ten windows
+        ([500], 1, 2.0),
+    ],
+)
+def test_offline_throughput_does_not_depend_on_windows(stamps, requests, rate):
+    samples = {"completions": [round(stamp * MS) for stamp in stamps], "latency_first": [MS]}
+    rows = rows_of(job("offline"), session(samples=samples, effective={"requests": requests}))
+    assert rows["throughput"].value == pytest.approx(rate)
 
 
 def test_single_stream_throughput_is_of_the_wall_even_where_the_engine_has_a_clock():

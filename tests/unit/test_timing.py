@@ -163,7 +163,7 @@ def test_an_engine_with_its_own_clock_gives_both_times():
 def test_paced_counts_misses_and_queueing():
     # Five warm-ups, then a period of 10 ms: the second inference takes 25 ms and delays the third and fourth.
     session = ScriptedSession(*[MS] * 5, 2 * MS, 25 * MS, 2 * MS, 2 * MS, 2 * MS, MS)
-    steady = paced(session, fps=100, stopping=stopping(iterations=5), clock=Clock.of(session))
+    steady = paced(session, fps=100, stopping=stopping(iterations=5), clock=Clock.of(session), reporter=NoLines())
     assert steady.samples["latency_paced"] == [2 * MS, 25 * MS, 2 * MS, 2 * MS, 2 * MS]
     assert steady.samples["response_time"] == [2 * MS, 25 * MS, 17 * MS, 9 * MS, 2 * MS]
     assert steady.extra["deadline_misses"] == 2
@@ -174,7 +174,7 @@ def test_paced_counts_misses_and_queueing():
 
 def test_offline_stamps_completions_from_the_start():
     session = ScriptedSession(MS)
-    steady = offline(session, stopping=stopping(warmup=3, iterations=4), clock=Clock.of(session))
+    steady = offline(session, stopping=stopping(warmup=3, iterations=4), clock=Clock.of(session), reporter=NoLines())
     assert steady.samples == {"completions": [MS, 2 * MS, 3 * MS, 4 * MS]}
     assert len(steady.warmup) == 3
     assert steady.elapsed_ns == 4 * MS
@@ -215,6 +215,28 @@ def test_how_many_inputs_arrive(prescribed, fps, count):
 
 def test_an_overloaded_worker_stops_a_second_after_the_last_arrival():
     session = ScriptedSession(50 * MS)
-    steady = paced(session, fps=1000, stopping=stopping(duration_s=1.0), clock=Clock.of(session))
+    steady = paced(session, fps=1000, stopping=stopping(duration_s=1.0), clock=Clock.of(session), reporter=NoLines())
     assert steady.extra["arrivals"] == len(steady.samples["latency_paced"]) == 41
     assert steady.extra["deadline_misses"] == 41
+
+
+def test_every_slow_inference_of_an_adaptive_session_counts():
+    session = ScriptedSession(600 * MS)
+    session.invoke()
+    steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), reporter=NoLines())
+    assert len(steady.samples["latency"]) == session.calls - 1 == 9  # until ten time budgets are spent
+
+
+def test_a_prescribed_warmup_gives_signs_of_life():
+    session, reporter = ScriptedSession(2_000 * MS), NoLines()
+    session.invoke()
+    single_stream(session, stopping=stopping(warmup=8, iterations=1), clock=Clock.of(session), reporter=reporter)
+    assert session.calls == 9 and reporter.beats == 8
+
+
+def test_counted_offline_inferences_come_in_stretches_with_signs_of_life():
+    session, reporter = ScriptedSession(1_000 * MS), NoLines()
+    steady = offline(session, stopping=stopping(warmup=0, iterations=50), clock=Clock.of(session), reporter=reporter)
+    assert len(steady.samples["completions"]) == 50
+    assert steady.samples["completions"] == [1_000 * MS * n for n in range(1, 51)]
+    assert reporter.beats >= 4

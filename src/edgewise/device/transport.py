@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from edgewise.registry import Registry
 
@@ -49,6 +49,14 @@ class Process(Protocol):
 
         A process that had ended before keeps the exit code it ended with.
         """
+
+
+@runtime_checkable
+class TellsEnd(Protocol):
+    """A process whose end can be waited for beside other things."""
+
+    def end_descriptor(self) -> int | None:
+        """A new descriptor, the caller's to close, that becomes readable when the process ends; None if there is none."""
 
 
 class Transport(Protocol):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -173,15 +172,7 @@ def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement
     """Samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
-        rates = [rates for session in sessions if (rates := _window_rates(session.samples["completions"], batch))]
-        if not rates:
-            return [_absent("throughput", "no inference was completed in the time given")]
-        threads = job.runtime.threads
-        method = (
-            f"completions × batch {batch} per time, {WINDOWS} windows a process, {len(sessions)} process(es), "
-            f"offline scenario, {threads} threads"
-        )
-        return [_offline_throughput(rates, method)]
+        return [_offline_throughput(job, sessions)]
     if kind == "paced":
         return [_absent("throughput", "the paced scenario fixes the rate of arrivals")]
     # Elapsed time, so the wall's: an engine's own clock leaves out what passes between its inferences.
@@ -205,31 +196,55 @@ def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement
     ]
 
 
-def _offline_throughput(rates: Sequence[Sequence[float]], method: str) -> Measurement:
-    """All completions over all the time: windows have equally many, so that is the inverse of their mean time each."""
-    row = distribution("throughput", rates, method)
-    times = np.concatenate([1.0 / np.asarray(values) for values in rates])
-    mean = float(times.mean())
-    interval = intervals.mean_interval(times, tuple(map(len, rates)))
-    if interval is None:
-        return replace(row, value=1.0 / mean, low=None, high=None, method=f"{method}; no interval")
-    interval = _with_rerun_floor(interval, mean)
-    low, high = 1.0 / interval.high, (1.0 / interval.low if interval.low > 0 else None)
-    return replace(row, value=1.0 / mean, low=low, high=high, method=f"{method}; 95 % interval: {interval.method}")
+def _offline_throughput(job: Job, sessions: Sequence[SessionResult]) -> Measurement:
+    """All completions over all the time. Windows of it give the interval only, so that none can distort the value."""
+    batch = job.workload.batch
+    stamps = [session.samples["completions"] for session in sessions if session.samples["completions"]]
+    total = sum(completions[-1] for completions in stamps) * 1e-9
+    if not total:
+        return _absent("throughput", "no inference was completed in the time given")
+    value = sum(map(len, stamps)) * batch / total
+    requests = int(sessions[0].facts.get("effective", {}).get("requests") or 1)
+    times = [_window_times(completions, requests) for completions in stamps]
+    method = (
+        f"completions × batch / time: {sum(map(len, stamps))} × {batch} / {total:.6g} s, {len(sessions)} process(es), "
+        f"offline scenario, {job.runtime.threads} threads"
+    )
+    flat = np.concatenate([np.asarray(part) for part in times])
+    lengths = tuple(map(len, times))
+    interval = intervals.mean_interval(flat, lengths)
+    low = high = None
+    if interval is not None:
+        interval = _with_rerun_floor(interval, total / sum(map(len, stamps)))
+        low = min(value, batch / interval.high)
+        high = max(value, batch / interval.low) if interval.low > 0 else None
+        method += f"; 95 % interval of the mean time: {interval.method}"
+    rates = batch / flat
+    return Measurement(
+        metric="throughput",
+        unit=METRICS["throughput"].unit,
+        basis="measured",
+        method=method,
+        value=value,
+        low=low,
+        high=high,
+        samples=tuple(round(float(rate), 6) for rate in rates),
+        session_lengths=lengths,
+        summary=summarise(rates, lengths),
+    )
 
 
-def _window_rates(completions: Sequence[int], batch: int) -> list[float]:
-    """Rates in samples per second over `WINDOWS` windows with equally many completions; fewer where there are few."""
-    if not completions or completions[-1] <= 0:
-        return []
-    windows = min(WINDOWS, len(completions))
-    edges = [round(index * len(completions) / windows) for index in range(windows + 1)]
+def _window_times(completions: Sequence[int], requests: int) -> list[float]:
+    """Mean s per completion in up to `WINDOWS` windows of equally many, the last one takes what is left over.
+
+    Requests in flight end in clusters, so a window holds at least five rounds of them; else there is one window.
+    """
+    windows = max(1, min(WINDOWS, len(completions) // (5 * requests)))
+    size = len(completions) // windows
+    edges = [*(size * index for index in range(windows)), len(completions)]
     stamps = [0, *completions]
-    return [
-        (end - start) * batch / ((stamps[end] - stamps[start]) * 1e-9)
-        for start, end in pairwise(edges)
-        if stamps[end] > stamps[start]
-    ]
+    times = [(stamps[end] - stamps[start]) / (end - start) * 1e-9 for start, end in pairwise(edges)]
+    return times if min(times) > 0 else [completions[-1] / len(completions) * 1e-9]
 
 
 def _phases(sessions: Sequence[SessionResult]) -> list[Measurement]:

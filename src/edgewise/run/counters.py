@@ -61,8 +61,8 @@ class Counters:
             ``wall_s``, ``process_cpu_s``; ``busy_share``, ``busy_share_of_others`` (busy without this process),
             ``iowait_share``, ``steal_share``: parts of the time of the usable cores, 0…1; ``cpu_pressure_share``: part
             of the wall time; ``voluntary_per_s``, ``involuntary_per_s``, ``minor_faults``, ``major_faults``;
-            ``throttled_s``: of the cgroup that was held back the most. None where it can't be known; shares also where
-            the window is shorter than `SHORTEST_WINDOW_S` or the usable cores changed in it.
+            ``throttled_s``: of the cgroup that was held back the most. None where it can't be known; shares and
+            rates also where the window is shorter than `SHORTEST_WINDOW_S`, shares where the usable cores changed.
         """
         wall = (self.monotonic_ns - earlier.monotonic_ns) / 1e9
         cpu = _difference(self.process_cpu_s, earlier.process_cpu_s)
@@ -73,8 +73,12 @@ class Counters:
             "process_cpu_s": cpu,
             **self._shares(earlier, process_cpu=cpu, trusted=long_enough),
             "cpu_pressure_share": min(1.0, pressure / 1e6 / wall) if pressure is not None and long_enough else None,
-            "voluntary_per_s": _rate(self.voluntary_switches, earlier.voluntary_switches, wall),
-            "involuntary_per_s": _rate(self.involuntary_switches, earlier.involuntary_switches, wall),
+            "voluntary_per_s": _rate(self.voluntary_switches, earlier.voluntary_switches, wall)
+            if long_enough
+            else None,
+            "involuntary_per_s": _rate(self.involuntary_switches, earlier.involuntary_switches, wall)
+            if long_enough
+            else None,
             "minor_faults": _difference(self.minor_faults, earlier.minor_faults),
             "major_faults": _difference(self.major_faults, earlier.major_faults),
             "throttled_s": self._throttled(earlier),
@@ -111,7 +115,7 @@ def _difference(now: float | None, then: float | None) -> float | None:
 
 def _rate(now: float | None, then: float | None, seconds: float) -> float | None:
     change = _difference(now, then)
-    return None if change is None or seconds <= 0 else change / seconds
+    return None if change is None or seconds < SHORTEST_WINDOW_S else change / seconds
 
 
 def read_counters(root: Path = ROOT) -> Counters:

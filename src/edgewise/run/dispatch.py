@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -115,6 +116,7 @@ class Dispatcher:
     def __init__(
         self, *, save: Callable[[Run], None], observer: Observer | None = None, sensors: Sensors | None = None
     ) -> None:
+        self.save_errors: list[StoreError] = []
         self._save_run = save
         self._observer: Observer = observer or Silent()
         self._sensors = sensors or find_sensors()
@@ -240,6 +242,7 @@ class Dispatcher:
         try:
             self._save_run(run)
         except StoreError as error:
+            self.save_errors.append(error)
             self._observer.save_failed(error)
 
 
@@ -306,7 +309,7 @@ def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
     try:
         with np.load(file, allow_pickle=False) as data:
             arrays = tuple(data[key] for key in data.files)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None
     runtime = run.job.runtime
     label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")

@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from types import TracebackType
+from typing import Any, Self, get_args
 
-from edgewise.device.transport import Process, Transport
+from edgewise.device.transport import Process, TellsEnd, Transport
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.protocol import MAX_LINE_BYTES, PROTOCOL, ProtocolError, decode, encode
-from edgewise.run.timing import arrivals
+from edgewise.run.timing import OFFLINE_S
 from edgewise.units import format_bytes
 
 WORKER = (sys.executable, "-P", "-m", "edgewise.run.worker")
@@ -118,9 +119,32 @@ def run_session(
     return result
 
 
-def _read_some(process: Process) -> bytes:
-    """What the worker has said, as much as there is, at least one byte; empty at the end."""
-    return os.read(process.stdout.fileno(), 2**20)
+class _Ears:
+    """Blocks on what the worker says and on its end: a child that an engine forked may hold the channel open."""
+
+    def __init__(self, process: Process) -> None:
+        self._channel = process.stdout.fileno()
+        self._end = process.end_descriptor() if isinstance(process, TellsEnd) else None
+        self._poller = select.poll()
+        self._poller.register(self._channel, select.POLLIN)
+        if self._end is not None:
+            self._poller.register(self._end, select.POLLIN)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._end is not None:
+            os.close(self._end)
+
+    def listen(self, seconds: float) -> bytes | None:
+        """What there is to read, at least one byte; empty at the end; None after `seconds` of silence."""
+        ready = {descriptor for descriptor, _ in self._poller.poll(max(0.0, seconds) * 1000)}
+        if self._channel in ready:
+            return os.read(self._channel, 2**20)
+        return b"" if ready else None
 
 
 class _Conversation:
@@ -143,22 +167,21 @@ class _Conversation:
         with contextlib.suppress(BrokenPipeError, ConnectionError):
             process.stdin.write(self._job_message())
             process.stdin.flush()
-        buffer = bytearray()
-        deadline = self._deadline()
-        while not self.done and self.result.failure is None:
-            left = deadline - time.monotonic()
-            ready, _, _ = select.select([process.stdout], [], [], max(0.0, left))
-            if not ready:
-                self.result.failure = self._timed_out()
-                return
-            piece = _read_some(process)
-            if not piece:
-                return
-            buffer += piece
-            heard = self._heard
-            self._consume(buffer)
-            if self._heard != heard:
-                deadline = self._deadline()
+        with _Ears(process) as ears:
+            buffer = bytearray()
+            deadline = self._deadline()
+            while not self.done and self.result.failure is None:
+                piece = ears.listen(deadline - time.monotonic())
+                if piece is None:
+                    self.result.failure = self._timed_out()
+                    return
+                if not piece:
+                    return
+                buffer += piece
+                heard = self._heard
+                self._consume(buffer)
+                if self._heard != heard:
+                    deadline = self._deadline()
 
     def _job_message(self) -> bytes:
         request, job = self.request, self.request.job
@@ -177,14 +200,18 @@ class _Conversation:
         )
 
     def _deadline(self) -> float:
-        """When the worker must have been heard of again: the limit that was given, plus the time that was asked for."""
+        """When the worker must have been heard of again."""
+        return time.monotonic() + self._limit()
+
+    def _limit(self) -> float:
+        """How long the worker may be silent: the limit that was given, plus what the scenario is silent by itself."""
         scenario, stopping = self.request.job.workload.scenario, self.request.job.workload.stopping
-        expected = 0.0
-        if self.phase == "steady":
-            expected = max(stopping.duration_s or 0.0, stopping.max_s)
-            if scenario.fps:
-                expected = max(expected, arrivals(asdict(stopping), scenario.fps) / scenario.fps)
-        return time.monotonic() + stopping.timeout_s + expected
+        silent = 0.0
+        if self.phase == "steady" and scenario.kind == "offline":
+            silent = stopping.duration_s or OFFLINE_S
+        if self.phase == "steady" and scenario.fps:
+            silent = 1.0 / scenario.fps
+        return stopping.timeout_s + silent
 
     def _consume(self, buffer: bytearray) -> None:
         while (end := buffer.find(b"\n")) >= 0:
@@ -192,7 +219,7 @@ class _Conversation:
             del buffer[: end + 1]
             try:
                 self._understand(decode(line))
-            except (ProtocolError, TypeError, ValueError, KeyError) as error:
+            except (ProtocolError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 self.result.failure = self._garbage(str(error))
             if self.done or self.result.failure is not None:
                 return
@@ -224,9 +251,23 @@ class _Conversation:
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])
             case "done":
+                self._check_complete()
                 self.done = True
             case "failed":
                 result.failure = self._failed(message)
+
+    def _check_complete(self) -> None:
+        """Whether everything that a run is made of was told. Raises `ProtocolError`."""
+        result = self.result
+        scenario = self.request.job.workload.scenario
+        samples = {"offline": "completions", "paced": "latency_paced"}.get(scenario.kind, "latency")
+        lacking = [
+            name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
+        ]
+        lacking += [name for name in (samples, "latency_first") if name not in result.samples]
+        lacking += [name for name in ("steady", "effective") if not isinstance(result.facts.get(name), dict)]
+        if lacking:
+            raise ProtocolError(f"done without {', '.join(lacking)}")
 
     def _failed(self, message: Mapping[str, Any]) -> Failure:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
@@ -234,7 +275,7 @@ class _Conversation:
         return Failure(cause=cause, message=str(message["message"]), phase=self.phase, advice=advice)
 
     def _timed_out(self) -> Failure:
-        limit = self.request.job.workload.stopping.timeout_s
+        limit = self._limit()
         return Failure(
             cause="Timeout",
             message=f"nothing was heard in phase '{self.phase}' for {limit:g} s; the worker was killed",
@@ -282,7 +323,9 @@ def _unexpected_end(process: Process, phase: str, *, killed_for_memory: bool) ->
 def _with_tail(failure: Failure, folder: Path) -> Failure:
     """The failure with the last lines that the worker's libraries printed, without control characters."""
     try:
-        data = (folder / "stderr").read_bytes()[-STDERR_TAIL:]
+        with (folder / "stderr").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - STDERR_TAIL))
+            data = file.read(STDERR_TAIL)
     except OSError:
         return failure
     text = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in data.decode(errors="replace"))
@@ -290,7 +333,10 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
     return Failure(**{**values, "stderr_tail": text.strip()})
 
 
-_OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|Memory allocation|[Cc]annot allocate memory|MemoryError")
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|[Oo]ut of memory|Memory allocation|[Cc]annot allocate memory|MemoryError|"
+    r"[Ff]ailed to allocate( \w+)? memory|Resource temporarily unavailable"
+)
 
 
 def _blame_limit(failure: Failure, limit: int) -> Failure:

@@ -17,6 +17,7 @@ from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
 from edgewise.workload.inputs import batch_of, read_arrays, resolve_inputs
 
 MAX_THREADS = 1024
+LONGEST_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,8 @@ def make_plan(
         Unavailable: a runtime that was asked for and is not installed, or no runtime for a model.
     """
     _check(axes, scenario, stopping)
+    if target.memory_limit_bytes is not None and target.memory_limit_bytes < 1:
+        raise BadInput(f"--memory-limit {target.memory_limit_bytes} makes no sense", advice="such as 2GiB")
     if not 0 <= seed < 2**64:
         raise BadInput(f"--seed {seed} makes no sense", advice="0 to 2⁶⁴ − 1")
     digest = _digest(input_data) if input_data is not None else None
@@ -230,7 +233,7 @@ def _check_stopping(stopping: Stopping) -> None:
         if value is not None and value < least:
             raise BadInput(f"{flag} {value} makes no sense", advice=f"{least} or more")
     for flag, seconds in {"--duration": stopping.duration_s, "--timeout": stopping.timeout_s}.items():
-        if seconds is not None and not seconds > 0:
-            raise BadInput(f"{flag} {seconds:g} makes no sense", advice="a time above 0, such as 5s")
+        if seconds is not None and not 0 < seconds <= LONGEST_S:
+            raise BadInput(f"{flag} {seconds:g} makes no sense", advice="a time above 0 and up to a week, such as 5s")
     if stopping.iterations is not None and stopping.duration_s is not None:
         raise BadInput("--iterations and --duration contradict each other", advice="give one of them")

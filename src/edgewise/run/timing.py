@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from edgewise.run.counters import read_counters
 from edgewise.run.stopping import Progress, first_reason, rules_for
 from edgewise.runtime.base import ReportsEngineLatency, RunsConcurrently, Session, SuppliesClock
 from edgewise.stats.warmup import warmup_length
@@ -125,10 +126,13 @@ def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock
     recorder = _Recorder(session, clock)
     begin = clock.now()
     if stopping["warmup"] is not None:
-        recorder.take(max(0, stopping["warmup"] - 1))
+        while len(recorder.wall) < stopping["warmup"] - 1:
+            recorder.take(min(_block_size(recorder), stopping["warmup"] - 1 - len(recorder.wall)))
+            reporter.beat()
     elif stopping["iterations"] is not None:
         while len(recorder.wall) < PROBE_SAMPLES or clock.now() - begin < BRIEF_WARMUP_S * 1e9:
             recorder.take(_block_size(recorder))
+            reporter.beat()
     if stopping["iterations"] is not None or stopping["duration_s"] is not None or stopping["warmup"] is not None:
         return _prescribed(recorder, stopping, clock=clock, reporter=reporter)
     return _adaptive(recorder, stopping, clock=clock, reporter=reporter)
@@ -184,8 +188,9 @@ def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock,
         reason = first_reason(rules, Progress(len(kept), elapsed, lambda kept=kept: _seconds(kept)))  # type: ignore[misc]
         if reason is None and len(recorder.wall) >= MAX_SAMPLES:
             reason = f"{MAX_SAMPLES} samples"
-        # … and the inference after a look is not timed.
-        recorder.settle()
+        # … and the inference after a look is not timed, where that matters.
+        if reason is None and _block_size(recorder) > 1:
+            recorder.settle()
     samples, warm = recorder.split(warmup or 0)
     return Steady(
         samples,
@@ -220,7 +225,7 @@ def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
     return max(round(PACED_S * fps), min(MIN_PACED, max(3, round(PATIENT_PACED_S * fps))))
 
 
-def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock) -> Steady:
+def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock, reporter: Reporter) -> Steady:
     """Inputs arrive every 1/fps s whether or not the last inference is done; the worker sleeps in between.
 
     Afterwards a short back-to-back pass in the same process tells what the idle gaps cost.
@@ -233,6 +238,7 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
     latency, response, missed = [], [], 0
     for _ in range(warmup):
         invoke()
+    before = read_counters()
     begin = now()
     # Prescribed arrivals are all served; otherwise a late worker stops one second after the last was due.
     last = begin + count * period + 1_000_000_000 if stopping["iterations"] is None else math.inf
@@ -247,9 +253,11 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
         latency.append(engine_latency() if engine_latency else ended - started)
         response.append(ended - arrival)
         missed += ended > arrival + period
+        reporter.beat()
         if ended > last:
             break  # overloaded: the queue only grows, and the misses are plain by now
     elapsed = now() - begin
+    counters = read_counters().delta(before)
     recorder = _Recorder(session, clock)
     typical = max(1, sorted(latency)[len(latency) // 2])
     recorder.take(min(len(latency), max(PROBE_SAMPLES, int(0.2e9 // typical))))
@@ -258,15 +266,16 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
         warmup=[0] * warmup,
         stopped_because=f"{len(latency)} arrivals",
         elapsed_ns=elapsed,
-        extra={"deadline_misses": missed, "arrivals": len(latency), "period_s": period / 1e9},
+        extra={"deadline_misses": missed, "arrivals": len(latency), "period_s": period / 1e9, "counters": counters},
     )
 
 
 MIN_PACED, PACED_S, PATIENT_PACED_S, PACED_WARMUP = 30, 2.0, 10.0, 5
 OFFLINE_S, OFFLINE_WARMUP_S = 0.6, 0.2
+FIRST_STRETCH, STRETCH_S = 16, 2.0
 
 
-def offline(session: Session, *, stopping: Mapping[str, Any], clock: Clock) -> Steady:
+def offline(session: Session, *, stopping: Mapping[str, Any], clock: Clock, reporter: Reporter) -> Steady:
     """As many inferences as the engine takes at once; completions are time-stamped, latency is not the question."""
     run_many = session.run_many if isinstance(session, RunsConcurrently) else _one_by_one(session)
     count = stopping["iterations"]
@@ -274,13 +283,16 @@ def offline(session: Session, *, stopping: Mapping[str, Any], clock: Clock) -> S
     warm: list[int] = []
     if stopping["warmup"] is not None:
         if stopping["warmup"]:
-            run_many(clock=clock.now, until_ns=None, count=stopping["warmup"], completions=warm)
+            _run_counted(run_many, stopping["warmup"], clock=clock, completions=warm, reporter=reporter)
     else:
         run_many(clock=clock.now, until_ns=clock.now() + int(OFFLINE_WARMUP_S * 1e9), count=None, completions=warm)
+    reporter.beat()
     completions: list[int] = []
     begin = clock.now()
-    until = None if count is not None else begin + int(seconds * 1e9)
-    run_many(clock=clock.now, until_ns=until, count=count, completions=completions)
+    if count is not None:
+        _run_counted(run_many, count, clock=clock, completions=completions, reporter=reporter)
+    else:
+        run_many(clock=clock.now, until_ns=begin + int(seconds * 1e9), count=None, completions=completions)
     completions.sort()
     reason = f"{count} iterations" if count is not None else f"{seconds:g} s of measuring"
     return Steady(
@@ -291,13 +303,28 @@ def offline(session: Session, *, stopping: Mapping[str, Any], clock: Clock) -> S
     )
 
 
+def _run_counted(
+    run_many: Callable[..., None], count: int, *, clock: Clock, completions: list[int], reporter: Reporter
+) -> None:
+    """`count` inferences in stretches of about `STRETCH_S`, a sign of life after each; the pipe rarely runs empty."""
+    stretch, done = FIRST_STRETCH, 0
+    while done < count:
+        begin, size = clock.now(), min(stretch, count - done)
+        run_many(clock=clock.now, until_ns=None, count=size, completions=completions)
+        done += size
+        reporter.beat()
+        stretch = max(size, int(size * STRETCH_S * 1e9 / max(1, clock.now() - begin)))
+
+
 def _one_by_one(session: Session) -> Callable[..., None]:
     """`run_many` for an engine that takes one request at a time."""
 
     def run_many(*, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]) -> None:
         invoke = session.invoke
-        while (count is None or len(completions) < count) and (until_ns is None or clock() < until_ns):
+        started = 0
+        while (count is None or started < count) and (until_ns is None or clock() < until_ns):
             invoke()
+            started += 1
             completions.append(clock())
 
     return run_many

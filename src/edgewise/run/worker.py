@@ -44,16 +44,25 @@ class Channel:
 
 
 class _Reporter:
-    """Lines of progress, and at most one sign of life a second, so that slow models outlive the host's deadline."""
+    """Lines of progress, and at most one sign of life a second, so that slow models outlive the host's deadline.
 
-    def __init__(self, channel: Channel) -> None:
+    The first beat comes after the first block of inferences: there the peak of memory is read, before samples pile up
+    and are analysed, which is edgewise's memory and not the model's.
+    """
+
+    def __init__(self, channel: Channel, facts: dict[str, Any]) -> None:
         self._channel = channel
+        self._facts = facts
+        self._first = True
         self._last_ns = time.monotonic_ns()
 
     def lines(self, done: int, average_s: float) -> None:
         self._channel.send("progress", done=done, average_s=average_s)
 
     def beat(self) -> None:
+        if self._first:
+            self._first = False
+            self._facts["memory_peak"] = counters.memory_figures()
         now = time.monotonic_ns()
         if now - self._last_ns > 1_000_000_000:
             self._last_ns = now
@@ -122,15 +131,17 @@ class Worker:
             session.invoke()
             first = clock.now() - begin
         self.channel.send("samples", name="latency_first", values_ns=[first])
+        self.facts["memory_peak"] = counters.memory_figures()
         with self.phase("steady"):
             before = counters.read_counters()
             steady = self._steady(session, clock)
             delta = counters.read_counters().delta(before)
         gc.enable()
-        self.facts["memory_peak"] = counters.memory_figures()
-        self.facts["counters"] = delta
+        self.facts["counters"] = steady.extra.pop("counters", delta)
+        prescribed = self.job["stopping"]["warmup"] and self.job["workload"]["scenario"]["kind"] == "single-stream"
         self.facts["steady"] = {
-            "warmup": len(steady.warmup),
+            # The first inference was the first of a prescribed warm-up.
+            "warmup": len(steady.warmup) + bool(prescribed),
             "warmup_found": steady.warmup_found,
             "stopped_because": steady.stopped_because,
             "elapsed_s": steady.elapsed_ns / 1e9,
@@ -144,12 +155,13 @@ class Worker:
         from edgewise.run import timing
 
         scenario, stopping = self.job["workload"]["scenario"], self.job["stopping"]
+        reporter = _Reporter(self.channel, self.facts)
         if scenario["kind"] == "paced":
-            return timing.paced(session, fps=scenario["fps"], stopping=stopping, clock=clock)
+            return timing.paced(session, fps=scenario["fps"], stopping=stopping, clock=clock, reporter=reporter)
         if scenario["kind"] == "offline":
-            return timing.offline(session, stopping=stopping, clock=clock)
+            return timing.offline(session, stopping=stopping, clock=clock, reporter=reporter)
 
-        return timing.single_stream(session, stopping=stopping, clock=clock, reporter=_Reporter(self.channel))
+        return timing.single_stream(session, stopping=stopping, clock=clock, reporter=reporter)
 
     def _outputs(self, session: Session) -> None:
         """Outputs of one inference as a file in the job's folder, when the host asked for them."""
@@ -194,7 +206,7 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
 
 
 _NO_MEMORY = re.compile(
-    r"bad_alloc|bad allocation|[Ff]ailed to allocate memory|[Oo]ut of memory|[Cc]annot allocate memory"
+    r"bad_alloc|bad allocation|[Ff]ailed to allocate( \w+)? memory|[Oo]ut of memory|[Cc]annot allocate memory"
 )
 
 

@@ -98,12 +98,23 @@ class OnnxRuntime:
         requests, intra = _split_threads(options)
         settings = _session_options(onnxruntime.SessionOptions(), title, intra, options.extra)
         provider_options = _EXACT.get(title, {}) | dict(options.extra.get("provider_options", {}))
+        location = _utf8(path)
         try:
-            session = onnxruntime.InferenceSession(str(path), settings, providers=[(title, provider_options)])
+            session = onnxruntime.InferenceSession(location, settings, providers=[(title, provider_options)])
         except Exception as error:
             raise _explain(error) from error
         placement = _placement(session, title)
         return OnnxSession(session, options=options, requests=requests, placement=placement)
+
+
+def _utf8(path: Path) -> str:
+    """The path as ONNX Runtime's binding takes it. Raises `UnsupportedModel` for a name that is not UTF-8."""
+    text = str(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedModel("ONNX Runtime takes only paths in UTF-8; rename the file or its folder") from error
+    return text
 
 
 class OnnxSession:

@@ -44,6 +44,13 @@ class LocalProcess:
         """The exit code, −N after signal N, None until `wait` or `kill` has seen the end."""
         return self._child.returncode
 
+    def end_descriptor(self) -> int | None:
+        """A file descriptor that becomes readable when the process ends; None where the kernel is older than 5.3."""
+        try:
+            return os.pidfd_open(self.pid)
+        except (OSError, AttributeError):
+            return None
+
     def wait(self, timeout: float | None = None) -> int:
         """Block until the process has ended, kill what it left in its group, and return its exit code.
 
