@@ -4,12 +4,14 @@ import contextlib
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import edgewise
 from edgewise.cli.main import run
 from edgewise.testing import write_fake_model
 
@@ -298,6 +300,31 @@ def test_a_store_that_can_not_be_opened_costs_no_measurement(tmp_path, capsys):
     (recovery,) = tmp_path.glob("edgewise-recovery-*.json")
     assert run(["runs", "import", str(recovery)]) == 0
     assert run(["runs", "list", "--json"]) == 0
+
+
+def test_a_store_of_a_newer_edgewise_costs_no_measurement(tmp_path, capsys):
+    store = tmp_path / "newer.db"
+    edgewise.open_store(str(store)).close()
+    with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'from_the_future'")
+    assert run(["bench", fake(tmp_path), "--iterations", "10", "--store", str(store), "-q"]) == 3
+    captured = capsys.readouterr()
+    assert "m.fake" in captured.out
+    assert "newer" in captured.err and "edgewise runs import" in captured.err
+
+
+def test_a_full_disk_costs_no_measurement(tmp_path):
+    """Files may not grow beyond 8 KiB, as on a disk that is full."""
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192));"
+        "from edgewise.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    command = ["bench", fake(tmp_path), "--iterations", "10", "--store", str(tmp_path / "full.db"), "-q"]
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "m.fake" in done.stdout
+    assert "not saved" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_report_is_written_beside_the_table(tmp_path, capsys):

@@ -81,3 +81,17 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (tmp_path / "html" / "index.html").is_file()
+
+
+def test_the_readme_shows_a_picture_that_is_there():
+    text = re.sub(r"<!--.*?-->", "", (pages.ROOT / "README.md").read_text(), flags=re.DOTALL)
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert (pages.ROOT / picture).read_text().startswith("<svg")
+
+
+def test_the_benchmarks_page_has_a_result_of_every_script():
+    page = (pages.ROOT / "docs" / "benchmarks.md").read_text()
+    for script in (pages.ROOT / "benchmarks").glob("*.py"):
+        if script.name != "models.py":
+            assert f"`benchmarks/{script.name}`" in page, script.name
+    assert page.count("|---") >= 3

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 _STEP = "\n[bold]{number}/{total} {title}[/]\n[dim]{command}[/]"
 MODELS = ("digits_cnn.onnx", "digits_cnn.tflite")
 TABLES = ("zoo", "platform", "watch")
+SESSIONS = 3
 
 
 def command(
@@ -37,12 +39,16 @@ def command(
         "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
         "on every runtime that is installed here. 'edgewise doctor' lists them.",
     )
-    console.print(_STEP.format(number=1, total=2, title="Benchmark", command=f"edgewise bench {' '.join(MODELS)}"))
+    paths = [bundled(name) for name in MODELS]
+    same = f"edgewise bench --sessions {SESSIONS} {' '.join(map(str, paths))}"
+    console.print(_STEP.format(number=1, total=2, title="Benchmark", command=escape(same)), soft_wrap=True)
     plan = make_plan(
-        [bundled(name) for name in MODELS],
+        paths,
         axes=Axes(),
         scenario=Scenario(),
-        stopping=stopping_of(iterations=None, warmup=None, duration=None, sessions=3, report_every=None, timeout=120.0),
+        stopping=stopping_of(
+            iterations=None, warmup=None, duration=None, sessions=SESSIONS, report_every=None, timeout=120.0
+        ),
         target=TargetSpec(),
     )
     outcome = measure(plan, store=store, keep=not no_store, meters=True, quiet=quiet)

@@ -348,7 +348,7 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
 
 def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
     """What the runs say they can't know, unless a footnote of a table has said it."""
-    said = {note for table in tables for row in table.rows for cell in row for note in cell.notes}
+    said = {note for table in tables for row in table.rows for cell in row for note in cell.notes} | {REFERENCE}
     by_reason: dict[str, dict[str, list[str]]] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):
         for row in run.measurements:
