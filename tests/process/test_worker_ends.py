@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 import edgewise
-from conftest import write_tiny_onnx
 from edgewise.errors import StoreError
 from edgewise.record import Failure
 from edgewise.run.host import _blame_limit
 from edgewise.testing import write_fake_model
+from tiny_models import write_tiny_onnx
 
 QUICK = {"iterations": 3, "warmup": 1, "meters": False}
 
