@@ -75,7 +75,7 @@ def main() -> int:
         helps.append(seconds_of(sys.executable, "-m", "edgewise", "--help"))
         pythons.append(seconds_of(sys.executable, "-c", "pass"))
     help_s, python_s = statistics.median(helps), statistics.median(pythons)
-    print(f"edgewise --help: {help_s * 1e3:.0f} ms (target ≤ 250 ms); python -c pass: {python_s * 1e3:.0f} ms")
+    print(f"start of edgewise --help: {help_s * 1e3:.0f} ms (target ≤ 250 ms); python -c pass: {python_s * 1e3:.0f} ms")
     return 0
 
 
