@@ -63,7 +63,7 @@ def bench(
         scenario: ``single-stream``, ``offline`` (with `streams`, `requests`) or ``paced`` (with `fps`).
         iterations, warmup, duration (s), sessions, report_every: fix the protocol; what is not given follows the data.
             `sessions` is 5 by default and 1 where iterations, warmup or duration are given.
-        timeout: seconds that any phase of a worker may last.
+        timeout: seconds that a worker may give no sign of life.
         memory_limit: bytes that a worker may allocate.
         meters: whether sensors are read in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.

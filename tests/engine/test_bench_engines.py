@@ -217,6 +217,25 @@ def test_content_counts_not_the_extension(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("with_weights", [True, False])
+def test_openvino_ir_needs_its_weights(tmp_path, capsys, with_weights):
+    need("openvino")
+    code = (
+        "import sys; from edgewise.runtime.openvino import _import_quietly; ov = _import_quietly();"
+        "ov.save_model(ov.Core().read_model(sys.argv[1]), sys.argv[2])"
+    )
+    file = tmp_path / "net.xml"
+    subprocess.run([sys.executable, "-c", code, str(bundled("digits_cnn.onnx")), str(file)], check=True)
+    if not with_weights:
+        file.with_suffix(".bin").unlink()
+        assert run(["bench", str(file)]) == 2
+        assert "net.bin" in capsys.readouterr().err
+        return
+    (record,) = edgewise.bench(file, **QUICK)
+    assert (record.job.model.format, record.job.runtime.name, record.status) == ("openvino", "openvino", "done")
+    assert record.value("model_size") == file.stat().st_size + file.with_suffix(".bin").stat().st_size
+
+
 def test_an_unsupported_operator_is_a_failed_run_that_names_it(tmp_path):
     need("onnxruntime")
     from onnx import TensorProto, helper, save_model

@@ -86,7 +86,7 @@ def command(
         typer.Option(metavar="N", help="A line with the running average every N inferences", rich_help_panel=_MEASURE),
     ] = None,
     timeout: Annotated[
-        str, typer.Option(metavar="T", help="Limit of every phase of a worker", rich_help_panel=_MEASURE)
+        str, typer.Option(metavar="T", help="Kill a worker that is silent for so long", rich_help_panel=_MEASURE)
     ] = "120s",
     memory_limit: Annotated[
         str | None,

@@ -97,7 +97,7 @@ class Stopping:
         relative_half_width: stop once the median's 95 % interval is within ± this share.
         min_s: never stop on precision before this long.
         max_s: the time budget of one session's steady phase.
-        timeout_s: limit of every phase of the worker; past it the worker is killed.
+        timeout_s: how long a worker may give no sign of life; past it the worker is killed.
         report_every: a progress line with the running average every so many iterations.
     """
 
