@@ -273,6 +273,23 @@ def test_an_unknown_runtime_is_exit_code_3(tmp_path, capsys):
     assert "nope" in capsys.readouterr().err
 
 
+def test_a_runtime_that_is_not_installed_is_exit_code_3_with_the_line_that_installs_it(
+    tmp_path, capsys, monkeypatch, tiny_onnx
+):
+    from edgewise.registry import Availability
+    from edgewise.runtime.onnxruntime import OnnxRuntime
+    from edgewise.runtime.openvino import OpenVino
+
+    missing = Availability(False, "the package is not installed", "pip install 'edgewise[it]'")
+    monkeypatch.setattr(OnnxRuntime, "availability", lambda self: missing)
+    monkeypatch.setattr(OpenVino, "availability", lambda self: missing)
+    for arguments in (["-r", "onnxruntime"], []):  # asked for by name, and none left that reads the format
+        assert run(["bench", str(tiny_onnx()), *arguments]) == 3
+        err = capsys.readouterr().err
+        assert "installed" in err and "pip install 'edgewise[it]'" in err
+        assert len(err.strip().splitlines()) == 2
+
+
 def test_a_runtime_that_does_not_read_the_format_is_exit_code_2(tmp_path, capsys):
     assert run(["bench", fake(tmp_path), "-r", "onnxruntime"]) == 2
 
