@@ -72,7 +72,9 @@ def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: b
             runs, interrupted = dispatcher.execute(plan), False
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
-    return Outcome(runs=runs, skipped=plan.skipped, save_errors=lines.save_errors, kept=keep, interrupted=interrupted)
+    return Outcome(
+        runs=runs, skipped=plan.skipped, save_errors=dispatcher.save_errors, kept=keep, interrupted=interrupted
+    )
 
 
 def show(outcome: Outcome, *, as_json: bool) -> None:
@@ -82,10 +84,9 @@ def show(outcome: Outcome, *, as_json: bool) -> None:
 
         print_json(runs_document(outcome.runs))
     elif outcome.runs:
-        from edgewise.report.bench import bench_document
-        from edgewise.report.text import print_document
+        from edgewise.report.bench import render_text
 
-        print_document(bench_document(outcome.runs), out())
+        render_text(outcome.runs, console=out())
     for reason in outcome.skipped:
         err().print(f"[dim]not measured:[/] {escape(reason)}", soft_wrap=True)
 

@@ -9,20 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from edgewise.errors import StoreError
 from edgewise.record import Job, Run
 from edgewise.units import format_duration, format_quantity
 
 
 class ProgressLines:
-    """An observer that prints. `quiet` prints nothing but what could not be saved.
-
-    Attributes:
-        save_errors: what went wrong with saving, in order.
-    """
+    """An observer that prints; `quiet` prints nothing."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        self.save_errors: list[StoreError] = []
         self._console = console
         self._quiet = quiet
         self._job: Job | None = None
@@ -87,10 +81,6 @@ class ProgressLines:
         if headline.half_width is not None:
             words += f" ± {headline.half_width:.1%}"
         self._say(f"{self._words}  {words}  grade {run.trust.grade if run.trust else '?'}")
-
-    def save_failed(self, error: StoreError) -> None:
-        """Remember it: said once, after the results."""
-        self.save_errors.append(error)
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, markup=True)

@@ -24,7 +24,7 @@ from edgewise.run.environment import fingerprint
 from edgewise.run.folders import job_folder, sweep_folders
 from edgewise.run.host import SessionRequest, SessionResult, run_session
 from edgewise.run.meters.base import Meter, meters
-from edgewise.run.plan import Plan, usable_cores
+from edgewise.run.plan import Plan, count_cores
 from edgewise.run.trust import cautions_of, grade_of
 from edgewise.runtime.base import LoadOptions, runtimes
 
@@ -47,9 +47,6 @@ class Observer(Protocol):
     def run_finished(self, run: Run) -> None:
         """The current job's run is there."""
 
-    def save_failed(self, error: StoreError) -> None:
-        """A run could not be saved; measuring goes on."""
-
 
 class Silent:
     """An observer that does nothing."""
@@ -64,9 +61,6 @@ class Silent:
         """Nothing."""
 
     def run_finished(self, run: Run) -> None:
-        """Nothing."""
-
-    def save_failed(self, error: StoreError) -> None:
         """Nothing."""
 
 
@@ -106,6 +100,9 @@ def find_sensors(registry: Registry[Meter] | None = None) -> Sensors:
 
 class Dispatcher:
     """Executes jobs one after the other; two at once would disturb each other.
+
+    Attributes:
+        save_errors: why runs could not be saved, in order; measuring goes on.
 
     Args:
         save: keeps a run; called once a job is done and again when its outputs were compared.
@@ -197,7 +194,7 @@ class Dispatcher:
         failure = next((session.failure for session in sessions if session.failure is not None), None)
         measurements = measurements_of(job, complete, meter_absences=self._sensors.absences) if complete else ()
         cautions = (
-            cautions_of(job, sessions=complete, measurements=measurements, usable_cores=usable_cores())
+            cautions_of(job, sessions=complete, measurements=measurements, usable_cores=count_cores())
             if complete
             else ()
         )
@@ -243,7 +240,6 @@ class Dispatcher:
             self._save_run(run)
         except StoreError as error:
             self.save_errors.append(error)
-            self._observer.save_failed(error)
 
 
 def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -260,7 +260,7 @@ class _Conversation:
         """Whether everything that a run is made of was told. Raises `ProtocolError`."""
         result = self.result
         scenario = self.request.job.workload.scenario
-        samples = {"offline": "completions", "paced": "latency_paced"}.get(scenario.kind, "latency")
+        samples = "completions" if scenario.kind == "offline" else scenario.headline
         lacking = [
             name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
         ]
@@ -329,8 +329,7 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
     except OSError:
         return failure
     text = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in data.decode(errors="replace"))
-    values = {name: getattr(failure, name) for name in Failure.__slots__}
-    return Failure(**{**values, "stderr_tail": text.strip()})
+    return replace(failure, stderr_tail=text.strip())
 
 
 _OUT_OF_MEMORY = re.compile(
@@ -341,14 +340,11 @@ _OUT_OF_MEMORY = re.compile(
 
 def _blame_limit(failure: Failure, limit: int) -> Failure:
     """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
-    values = {name: getattr(failure, name) for name in Failure.__slots__}
     words = f"the memory limit of {format_bytes(limit)}"
     if failure.cause == "OutOfMemory" or _OUT_OF_MEMORY.search(failure.message + failure.stderr_tail):
-        values |= {"cause": "OutOfMemory", "advice": _ADVICE["OutOfMemory"]}
-        return Failure(**{**values, "message": f"{failure.message}; {words} was reached"})
-    return Failure(
-        **{**values, "advice": f"{failure.advice or 'see what the engine printed'}; {words} may be the reason"}
-    )
+        message = f"{failure.message}; {words} was reached"
+        return replace(failure, cause="OutOfMemory", message=message, advice=_ADVICE["OutOfMemory"])
+    return replace(failure, advice=f"{failure.advice or 'see what the engine printed'}; {words} may be the reason")
 
 
 def _oom_kills() -> int:

@@ -13,6 +13,7 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
+from edgewise.run.counters import usable_cores
 from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
 from edgewise.workload.inputs import batch_of, read_arrays, resolve_inputs
 
@@ -65,10 +66,7 @@ def make_plan(
         Unavailable: a runtime that was asked for and is not installed, or no runtime for a model.
     """
     _check(axes, scenario, stopping)
-    if target.memory_limit_bytes is not None and target.memory_limit_bytes < 1:
-        raise BadInput(f"--memory-limit {target.memory_limit_bytes} makes no sense", advice="such as 2GiB")
-    if not 0 <= seed < 2**64:
-        raise BadInput(f"--seed {seed} makes no sense", advice="0 to 2⁶⁴ − 1")
+    _check_limits(target, seed)
     digest = _digest(input_data) if input_data is not None else None
     registry = runtimes()
     jobs: list[Job] = []
@@ -78,9 +76,9 @@ def make_plan(
         choices = list(_choose_engines(model, axes, registry, skipped))
         if not choices:
             raise _no_engine(model, axes, registry)
-        for (name, runtime, provider, precision), threads, batch in product(
-            choices, axes.threads or (_default_threads(scenario),), axes.batches
-        ):
+        # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
+        workloads = []
+        for batch in axes.batches:
             inputs = resolve_inputs(model.signature, batch=batch, overrides=axes.shapes)
             if input_data is not None:
                 inputs = _with_data(input_data, inputs)
@@ -93,6 +91,10 @@ def make_plan(
                 input_path=str(input_data.resolve()) if input_data is not None else None,
                 stopping=stopping,
             )
+            workloads.append(workload)
+        for (name, runtime, provider, precision), threads, workload in product(
+            choices, axes.threads or (_default_threads(scenario),), workloads
+        ):
             spec = RuntimeSpec(
                 name=name,
                 version=availability_of(runtime).version,
@@ -126,17 +128,13 @@ def _choose_engines(model: Model, axes: Axes, registry: Registry[Runtime], skipp
             skipped.append(f"{name}: {availability.reason} ({availability.install_hint})")
             continue
         wanted = [wanted_provider] if wanted_provider else axes.providers
-        known = ", ".join(provider.name for provider in runtime.providers)
-        skipped += [
-            f"{name} has no provider {word} (has {known})"
-            for word in wanted
-            if word not in {provider.name for provider in runtime.providers}
-        ]
+        known = [provider.name for provider in runtime.providers]
+        skipped += [f"{name} has no provider {word} (has {', '.join(known)})" for word in wanted if word not in known]
         for provider in _choose_providers(runtime, wanted):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:
-                    known = ", ".join(provider.precisions)
-                    skipped.append(f"{name}/{provider.name}: no precision {precision} (has {known})")
+                    has = ", ".join(provider.precisions)
+                    skipped.append(f"{name}/{provider.name}: no precision {precision} (has {has})")
                     continue
                 yield name, runtime, provider, precision
 
@@ -187,12 +185,12 @@ def _digest(path: Path) -> str:
 
 def _default_threads(scenario: Scenario) -> int:
     """One thread, so that engines and machines compare; all usable cores where throughput is the question."""
-    return usable_cores() if scenario.kind == "offline" else 1
+    return count_cores() if scenario.kind == "offline" else 1
 
 
-def usable_cores() -> int:
+def count_cores() -> int:
     """Cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(usable_cores()) or os.cpu_count() or 1
 
 
 def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
@@ -200,7 +198,7 @@ def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
     for threads in axes.threads:
         if not 1 <= threads <= MAX_THREADS:
             raise BadInput(
-                f"--threads {threads} makes no sense", advice=f"1 to {usable_cores()} (usable cores here); default 1"
+                f"--threads {threads} makes no sense", advice=f"1 to {count_cores()} (usable cores here); default 1"
             )
     for batch in axes.batches:
         if batch < 1:
@@ -220,6 +218,13 @@ def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
         raise BadInput(
             "--report-every needs a prescribed single-stream measurement", advice="add --iterations N or --duration T"
         )
+
+
+def _check_limits(target: TargetSpec, seed: int) -> None:
+    if target.memory_limit_bytes is not None and target.memory_limit_bytes < 1:
+        raise BadInput(f"--memory-limit {target.memory_limit_bytes} makes no sense", advice="such as 2GiB")
+    if not 0 <= seed < 2**64:
+        raise BadInput(f"--seed {seed} makes no sense", advice="0 to 2⁶⁴ − 1")
 
 
 def _check_stopping(stopping: Stopping) -> None:

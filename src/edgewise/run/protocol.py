@@ -27,8 +27,6 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "failed": ("cause", "message"),
 }
 
-PHASES = ("python", "prepare", "import", "inputs", "load", "first", "warmup", "steady", "meters", "outputs")
-
 
 class ProtocolError(Exception):
     """The other side sent something that is not a message."""

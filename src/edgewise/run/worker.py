@@ -131,7 +131,6 @@ class Worker:
             session.invoke()
             first = clock.now() - begin
         self.channel.send("samples", name="latency_first", values_ns=[first])
-        self.facts["memory_peak"] = counters.memory_figures()
         with self.phase("steady"):
             before = counters.read_counters()
             steady = self._steady(session, clock)
