@@ -2,6 +2,7 @@
 
 from edgewise.record.caution import CAUTIONS, Caution
 from edgewise.record.job import InputSpec, Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
+from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
 from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, new_run_id
 
 __all__ = [
@@ -9,10 +10,15 @@ __all__ = [
     "SCHEMA",
     "Caution",
     "Failure",
+    "Finding",
     "InputSpec",
     "Job",
+    "Layer",
+    "LayerTensor",
     "Measurement",
     "ModelRef",
+    "Peak",
+    "Profile",
     "Run",
     "RuntimeSpec",
     "Scenario",

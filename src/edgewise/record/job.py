@@ -130,6 +130,7 @@ class Workload:
         inputs: in the model's own order.
         input_data: sha256 of the ``.npz`` that was given, or None where inputs are random from `seed`.
         input_path: where that file is.
+        profile: whether layers are timed too, in processes of their own.
     """
 
     scenario: Scenario = field(default_factory=Scenario)
@@ -138,6 +139,7 @@ class Workload:
     seed: int = 0
     input_data: str | None = None
     input_path: str | None = None
+    profile: bool = False
     stopping: Stopping = field(default_factory=Stopping)
 
 
@@ -156,6 +158,8 @@ class Job:
         document = asdict(self)
         del document["model"]["path"]
         del document["workload"]["input_path"]
+        if not self.workload.profile:  # jobs of before there were profiles keep their keys
+            del document["workload"]["profile"]
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), default=list)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

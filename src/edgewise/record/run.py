@@ -10,6 +10,7 @@ from uuid import UUID
 
 from edgewise.record.caution import Caution
 from edgewise.record.job import Job
+from edgewise.record.layer import Layer, Profile
 
 SCHEMA = 1
 """The integer version of the record. Fields may be added within a number; none changes its meaning."""
@@ -141,6 +142,9 @@ class Run:
         group: id shared by the runs of one command, so that runs side by side are found together.
         effective: what came into force in the engine: precision, threads, provider, versions.
         environment: fingerprint of host, device and engine.
+        layers: of a profiled run, in the order of execution, overheads and eliminated operators included.
+        profile: what the layers add up to; None where the run was not profiled.
+        profile_absent_because: why a run that should have been profiled was not.
     """
 
     id: str
@@ -154,7 +158,9 @@ class Run:
     environment: dict[str, Any] = field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     sessions: tuple[SessionRecord, ...] = ()
-    layers: tuple[dict[str, Any], ...] = ()
+    layers: tuple[Layer, ...] = ()
+    profile: Profile | None = None
+    profile_absent_because: str | None = None
     cautions: tuple[Caution, ...] = ()
     trust: Trust | None = None
     artifacts: tuple[dict[str, Any], ...] = ()

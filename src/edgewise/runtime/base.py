@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability, Registry
@@ -52,6 +52,7 @@ class LoadOptions:
         streams: parallel execution streams wanted (offline scenario); None means one inference at a time is enough.
         requests: requests in flight wanted (offline scenario).
         extra: engine settings by their own names.
+        profile: the session shall be able to time its layers (`ProfilesLayers`), whatever that costs.
     """
 
     provider: str
@@ -63,6 +64,7 @@ class LoadOptions:
     requests: int | None = None
     offline: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    profile: bool = False
 
 
 class Session(Protocol):
@@ -151,6 +153,94 @@ class SuppliesClock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Let that much time pass on this clock."""
+
+
+Role = Literal["operator", "layout", "precision", "copy", "control"]
+"""What an engine's step is for: what the model asks for; changing a tensor's layout; converting its type (quantise,
+dequantise, casts the model does not ask for); copying it (between memories or providers); keeping the others going."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineNode:
+    """One step that an engine timed.
+
+    Attributes:
+        name: what the engine calls it; unique in the profile.
+        op: the kernel or type of layer that ran, in the engine's words.
+        times_ns: its duration in every profiled inference, by the engine's clock, in order.
+        role: what it is for.
+        kinds: kinds of operators (`edgewise.model.cost.KINDS`) that a step of this type may execute; empty where the
+            engine's type tells nothing.
+        originals: names of the model's operators, or of the tensors they make, that the engine says it executes.
+        inputs, outputs: names of the model's tensors that it reads and makes, as far as the engine keeps them.
+        start_ns: when it began after the beginning of its inference, the median; None where the engine does not tell.
+        provider: that executed it, where the engine tells.
+        dtype: of its arithmetic, where the engine tells.
+        detail: what else the engine says, JSON-shaped.
+    """
+
+    name: str
+    op: str
+    times_ns: tuple[float, ...]
+    role: Role = "operator"
+    kinds: tuple[str, ...] = ()
+    originals: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    start_ns: float | None = None
+    provider: str | None = None
+    dtype: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOverhead:
+    """Time of an inference that an engine's clock shows outside its steps (between them, around them).
+
+    Attributes:
+        name: ``between operators``, ``session`` …
+        times_ns: in every profiled inference, in order. It may contain what profiling itself costs.
+    """
+
+    name: str
+    times_ns: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProfile:
+    """What an engine's profiler told of some inferences.
+
+    Attributes:
+        method: how it times its layers, in words.
+        resolution_ns: of its clock's readings.
+        truncates: durations are cut to whole steps of the resolution, so that each is half a step too short on average.
+        nodes: in the order of execution.
+        overheads: what its clock shows outside them.
+        inference_ns: of every profiled inference, by the monotonic clock around the engine's call.
+        ordered: whether `nodes` follow the model's own order, which attribution by order needs.
+        notes: what a reader should know.
+    """
+
+    method: str
+    resolution_ns: float
+    truncates: bool
+    nodes: tuple[EngineNode, ...]
+    overheads: tuple[EngineOverhead, ...] = ()
+    inference_ns: tuple[int, ...]
+    ordered: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class CannotProfile(Exception):
+    """This engine, as it is installed, can't time its layers; the message says why and what would help."""
+
+
+@runtime_checkable
+class ProfilesLayers(Protocol):
+    """A session that can time its layers. It was loaded with `LoadOptions.profile` and is bound and warmed up."""
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run so many inferences under the engine's profiler. Raises `CannotProfile`."""
 
 
 def package_availability(distribution: str, *, extra: str, module: str) -> Availability:

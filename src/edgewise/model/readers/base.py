@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgewise.errors import BadModel
+from edgewise.model.graph import Graph
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.registry import Registry
 
@@ -50,6 +51,24 @@ class Reader(Protocol):
 
         Raises:
             BadModel: one is missing, too short, or lies where a model has no business.
+        """
+
+
+@runtime_checkable
+class ReadsGraph(Protocol):
+    """A reader that can also tell a model's network. Hostile files are bounded and refused as `Reader` says."""
+
+    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+        """The network, with every shape that can be known without running it.
+
+        Weights are described and never copied; those in files of their own are not read.
+
+        Args:
+            shapes: input name → concrete shape, for inputs with open dimensions; the others stay as the file has them.
+
+        Raises:
+            BadModel: it is damaged: cyclic, inconsistent, out of range, absurdly large.
+            BadInput: a name in `shapes` is no input, or a shape does not fit.
         """
 
 

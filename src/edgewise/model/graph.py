@@ -1,0 +1,165 @@
+"""The format-neutral view of a network: tensors, operators and their order, the same for every format.
+
+A reader translates each of its format's operators into a *kind* with the few numbers (`Operator.geometry`) that the
+formulas of `edgewise.model.cost` need; everything else (totals, memory plan, attribution, findings) speaks only of
+kinds. What a reader can't translate has the kind ``""`` and an unknown cost, never a cost of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from edgewise.model.signature import Dimension
+
+#: dtype → bits of one element; what is not here has an unknown size (strings, resources, formats' own types).
+BITS: dict[str, int] = {
+    "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "complex64": 64, "complex128": 128,
+    "int64": 64, "int32": 32, "int16": 16, "int8": 8, "int4": 4, "int2": 2,
+    "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "uint4": 4, "uint2": 2, "uint1": 1, "bool": 8,
+    "float8_e4m3fn": 8, "float8_e4m3fnuz": 8, "float8_e5m2": 8, "float8_e5m2fnuz": 8, "float8_e8m0": 8,
+    "float4_e2m1": 4, "nf4": 4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How a tensor's integers stand for real numbers: real = scale × (integer − zero point).
+
+    Attributes:
+        scale, zero_point: of the first channel (or of the whole tensor).
+        channels: how many scales there are; 1 is per tensor.
+        axis: along which dimension they differ; None per tensor.
+        block: elements of one block along `axis` for block-wise quantisation, else None.
+    """
+
+    scale: float
+    zero_point: int = 0
+    channels: int = 1
+    axis: int | None = None
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A value that flows between operators, or a constant.
+
+    Attributes:
+        name: unique in its graph.
+        shape: None where not even the rank is known; a dimension that is no int is open.
+        dtype: numpy's name, or the format's own where numpy has none.
+        constant: its value is in the model (weights, shapes, axes).
+        variable: it keeps its value from one inference to the next (states of recurrent networks).
+        stored_bytes: what a constant takes in the file where that differs from its elements' bytes (sparse, packed,
+            compressed); None where it does not.
+        sparsity: share of a constant's elements that its sparse encoding leaves out; None where it is dense.
+    """
+
+    name: str
+    shape: tuple[Dimension, ...] | None
+    dtype: str
+    constant: bool = False
+    variable: bool = False
+    quantization: Quantization | None = None
+    stored_bytes: int | None = None
+    sparsity: float | None = None
+
+    @property
+    def elements(self) -> int | None:
+        """How many elements it has; None where a dimension is open."""
+        if self.shape is None:
+            return None
+        sizes = [size for size in self.shape if isinstance(size, int)]
+        return prod(sizes) if len(sizes) == len(self.shape) else None
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of its elements, packed, without padding; None where that can't be known."""
+        bits, elements = BITS.get(self.dtype), self.elements
+        return None if bits is None or elements is None else (elements * bits + 7) // 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One step of a network.
+
+    Attributes:
+        index: its place in `Graph.operators`, from 0.
+        name: unique in its graph; the format's own name for it, else the name of its first output.
+        op: its type as the format calls it (``Conv``, ``DEPTHWISE_CONV_2D``, ``aten.conv2d.default``).
+        kind: its kind in `edgewise.model.cost.KINDS`, or "" where it has none.
+        inputs: names of tensors in the format's order; "" stands for an optional one that is left out.
+        outputs: names of tensors, the same.
+        weights: those of the constant inputs that are parameters: not shapes, axes, indices, scales or zero points.
+        geometry: the numbers and words that its kind's formula needs, as `edgewise.model.cost` documents them.
+        attributes: its options as the file has them, JSON-shaped, big values shortened to their shape and type.
+        custom: an operator of nobody's standard, by its author's name.
+        subgraphs: names in `Graph.subgraphs` of the graphs it runs (branches, bodies).
+        unknown_because: with the kind "": why its cost is unknown, where there is more to say than that its type is.
+    """
+
+    index: int
+    name: str
+    op: str
+    kind: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    geometry: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    custom: bool = False
+    subgraphs: tuple[str, ...] = ()
+    unknown_because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """A network, its operators in an order in which they can run.
+
+    Attributes:
+        name: the file's own name for it, "" where it has none.
+        format: of the reader that made it.
+        producer: the tool that wrote the file, where it says so.
+        version: of the format: ``opset 17``, ``schema 3``, ``IR 11``.
+        tensors: by name; every name that an operator mentions is in it.
+        inputs, outputs: names of tensors in the model's order; constants are no inputs.
+        subgraphs: graphs that operators run (branches, loop bodies, further entry points), by name. Their operators
+            refer to their own tensors only; a value that is captured from outside is a tensor of both.
+        signatures: for formats with several entry points: their names → the subgraph each runs ("" is this graph).
+        metadata: what else the file says of itself, JSON-shaped.
+    """
+
+    name: str
+    format: str
+    producer: str = ""
+    version: str = ""
+    tensors: Mapping[str, Tensor]
+    operators: tuple[Operator, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    subgraphs: Mapping[str, Graph] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def input_tensors(self, operator: Operator) -> Iterator[Tensor]:
+        """The tensors of the inputs that are there."""
+        return (self.tensors[name] for name in operator.inputs if name)
+
+    def output_tensors(self, operator: Operator) -> Iterator[Tensor]:
+        """The tensors of the outputs that are there."""
+        return (self.tensors[name] for name in operator.outputs if name)
+
+    def producers(self) -> dict[str, int]:
+        """Name of a tensor → index of the operator that makes it; inputs and constants have none."""
+        return {name: operator.index for operator in self.operators for name in operator.outputs if name}
+
+    def consumers(self) -> dict[str, list[int]]:
+        """Name of a tensor → indices of the operators that take it, each once, in order."""
+        found: dict[str, list[int]] = {}
+        for operator in self.operators:
+            for name in dict.fromkeys(operator.inputs):
+                if name:
+                    found.setdefault(name, []).append(operator.index)
+        return found
