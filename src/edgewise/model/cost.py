@@ -252,7 +252,8 @@ KINDS: dict[str, Kind] = {
         {"reduction": _REDUCTION, **_FUSED},
     ),
     "attention": Kind(
-        "attention", _attention, "MACs = scores × (depth + value depth), scores = batch × heads × queries × keys; ops = 2 MACs + 6 × scores",
+        "attention", _attention, "scores = batch × heads × queries × keys; MACs = scores × (depth + value depth); "
+        "ops = 2 MACs + 6 × scores",
         {"batch": "", "heads": "", "queries": "", "keys": "", "depth": "of a query", "value_depth": "of a value"},
     ),
     "recurrent": Kind(
