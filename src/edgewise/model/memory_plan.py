@@ -9,14 +9,16 @@ in place.
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from edgewise.model.graph import Graph
 
 ALIGNMENT = 16
 """Bytes to which offsets are rounded up; TFLite Micro's default."""
+MAX_PAIRS = 10_000_000
+"""Pairs of tensors that live together: planning more takes minutes, and no network that anybody runs has so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,8 @@ class MemoryPlan:
 
     Attributes:
         placements: in the order of their first operator.
-        arena_bytes: end of the highest placement, persistent tensors included.
+        arena_bytes: end of the highest placement, persistent tensors included; None where there are too many tensors to
+            plan (`MAX_PAIRS`), and then there are no placements.
         lower_bound_bytes: the most that lives at one time: no plan that moves nothing can need less.
         persistent_bytes: of variables, which live through inferences.
         peak_operator: index of the operator at which `lower_bound_bytes` is reached; None without operators.
@@ -52,7 +55,7 @@ class MemoryPlan:
     """
 
     placements: tuple[Placement, ...]
-    arena_bytes: int
+    arena_bytes: int | None
     lower_bound_bytes: int
     persistent_bytes: int
     peak_operator: int | None
@@ -61,9 +64,9 @@ class MemoryPlan:
     unknown: tuple[str, ...] = ()
 
     @property
-    def scratch_bytes(self) -> int:
+    def scratch_bytes(self) -> int | None:
         """What of the arena is free again after an inference."""
-        return self.arena_bytes - self.persistent_bytes
+        return None if self.arena_bytes is None else self.arena_bytes - self.persistent_bytes
 
 
 def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
@@ -71,12 +74,15 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     lifetimes = find_lifetimes(graph)
     sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
     known = {name: size for name, size in sizes.items() if size is not None}
-    placements = _place(known, lifetimes, alignment)
+    pairs = _count_pairs((lifetimes[name] for name in known), max(len(graph.operators), 1))
+    placements = _place(known, lifetimes, len(graph.operators), alignment) if pairs <= MAX_PAIRS else []
     live = _live(known, lifetimes, len(graph.operators))
     bound = max(live, default=0)
     return MemoryPlan(
         placements=tuple(sorted(placements, key=lambda each: (each.first, each.last, each.offset))),
-        arena_bytes=max((each.offset + each.size_bytes for each in placements), default=0),
+        arena_bytes=max((each.offset + each.size_bytes for each in placements), default=0)
+        if pairs <= MAX_PAIRS
+        else None,
         lower_bound_bytes=bound,
         persistent_bytes=sum(size for name, size in known.items() if graph.tensors[name].variable),
         peak_operator=live.index(bound) if live else None,
@@ -108,24 +114,53 @@ def find_lifetimes(graph: Graph) -> dict[str, tuple[int, int]]:
     return {name: (0, end) if graph.tensors[name].variable else span for name, span in lifetimes.items()}
 
 
-def _place(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], alignment: int) -> list[Placement]:
+def _place(
+    sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], operators: int, alignment: int
+) -> list[Placement]:
     """Greedy by size; ties go to the tensor that lives earlier, then to the name, so that the plan is one for all."""
     order = sorted(sizes, key=lambda name: (-sizes[name], lifetimes[name], name))
-    placed: list[tuple[int, int, int, int]] = []  # (offset, end, first, last), sorted by offset
+    # What is placed, by the steps at which it lives and by the step at which it begins: with both, the tensors that
+    # live together with another are found without looking at all the others.
+    living: list[list[tuple[int, int]]] = [[] for _ in range(max(operators, 1))]
+    beginning: list[list[tuple[int, int]]] = [[] for _ in living]
     answer: list[Placement] = []
     for name in order:
         size, (first, last) = sizes[name], lifetimes[name]
         offset = 0
-        for low, high, begin, end in placed:
-            if begin > last or end < first:
-                continue
-            if low >= offset + size and size:
-                break
-            offset = max(offset, -(-high // alignment) * alignment)
         if size:
-            insort(placed, (offset, offset + size, first, last))
+            together = [*living[first], *chain.from_iterable(beginning[first + 1 : last + 1])]
+            offset = _lowest_gap(sorted(together), size, alignment)
+            taken = (offset, offset + size)
+            beginning[first].append(taken)
+            for step in range(first, last + 1):
+                living[step].append(taken)
         answer.append(Placement(tensor=name, offset=offset, size_bytes=size, first=first, last=last))
     return answer
+
+
+def _lowest_gap(taken: Sequence[tuple[int, int]], size: int, alignment: int) -> int:
+    """The lowest aligned offset at which `size` bytes overlap none of `taken`, (begin, end) sorted by begin."""
+    offset = 0
+    for begin, end in taken:
+        if begin >= offset + size:
+            break
+        offset = max(offset, -(-end // alignment) * alignment)
+    return offset
+
+
+def _count_pairs(lifetimes: Iterable[tuple[int, int]], operators: int) -> int:
+    """How many pairs of tensors live together, and steps they live, whichever is more: what planning takes."""
+    spans = list(lifetimes)
+    begins, ends = [0] * (operators + 2), [0] * (operators + 2)
+    for first, last in spans:
+        begins[first] += 1
+        ends[last + 1] += 1
+    pairs = alive = 0
+    for step in range(operators):
+        alive -= ends[step]
+        pairs += begins[step] * (2 * alive + begins[step] - 1) // 2
+        alive += begins[step]
+    return max(pairs, sum(last - first + 1 for first, last in spans))
 
 
 def _live(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], operators: int) -> list[int]:

@@ -1,0 +1,245 @@
+"""The rows of a profile: groups of operators with their time, cost and tensors; overheads; what the engine removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgewise.model.cost import OperatorCost, count
+from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.profile.attribution import Attribution, Group, attribute
+from edgewise.profile.conservation import Balance, balance
+from edgewise.profile.times import Duration, Timings
+from edgewise.record import Layer, LayerTensor, Profile
+from edgewise.runtime.base import EngineNode, EngineProfile
+
+REMOVED = "the engine computed it beforehand, merged it or needs no work for it: none of its steps stands for it"
+
+NAMELESS = "not attributed"
+"""What the row of a step says that nobody could attribute."""
+
+_ROLES = {
+    "layout": "change of layout",
+    "precision": "conversion of type",
+    "copy": "copy",
+    "control": "control",
+    "operator": NAMELESS,
+}
+_PLACES = {
+    "between operators": "the engine's own work between operators",
+    "session": "the engine's way into and out of an inference",
+    "call": "the call of the engine",
+}
+
+
+def build_profile(
+    graph: Graph, profiles: Sequence[EngineProfile], *, latency: float, provider: str | None = None
+) -> tuple[tuple[Layer, ...], Profile]:
+    """Layers and totals of a run.
+
+    Args:
+        profiles: one per process, at least one.
+        latency: end to end without profiling, s; above 0.
+        provider: the accelerated provider that was asked for, by the engine's own word; None for the processor.
+    """
+    nodes = profiles[0].nodes
+    timings = Timings(profiles)
+    found = attribute(graph, nodes, ordered=profiles[0].ordered)
+    network = _Network(graph, graph.consumers())
+    rows = [_operator_row(network, group, nodes, timings, provider) for group in found.groups]
+    rows += [_overhead_row(nodes[at], timings.duration([at])) for at in (*found.overheads, *found.unattributed)]
+    nameless = timings.duration(found.unattributed).value
+    accounts = balance(
+        latency=latency,
+        steps=sum(row.time or 0.0 for row in rows) - nameless,
+        nameless=nameless,
+        bounds=_bounds(profiles[0], timings),
+    )
+    rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
+    rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items()]
+    rows += [_eliminated_row(network, graph.operators[index]) for index in found.eliminated]
+    layers = tuple(
+        replace(row, index=at, share=None if row.time is None else row.time / latency) for at, row in enumerate(rows)
+    )
+    notes = list(dict.fromkeys(note for profile in profiles for note in profile.notes))
+    if timings.left_out:
+        notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")
+    profile = _totals(layers, found, timings, accounts)
+    return layers, replace(profile, method=profiles[0].method, latency=latency, notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """A graph with who takes each tensor, looked up once."""
+
+    graph: Graph
+    consumers: dict[str, list[int]]
+
+
+def _totals(layers: Sequence[Layer], found: Attribution, timings: Timings, accounts: Balance) -> Profile:
+    operators = timings.duration([at for group in found.groups for at in group.steps])
+    return Profile(
+        method="",
+        sessions=timings.sessions,
+        inferences=timings.inferences,
+        latency=0.0,
+        operators_time=operators.value,
+        operators_low=operators.low,
+        operators_high=operators.high,
+        overheads_time=sum(each.time or 0.0 for each in layers if each.kind == "overhead" and each.op != NAMELESS),
+        conservation=accounts.conservation,
+        attributed=accounts.attributed,
+        unattributed=accounts.unattributed,
+        profiled_latency=timings.total_s,
+    )
+
+
+def _bounds(profile: EngineProfile, timings: Timings) -> dict[str, float]:
+    """The engine's own places → s in profiled inferences, without what its clock cut from the steps."""
+    cut = timings.correction(timings.steps)
+    return {
+        name: seconds - cut if name == "between operators" else seconds for name, seconds in timings.overheads.items()
+    }
+
+
+def _operator_row(
+    network: _Network, group: Group, nodes: Sequence[EngineNode], timings: Timings, provider: str | None
+) -> Layer:
+    graph = network.graph
+    members = [graph.operators[index] for index in group.operators]
+    steps = [nodes[at] for at in group.steps]
+    costs = [count(operator, graph) for operator in members]
+    main = _main(members, costs)
+    time = timings.duration(group.steps)
+    inputs, outputs = _boundary(network, members)
+    ran_by = sorted({node.provider for node in steps if node.provider})
+    accelerated = None if provider is None or not ran_by else ran_by == [provider]
+    return Layer(
+        index=0,
+        name=main.name,
+        op=main.op,
+        nodes=tuple(operator.name for operator in members),
+        operators=group.operators,
+        engine_nodes=tuple(node.name for node in steps),
+        engine_op=_distinct(node.op for node in steps),
+        time=time.value,
+        low=time.low,
+        high=time.high,
+        start=_start(steps),
+        dtype=_distinct(node.dtype or "" for node in steps) or _dtype(graph, main),
+        provider=_distinct(ran_by) or None,
+        inputs=tuple(map(_tensor, inputs)),
+        outputs=tuple(map(_tensor, outputs)),
+        attributes=dict(main.attributes),
+        supported=accelerated,
+        error="" if accelerated is not False else f"{provider} does not take it; {', '.join(ran_by)} does",
+        **_costs(graph, members, costs, (*inputs, *outputs)),
+    )
+
+
+def _main(members: Sequence[Operator], costs: Sequence[OperatorCost]) -> Operator:
+    """The operator a group is called after: the one with the most arithmetic, the first of equals."""
+    weight = [((cost.macs or 0), (cost.ops or 0)) for cost in costs]
+    return members[max(range(len(members)), key=lambda at: (weight[at], -at))]
+
+
+def _costs(
+    graph: Graph, members: Sequence[Operator], costs: Sequence[OperatorCost], moving: Iterable[Tensor]
+) -> dict[str, Any]:
+    """MACs, ops, parameters and bytes of a group; what flows inside it moves no bytes."""
+    weights = {name: graph.tensors[name] for operator in members for name in operator.weights}
+    stored = _total(tensor.stored_bytes or tensor.size_bytes for tensor in weights.values())
+    activations = _total(tensor.size_bytes for tensor in {tensor.name: tensor for tensor in moving}.values())
+    ops = _total(cost.ops for cost in costs)
+    known = ops is not None and stored is not None and bool(activations)
+    return {
+        "macs": _total(cost.macs for cost in costs),
+        "ops": ops,
+        "parameters": _total(tensor.elements for tensor in weights.values()),
+        "weight_bytes": stored,
+        "activation_bytes": activations,
+        "intensity": (ops or 0) / ((stored or 0) + (activations or 0)) if known else None,
+        "cost_unknown_because": next((cost.why for cost in costs if cost.why), ""),
+    }
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tensor], list[Tensor]]:
+    """What a group reads and what it hands on: tensors, constants left out, each once."""
+    graph, consumers = network.graph, network.consumers
+    made = dict.fromkeys(name for operator in members for name in operator.outputs if name)
+    reads = dict.fromkeys(name for operator in members for name in operator.inputs if name and name not in made)
+    inside = {operator.index for operator in members}
+    hands_on = [
+        name
+        for name in made
+        if len(members) == 1 or name in graph.outputs or name not in consumers or not inside.issuperset(consumers[name])
+    ]
+    return (
+        [graph.tensors[name] for name in reads if not graph.tensors[name].constant],
+        [graph.tensors[name] for name in hands_on],
+    )
+
+
+def _tensor(tensor: Tensor) -> LayerTensor:
+    return LayerTensor(name=tensor.name, shape=tensor.shape, dtype=tensor.dtype)
+
+
+def _dtype(graph: Graph, operator: Operator) -> str | None:
+    """Of the arithmetic as the model has it: of the first input that is data."""
+    return next((tensor.dtype for tensor in graph.input_tensors(operator)), None)
+
+
+def _distinct(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(word for word in words if word))
+
+
+def _start(steps: Sequence[EngineNode]) -> float | None:
+    begins = [node.start_ns for node in steps if node.start_ns is not None]
+    return min(begins) * 1e-9 if begins else None
+
+
+def _overhead_row(node: EngineNode, time: Duration) -> Layer:
+    return Layer(
+        index=0,
+        name=node.name,
+        op=_ROLES[node.role],
+        kind="overhead",
+        engine_nodes=(node.name,),
+        engine_op=node.op,
+        time=time.value,
+        low=time.low,
+        high=time.high,
+        start=_start([node]),
+        dtype=node.dtype,
+        provider=node.provider,
+    )
+
+
+def _place_row(name: str, seconds: float) -> Layer:
+    return Layer(index=0, name=name, op=_PLACES.get(name, "the engine's own work"), kind="overhead", time=seconds)
+
+
+def _eliminated_row(network: _Network, operator: Operator) -> Layer:
+    graph = network.graph
+    inputs, outputs = _boundary(network, [operator])
+    cost = count(operator, graph)
+    return Layer(
+        index=0,
+        name=operator.name,
+        op=operator.op,
+        kind="eliminated",
+        nodes=(operator.name,),
+        operators=(operator.index,),
+        time_absent_because=REMOVED,
+        inputs=tuple(map(_tensor, inputs)),
+        outputs=tuple(map(_tensor, outputs)),
+        attributes=dict(operator.attributes),
+        **_costs(graph, [operator], [cost], (*inputs, *outputs)),
+    )

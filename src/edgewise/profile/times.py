@@ -1,0 +1,120 @@
+"""Durations of steps over many profiled inferences and several processes, so that parts add up to wholes.
+
+Medians of parts don't add up to the median of a whole; means do, but one interruption spoils them. So the same
+inferences are taken for every part: in each process those whose whole time lies between its quartiles, and of them the
+mean. An engine's clock that counts whole microseconds cuts every duration by half a step on average; half a step is
+added back for every reading, and what that correction may be off by widens the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise.runtime.base import EngineProfile
+from edgewise.stats.intervals import mean_interval
+
+Samples = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration:
+    """A mean duration, s, with its 95 % interval (None with too few inferences)."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Timings:
+    """What the profilers of several processes told, ready to be summed over any set of steps.
+
+    Attributes:
+        steps: how many each inference has.
+        inferences: used, in all processes.
+        sessions: processes used.
+        total_s: mean of the used inferences' whole time, s.
+    """
+
+    def __init__(self, profiles: Sequence[EngineProfile]) -> None:
+        first = profiles[0]
+        names = [node.name for node in first.nodes]
+        # Processes that compiled the model otherwise have other steps; they can't be averaged with the first.
+        agreeing = [profile for profile in profiles if [node.name for node in profile.nodes] == names]
+        self.left_out = len(profiles) - len(agreeing)
+        self.steps = len(names)
+        self.sessions = len(agreeing)
+        self._step_s = first.resolution_ns * 1e-9
+        self._truncates = first.truncates
+        kept = [_central(profile.inference_ns) for profile in agreeing]
+        self._lengths = tuple(map(len, kept))
+        self.inferences = sum(self._lengths)
+        pairs = list(zip(agreeing, kept, strict=True))
+        wholes = [np.asarray(profile.inference_ns, dtype=float)[keep] for profile, keep in pairs]
+        self.total_s = float(np.concatenate(wholes).mean()) * 1e-9
+        # (inferences, steps), s
+        self._times: Samples = (
+            np.concatenate([_table([node.times_ns for node in profile.nodes], keep) for profile, keep in pairs]) * 1e-9
+        )
+        self.overheads = {overhead.name: self._overhead(at, pairs) for at, overhead in enumerate(first.overheads)}
+
+    def _overhead(self, at: int, pairs: Sequence[tuple[EngineProfile, npt.NDArray[np.int64]]]) -> float:
+        """Mean of one overhead, s, over the processes that tell it."""
+        values = [
+            np.asarray(profile.overheads[at].times_ns, dtype=float)[keep]
+            for profile, keep in pairs
+            if at < len(profile.overheads)
+        ]
+        return float(np.concatenate(values).mean()) * 1e-9
+
+    def duration(self, steps: Sequence[int]) -> Duration:
+        """Of all `steps` together."""
+        if not steps:
+            return Duration(value=0.0, low=0.0, high=0.0)
+        samples = self._times[:, list(steps)].sum(axis=1)
+        correction = self.correction(len(steps))
+        interval = mean_interval(samples, self._lengths)
+        value = float(samples.mean()) + correction
+        if interval is None:
+            return Duration(value=value, low=None, high=None)
+        bias = math.sqrt(sum(self._bias(step) ** 2 for step in steps))
+        below = math.hypot(float(samples.mean()) - interval.low, bias)
+        above = math.hypot(interval.high - float(samples.mean()), bias)
+        return Duration(value=value, low=max(0.0, value - below), high=value + above)
+
+    def correction(self, readings: int) -> float:
+        """What so many readings of a clock that cuts are too short by on average, s."""
+        return readings * self._step_s / 2 if self._truncates else 0.0
+
+    def _bias(self, step: int) -> float:
+        """What the correction of one step may be off by, s.
+
+        The mean of rounded readings with a normal scatter σ is off by at most Δ/π · exp(−2π²σ²/Δ²) (B. Widrow,
+        "Statistical theory of quantization", 1996); without scatter by half a step.
+        """
+        if not self._truncates or not self._step_s:
+            return 0.0
+        scatter = float(self._times[:, step].std()) / self._step_s
+        if scatter < 0.5:
+            return self._step_s / 2
+        return self._step_s / math.pi * math.exp(-2 * (math.pi * scatter) ** 2)
+
+
+def _central(inference_ns: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Positions of the inferences whose time lies between the quartiles; all of fewer than eight."""
+    times = np.asarray(inference_ns, dtype=float)
+    if len(times) < 8:
+        return np.arange(len(times))
+    low, high = np.quantile(times, (0.25, 0.75))
+    return np.flatnonzero((times >= low) & (times <= high))
+
+
+def _table(columns: Sequence[Sequence[float]], rows: npt.NDArray[np.int64]) -> Samples:
+    """Durations as (inferences, steps), the wanted inferences only."""
+    if not columns:
+        return np.zeros((len(rows), 0))
+    return np.asarray(columns, dtype=float).T[rows]
