@@ -51,7 +51,7 @@ def test_done():
     assert run.value("energy") is None
     assert run.measurement("energy").absent_because == "no energy meter on this machine"
     assert run.sessions[1].stopped_because == "time budget"
-    assert run.layers[0]["op"] == "CONV_2D"
+    assert run.layers[0].op == "CONV_2D"
     assert run.trust.grade == "D"
     assert run.tags == ("baseline",)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from edgewise.errors import BadModel
-from edgewise.model.readers.base import HEAD_BYTES, Reader, readers
+from edgewise.model.graph import Graph
+from edgewise.model.readers.base import HEAD_BYTES, Reader, ReadsGraph, readers
 from edgewise.model.signature import Signature
 from edgewise.record import ModelRef
 
@@ -59,6 +60,33 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         ) from error
     ref = ModelRef(name=file.name, path=str(files[0]), format=reader.format, sha256=digest, size_bytes=size)
     return Model(ref=ref, signature=signature, files=files)
+
+
+def read_graph(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+    """The network of the model at `path`, whatever its format.
+
+    Args:
+        shapes: input name → concrete shape, for inputs with open dimensions.
+
+    Raises:
+        BadModel: as `open_model`, or its reader tells no network.
+        BadInput: a name in `shapes` is no input, or a shape does not fit.
+    """
+    file = Path(path)
+    _check_file(file)
+    try:
+        reader = _find_reader(_read_head(file), file)
+        if not isinstance(reader, ReadsGraph):
+            raise BadModel(f"the reader of {reader.title} files tells no network", advice="update the plug-in it is in")
+        return reader.read_graph(file, shapes=shapes)
+    except OSError as error:
+        raise BadModel(
+            f"can't read {file}: {error.strerror or error}", advice="check the file's permissions"
+        ) from error
+    except (MemoryError, RecursionError) as error:
+        raise BadModel(
+            f"{file.name} needs more memory to read than there is", advice="is it really a model?"
+        ) from error
 
 
 def _make_absolute(file: Path) -> Path:

@@ -133,7 +133,7 @@ def _operator_row(
         outputs=tuple(map(_tensor, outputs)),
         attributes=dict(main.attributes),
         supported=accelerated,
-        error="" if accelerated is not False else f"{provider} does not take it; {', '.join(ran_by)} does",
+        error=None if accelerated is not False else f"{provider} does not take it; {', '.join(ran_by)} does",
         **_costs(graph, members, costs, (*inputs, *outputs)),
     )
 

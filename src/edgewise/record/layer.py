@@ -39,7 +39,7 @@ class Layer:
         dtype: of the arithmetic, as far as the engine or the model tells.
         provider: that executed it, where the engine tells.
         supported: whether the accelerated provider that was asked for executes it; None where none was asked for.
-        error: why not.
+        error: why not, where it does not.
         ops_per_second: attained.
         roof: ops/s that the machine's peaks allow at its intensity.
         roof_share: attained over allowed.
@@ -73,7 +73,7 @@ class Layer:
     outputs: tuple[LayerTensor, ...] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
     supported: bool | None = None
-    error: str = ""
+    error: str | None = None
     ops_per_second: float | None = None
     roof: float | None = None
     roof_share: float | None = None
@@ -92,6 +92,7 @@ class Finding:
         layers: indices of the layers it speaks of.
         evidence: the numbers behind it, by name, SI units.
         method: how `saving` was computed.
+        once: `saving` is won once, at the start, and not with every inference.
     """
 
     code: str
@@ -101,6 +102,7 @@ class Finding:
     layers: tuple[int, ...] = ()
     evidence: dict[str, float] = field(default_factory=dict)
     method: str = ""
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +113,16 @@ class Peak:
         kind: ``compute`` (ops/s of a data type) or ``bandwidth`` (B/s).
         dtype: of the arithmetic; None for bandwidth.
         threads: that worked.
+        size_bytes: of bandwidth: what was moved in turn, over and over; smaller sizes stay in faster caches.
         value, low, high: ops/s or B/s, with the spread of the repetitions as its interval.
         method: which micro-benchmark, on which library.
         measured_at: ISO 8601, UTC; peaks are kept per machine.
     """
 
     kind: Literal["compute", "bandwidth"]
-    dtype: str | None
+    dtype: str | None = None
     threads: int
+    size_bytes: int | None = None
     value: float
     low: float | None = None
     high: float | None = None

@@ -18,6 +18,7 @@ from edgewise.device.transport import Transport, transports
 from edgewise.errors import StoreError
 from edgewise.record import Caution, Job, Run, new_run_id
 from edgewise.registry import Registry
+from edgewise.run import peaks, profiled
 from edgewise.run.agreement import Outputs, check_finite, compare_outputs
 from edgewise.run.assemble import measurements_of, session_record
 from edgewise.run.environment import fingerprint
@@ -107,16 +108,23 @@ class Dispatcher:
     Args:
         save: keeps a run; called once a job is done and again when its outputs were compared.
         observer: told what happens.
+        find_peaks: tells what the machine can do, for the roofline of profiles; None measures it.
         sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
     """
 
     def __init__(
-        self, *, save: Callable[[Run], None], observer: Observer | None = None, sensors: Sensors | None = None
+        self,
+        *,
+        save: Callable[[Run], None],
+        observer: Observer | None = None,
+        sensors: Sensors | None = None,
+        find_peaks: profiled.FindPeaks | None = None,
     ) -> None:
         self.save_errors: list[StoreError] = []
         self._save_run = save
         self._observer: Observer = observer or Silent()
         self._sensors = sensors or find_sensors()
+        self._find_peaks = find_peaks or peaks.find_peaks
         self._runtimes = runtimes()
         self._environment = fingerprint()
         self._group = new_run_id()
@@ -162,6 +170,8 @@ class Dispatcher:
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
         run = self._assemble(job, sessions, created=created)
+        if job.workload.profile and run.status == "done" and not interrupted:
+            run, interrupted = self._with_layers(run, folder=folder, transport=transport)
         if interrupted:
             run = replace(run, status="cancelled")
         if cut_short:
@@ -169,16 +179,34 @@ class Dispatcher:
             run = _with_cautions(run, (Caution.of("fewer-sessions", message),))
         return run, sessions, interrupted
 
-    def _run_session(self, job: Job, *, index: int, folder: Path, transport: Transport) -> SessionResult:
-        session_folder = folder / f"session-{index}"
+    def _with_layers(self, run: Run, *, folder: Path, transport: Transport) -> tuple[Run, bool]:
+        """The run with its layers, timed in processes of their own, and whether Ctrl-C cut them short."""
+        sessions: list[SessionResult] = []
+        try:
+            for index in range(profiled.SESSIONS):
+                self._observer.session_started(index, total=profiled.SESSIONS)
+                sessions.append(
+                    self._run_session(run.job, index=index, folder=folder, transport=transport, layers=True)
+                )
+                if sessions[-1].failure is not None:
+                    break
+            return profiled.with_layers(run, sessions, find_peaks=self._find_peaks), False
+        except KeyboardInterrupt:
+            return replace(run, profile_absent_because="interrupted while layers were timed"), True
+
+    def _run_session(
+        self, job: Job, *, index: int, folder: Path, transport: Transport, layers: bool = False
+    ) -> SessionResult:
+        session_folder = folder / f"{'layers' if layers else 'session'}-{index}"
         session_folder.mkdir()
         request = SessionRequest(
             job=job,
             index=index,
             runtime=self._runtimes.location(job.runtime.name),
-            meters=self._sensors.locations if index == 0 else (),
-            options=_load_options(job),
-            outputs=index == 0,
+            meters=self._sensors.locations if index == 0 and not layers else (),
+            options=asdict(replace(_load_options(job), profile=layers)),
+            outputs=index == 0 and not layers,
+            profile=layers,
         )
         return run_session(
             request,
@@ -260,20 +288,18 @@ def _adaptive(job: Job) -> bool:
     return stopping.iterations is None and stopping.duration_s is None and stopping.warmup is None
 
 
-def _load_options(job: Job) -> dict[str, Any]:
+def _load_options(job: Job) -> LoadOptions:
     scenario = job.workload.scenario
-    return asdict(
-        LoadOptions(
-            provider=job.runtime.provider or "cpu",
-            shapes={spec.name: spec.shape for spec in job.workload.inputs},
-            dtypes={spec.name: spec.dtype for spec in job.workload.inputs},
-            threads=job.runtime.threads,
-            precision=job.runtime.precision,
-            streams=scenario.streams,
-            requests=scenario.requests,
-            offline=scenario.kind == "offline",
-            extra=job.runtime.options,
-        )
+    return LoadOptions(
+        provider=job.runtime.provider or "cpu",
+        shapes={spec.name: spec.shape for spec in job.workload.inputs},
+        dtypes={spec.name: spec.dtype for spec in job.workload.inputs},
+        threads=job.runtime.threads,
+        precision=job.runtime.precision,
+        streams=scenario.streams,
+        requests=scenario.requests,
+        offline=scenario.kind == "offline",
+        extra=job.runtime.options,
     )
 
 

@@ -21,10 +21,12 @@ from types import TracebackType
 from typing import Any, Self, get_args
 
 from edgewise.device.transport import Process, TellsEnd, Transport
+from edgewise.profile.message import read_profile
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.protocol import MAX_LINE_BYTES, PROTOCOL, ProtocolError, decode, encode
 from edgewise.run.timing import OFFLINE_S
+from edgewise.runtime.base import EngineProfile
 from edgewise.units import format_bytes
 
 WORKER = (sys.executable, "-P", "-m", "edgewise.run.worker")
@@ -43,6 +45,7 @@ class SessionResult:
         samples: name → ns, as sent.
         facts: as sent, merged.
         outputs: the file with the outputs and their names, or None.
+        profile: what the engine's profiler told, in a session that was to tell it.
         failure: why there is no complete result, or None.
     """
 
@@ -54,6 +57,7 @@ class SessionResult:
     samples: dict[str, list[int]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[Path, list[str]] | None = None
+    profile: EngineProfile | None = None
     failure: Failure | None = None
 
 
@@ -66,6 +70,7 @@ class SessionRequest:
         meters: where the classes of the available meters are.
         options: `edgewise.runtime.base.LoadOptions` as a mapping.
         outputs: whether the outputs are wanted.
+        profile: whether layers are timed, instead of everything else.
     """
 
     job: Job
@@ -74,6 +79,7 @@ class SessionRequest:
     options: Mapping[str, Any]
     meters: tuple[str, ...] = ()
     outputs: bool = False
+    profile: bool = False
 
 
 Progress = Callable[[int, float], None]
@@ -196,6 +202,7 @@ class _Conversation:
             folder=str(self.folder),
             meters=list(request.meters),
             outputs=request.outputs,
+            profile=request.profile,
             memory_limit=job.target.memory_limit_bytes or _available_memory(),
         )
 
@@ -250,6 +257,8 @@ class _Conversation:
             case "outputs":
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])
+            case "layers":
+                result.profile = read_profile(message["profile"])
             case "done":
                 self._check_complete()
                 self.done = True
@@ -261,6 +270,10 @@ class _Conversation:
         result = self.result
         scenario = self.request.job.workload.scenario
         samples = "completions" if scenario.kind == "offline" else scenario.headline
+        if self.request.profile:
+            if result.profile is None:
+                raise ProtocolError("done without layers")
+            return
         lacking = [
             name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
         ]

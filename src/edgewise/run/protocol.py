@@ -23,6 +23,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "samples": ("name", "values_ns"),
     "facts": ("values",),
     "outputs": ("file", "names"),
+    "layers": ("profile",),
     "done": (),
     "failed": ("cause", "message"),
 }

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from edgewise.run import counters
 from edgewise.run.protocol import PROTOCOL, decode, encode
-from edgewise.runtime.base import InvalidModel, LoadOptions, Session, UnsupportedModel
+from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, Session, UnsupportedModel
 
 
 class Channel:
@@ -102,9 +102,12 @@ class Worker:
         self.facts["memory_load"] = counters.memory_figures()
         self.facts["effective"] = dict(session.effective)
         session.bind(arrays)
-        self._measure(session)
-        self._outputs(session)
-        self._meter(session)
+        if self.job.get("profile"):
+            self._time_layers(session)
+        else:
+            self._measure(session)
+            self._outputs(session)
+            self._meter(session)
         self.channel.send("facts", values=self.facts)
         self.channel.send("done")
 
@@ -149,6 +152,15 @@ class Worker:
         for name, values in steady.samples.items():
             self.channel.send("samples", name=name, values_ns=values)
         self.channel.send("samples", name="warmup", values_ns=steady.warmup)
+
+    def _time_layers(self, session: Session) -> None:
+        """The pass of a profile: what the engine's own profiler tells."""
+        from edgewise.run.layer_pass import time_layers
+        from edgewise.run.timing import Clock
+
+        with self.phase("profile"):
+            profile = time_layers(session, Clock.of(session))
+        self.channel.send("layers", profile=profile)
 
     def _steady(self, session: Session, clock: Any) -> Any:
         from edgewise.run import timing
@@ -200,6 +212,7 @@ def _load_options(options: Mapping[str, Any]) -> LoadOptions:
 _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (UnsupportedModel, "Unsupported"),
     (InvalidModel, "BadModel"),
+    (CannotProfile, "Unavailable"),
     (MemoryError, "OutOfMemory"),
 )
 

@@ -1,0 +1,226 @@
+"""Everything that can be told of a model without running it, gathered once for every way to show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
+from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.memory_plan import MemoryPlan, plan_memory
+from edgewise.model.support import OperatorSet, Support, judge, operator_sets
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """A network with what it costs.
+
+    Attributes:
+        source: of the model: name, path, format, size; see `edgewise.api.inspect`.
+        costs: one per operator of `graph`, in order.
+        support: what each target would do with it.
+    """
+
+    source: Mapping[str, Any]
+    graph: Graph
+    costs: tuple[OperatorCost, ...]
+    total: Total
+    plan: MemoryPlan
+    support: tuple[Support, ...]
+
+    @property
+    def precision(self) -> str:
+        """Types of the data that the arithmetic works on, the most used first: ``int8``, ``float32, int8 weights``."""
+        return find_precision(self.graph)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that ``edgewise inspect --json`` prints, JSON-shaped."""
+        graph, total = self.graph, self.total
+        unsupported = [each.refusals for each in self.support]
+        return {
+            "schema": SCHEMA,
+            "model": {
+                **self.source,
+                "precision": self.precision,
+                "producer": graph.producer,
+                "version": graph.version,
+                "inputs": [describe_tensor(graph.tensors[name]) for name in graph.inputs],
+                "outputs": [describe_tensor(graph.tensors[name]) for name in graph.outputs],
+                "signatures": dict(graph.signatures),
+                "metadata": dict(graph.metadata),
+            },
+            "totals": {
+                "macs": total.macs,
+                "ops": total.ops,
+                "macs_known": total.macs_known,
+                "ops_known": total.ops_known,
+                "unknown": list(total.unknown),
+                "unknown_because": total.why or None,
+                "parameters": total.parameters,
+                "weight_bytes": total.weight_bytes,
+                "activation_peak_bytes": None if self.plan.unknown else self.plan.lower_bound_bytes,
+                "depth": total.depth,
+                "layers": len(graph.operators),
+                "layers_with_parameters": sum(1 for operator in graph.operators if operator.weights),
+            },
+            "layers": [
+                describe_operator(operator, cost, graph, self.support)
+                for operator, cost in zip(graph.operators, self.costs, strict=True)
+            ],
+            "subgraphs": {name: _describe_subgraph(inner) for name, inner in graph.subgraphs.items()},
+            "memory_plan": _describe_plan(self.plan),
+            "support": [
+                {"name": each.name, "title": each.title, "source": each.source, "unsupported": len(refusals)}
+                for each, refusals in zip(self.support, unsupported, strict=True)
+            ],
+        }
+
+
+def inspect_graph(graph: Graph, *, source: Mapping[str, Any], sets: Iterable[OperatorSet] | None = None) -> Inspection:
+    """Count, plan and judge `graph`.
+
+    Args:
+        sets: operator sets to ask; None asks all that are installed.
+    """
+    asked = [each for _, each in operator_sets()] if sets is None else list(sets)
+    return Inspection(
+        source=source,
+        graph=graph,
+        costs=tuple(count(operator, graph) for operator in graph.operators),
+        total=total_of(graph),
+        plan=plan_memory(graph),
+        support=judge(graph, asked),
+    )
+
+
+_PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication", "recurrent", "attention")
+
+
+def find_precision(graph: Graph) -> str:
+    """Types that the products of a network work on, the most operators first; of all its data where it has none."""
+    found: dict[str, int] = {}
+    producers = graph.producers()
+    for operator in graph.operators:
+        if operator.kind in _PRODUCTS:
+            word = _precision_of(operator, graph, producers)
+            found[word] = found.get(word, 0) + 1
+    if not found:
+        found = {tensor.dtype: 1 for name in graph.inputs if (tensor := graph.tensors[name])}
+    return ", ".join(sorted(found, key=lambda word: -found[word]))
+
+
+def _precision_of(operator: Operator, graph: Graph, producers: Mapping[str, int]) -> str:
+    """The type of an operator's data, through a dequantise before it; hybrid ones name both types."""
+
+    def source(name: str) -> Tensor:
+        maker = producers.get(name)
+        if maker is not None and graph.operators[maker].kind == "dequantize":
+            return graph.tensors[graph.operators[maker].inputs[0]]
+        return graph.tensors[name]
+
+    at = int(operator.geometry.get("data", 0))
+    names = [name for name in operator.inputs if name]
+    if at >= len(names):
+        return "unknown"
+    data = source(names[at])
+    weights = next((source(name) for name in operator.weights), None)
+    constant = next((source(name) for name in names if source(name).constant), None)
+    other = weights or constant
+    if other is None or other.dtype == data.dtype or other.dtype in ("int32", "int64"):
+        return data.dtype
+    return f"{data.dtype} with {other.dtype} weights"
+
+
+def describe_tensor(tensor: Tensor) -> dict[str, Any]:
+    """Name, shape, dtype and quantisation of a tensor, JSON-shaped."""
+    scheme = tensor.quantization
+    return {
+        "name": tensor.name,
+        "shape": None if tensor.shape is None else list(tensor.shape),
+        "dtype": tensor.dtype,
+        **(
+            {
+                "quantization": {
+                    "scale": scheme.scale,
+                    "zero_point": scheme.zero_point,
+                    "channels": scheme.channels,
+                    "axis": scheme.axis,
+                    "block": scheme.block,
+                }
+            }
+            if scheme
+            else {}
+        ),
+        **({"sparsity": tensor.sparsity} if tensor.sparsity is not None else {}),
+    }
+
+
+def describe_operator(
+    operator: Operator, cost: OperatorCost, graph: Graph, support: Iterable[Support] = ()
+) -> dict[str, Any]:
+    """One row of ``layers``, JSON-shaped."""
+    asked = list(support)
+    return {
+        "index": operator.index,
+        "name": operator.name,
+        "op": operator.op,
+        "kind": operator.kind or None,
+        "macs": cost.macs,
+        "ops": cost.ops,
+        "cost_unknown_because": cost.why or None,
+        "parameters": cost.parameters,
+        "weight_bytes": cost.weight_bytes,
+        "activation_bytes": cost.activation_bytes,
+        "intensity": cost.intensity,
+        "inputs": [describe_tensor(tensor) for tensor in graph.input_tensors(operator)],
+        "outputs": [describe_tensor(tensor) for tensor in graph.output_tensors(operator)],
+        "attributes": dict(operator.attributes),
+        "custom": operator.custom,
+        "subgraphs": list(operator.subgraphs),
+        "supported_by": [each.name for each in asked if operator.index not in each.refusals],
+        "unsupported_by": {
+            each.name: each.refusals[operator.index] for each in asked if operator.index in each.refusals
+        },
+    }
+
+
+def _describe_subgraph(graph: Graph) -> dict[str, Any]:
+    return {
+        "inputs": [describe_tensor(graph.tensors[name]) for name in graph.inputs],
+        "outputs": [describe_tensor(graph.tensors[name]) for name in graph.outputs],
+        "layers": [describe_operator(operator, count(operator, graph), graph) for operator in graph.operators],
+        "subgraphs": {name: _describe_subgraph(inner) for name, inner in graph.subgraphs.items()},
+    }
+
+
+def _describe_plan(plan: MemoryPlan) -> dict[str, Any]:
+    return {
+        "method": "greedy by size; activations only, nothing computed in place",
+        "basis": "derived",
+        "alignment": plan.alignment,
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "persistent_bytes": plan.persistent_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "peak_operator": plan.peak_operator,
+        "live_bytes": list(plan.live_bytes),
+        "unknown": list(plan.unknown),
+        "tensors": [
+            {
+                "name": each.tensor,
+                "offset": each.offset,
+                "size_bytes": each.size_bytes,
+                "first": each.first,
+                "last": each.last,
+            }
+            for each in plan.placements
+        ],
+    }
+
+
+def name_kind(operator: Operator) -> str:
+    """What a person calls the operator's kind."""
+    return KINDS[operator.kind].title if operator.kind else "unknown"

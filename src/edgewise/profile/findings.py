@@ -1,0 +1,347 @@
+"""What in a profile costs time that could be won: each finding with its numbers, the dearest first.
+
+A saving is an upper bound by the stated method, never a promise. A finding below `LEAST_SHARE` of the latency is not
+worth a reader's time and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from edgewise.model.graph import Graph, Operator
+from edgewise.profile.conservation import UNTOUCHED
+from edgewise.profile.roofline import find_dtype, peak_of
+from edgewise.record import Finding, Layer, Profile
+from edgewise.units import format_quantity
+
+LEAST_SHARE = 0.01
+FAR_FROM_ROOF = 0.3
+TINY_SHARE = 0.005
+"""A layer with less of the latency than this, and fewer than `TINY_OPS` operations, is tiny."""
+TINY_OPS = 20_000
+STORM_LAYERS = 20
+SLOW_START = 5.0
+"""So many times slower than the steady state is a first inference that compiles or allocates."""
+LEAST_START_S = 0.010
+
+FINDINGS: dict[str, str] = {
+    "provider-fallback": "layers that the accelerated provider does not take",
+    "layout-changes": "the engine changes the layout of tensors between layers",
+    "type-conversions": "tensors are converted between types inside the network",
+    "unfused-activation": "an activation runs as a step of its own behind the layer that makes its input",
+    "depthwise-far-from-roof": "depthwise convolutions reach little of what the machine allows",
+    "far-from-roof": "layers with much arithmetic reach little of what the machine allows",
+    "dynamic-shapes": "open dimensions make the engine compute shapes while it runs",
+    "integer-run-as-float": "quantised layers are computed in floating point",
+    "tiny-operators": "many operators do hardly anything",
+    "engine-overhead": "much of the latency passes outside the operators",
+    "slow-first-inference": "the first inference is much slower than the others",
+}
+"""Every code that a finding may have and what it means."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What the rules look at."""
+
+    layers: Sequence[Layer]
+    profile: Profile
+    graph: Graph
+    first: float | None
+
+    def sum(self, layers: Sequence[Layer]) -> float:
+        """Time of `layers`, s."""
+        return sum(layer.time or 0.0 for layer in layers)
+
+    def operators(self, layer: Layer) -> list[Operator]:
+        """The operators in `layer`."""
+        return [self.graph.operators[index] for index in layer.operators]
+
+    def share(self, seconds: float) -> str:
+        """Seconds as a share of the latency, in words."""
+        return f"{format_quantity(seconds, 's')} ({seconds / self.profile.latency:.1%} of the latency)"
+
+
+def find(layers: Sequence[Layer], profile: Profile, *, graph: Graph, first: float | None = None) -> tuple[Finding, ...]:
+    """All findings in a profile, what is won with every inference before what is won once.
+
+    Args:
+        first: time of the first inference, s, where it was measured.
+    """
+    case = _Case(layers=layers, profile=profile, graph=graph, first=first)
+    found = [finding for rule in _RULES for finding in rule(case)]
+    worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
+    return tuple(sorted(worth, key=lambda each: (each.once, -each.saving, each.code)))
+
+
+def _fallback(case: _Case) -> Iterator[Finding]:
+    layers = [layer for layer in case.layers if layer.supported is False and layer.time]
+    if layers:
+        lost = case.sum(layers)
+        yield Finding(
+            code="provider-fallback",
+            message=f"{len(layers)} layers run outside the accelerated provider and take {case.share(lost)}; "
+            f"the first is {layers[0].name!r} ({layers[0].op})",
+            suggestion="replace these operators, or convert the model with an operator set that the provider takes",
+            saving=lost,
+            layers=_indices(layers),
+            evidence={"layers": len(layers), "time": lost},
+            method="all of their time",
+        )
+
+
+def _overheads(case: _Case, code: str, op: str, noun: str, suggestion: str) -> Iterator[Finding]:
+    layers = [layer for layer in case.layers if layer.kind == "overhead" and layer.op == op and layer.time]
+    if layers:
+        lost = case.sum(layers)
+        yield Finding(
+            code=code,
+            message=f"{len(layers)} {noun} that the model does not ask for take {case.share(lost)}",
+            suggestion=suggestion,
+            saving=lost,
+            layers=_indices(layers),
+            evidence={"steps": len(layers), "time": lost},
+            method="all of their time",
+        )
+
+
+def _layouts(case: _Case) -> Iterator[Finding]:
+    yield from _overheads(
+        case, "layout-changes", "change of layout", "changes of layout",
+        "keep neighbouring operators in kinds the engine has fast layouts for, feed inputs in its layout, or try "
+        "another graph optimisation level",
+    )  # fmt: skip
+
+
+def _conversions(case: _Case) -> Iterator[Finding]:
+    yield from _overheads(
+        case, "type-conversions", "conversion of type", "conversions of type",
+        "quantise the operators in between too, or keep the whole network in one type",
+    )  # fmt: skip
+    inner = [layer for layer in case.layers if layer.time and _only(case, layer, ("quantize", "dequantize"))]
+    ends = {*case.graph.inputs, *case.graph.outputs}
+    inner = [layer for layer in inner if not ends & {each.name for each in (*layer.inputs, *layer.outputs)}]
+    if inner:
+        lost = case.sum(inner)
+        yield Finding(
+            code="type-conversions",
+            message=f"{len(inner)} quantise or dequantise operators inside the network take {case.share(lost)}",
+            suggestion="quantise the operators in between too, or leave this part of the network in floating point",
+            saving=lost,
+            layers=_indices(inner),
+            evidence={"operators": len(inner), "time": lost},
+            method="all of their time",
+        )
+
+
+def _only(case: _Case, layer: Layer, kinds: Sequence[str]) -> bool:
+    operators = case.operators(layer)
+    return bool(operators) and all(operator.kind in kinds for operator in operators)
+
+
+_PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
+
+
+def _activations(case: _Case) -> Iterator[Finding]:
+    producers = case.graph.producers()
+    layers = []
+    for layer in case.layers:
+        if layer.kind == "operator" and layer.time and _only(case, layer, ("activation",)):
+            makers = [producers[each.name] for each in layer.inputs if each.name in producers]
+            if any(case.graph.operators[index].kind in _PRODUCTS for index in makers):
+                layers.append(layer)
+    if layers:
+        lost = case.sum(layers)
+        kinds = ", ".join(sorted({layer.op for layer in layers}))
+        yield Finding(
+            code="unfused-activation",
+            message=f"{len(layers)} activations ({kinds}) right behind a convolution or matrix product are not fused "
+            f"with it and take {case.share(lost)}",
+            suggestion="use an activation that the engine fuses (ReLU, ReLU6, often hard-swish), or another engine",
+            saving=lost,
+            layers=_indices(layers),
+            evidence={"activations": len(layers), "time": lost},
+            method="all of their time",
+        )
+
+
+def _far(case: _Case) -> Iterator[Finding]:
+    far = [
+        layer
+        for layer in case.layers
+        if layer.roof_share is not None and layer.roof_share < FAR_FROM_ROOF and layer.macs and layer.time
+    ]
+    deep = [layer for layer in far if _is_depthwise(case, layer)]
+    rest = [layer for layer in far if layer not in deep]
+    yield from _far_from_roof(
+        case, deep, code="depthwise-far-from-roof", noun="depthwise convolutions",
+        suggestion="merge each with its pointwise neighbour where the engine can, use wider channels at lower "
+        "resolution, or try another engine: depthwise kernels differ widely",
+    )  # fmt: skip
+    yield from _far_from_roof(
+        case, rest, code="far-from-roof", noun="layers with arithmetic",
+        suggestion="channel counts that are multiples of 8 or 16 suit most kernels; try more work per call (batch), "
+        "another layout or another engine",
+    )  # fmt: skip
+
+
+def _is_depthwise(case: _Case, layer: Layer) -> bool:
+    return any(operator.geometry.get("depthwise") for operator in case.operators(layer))
+
+
+def _far_from_roof(case: _Case, layers: Sequence[Layer], *, code: str, noun: str, suggestion: str) -> Iterator[Finding]:
+    if layers:
+        time = case.sum(layers)
+        least = sum((layer.ops or 0) / layer.roof for layer in layers if layer.roof)
+        worst = min(layers, key=lambda layer: layer.roof_share or 0.0)
+        yield Finding(
+            code=code,
+            message=f"{len(layers)} {noun} below {FAR_FROM_ROOF:.0%} of their roof take {case.share(time)}; at it "
+            f"they would take {format_quantity(least, 's')}. The furthest is {worst.name!r} at {worst.roof_share:.1%}",
+            suggestion=suggestion,
+            saving=time - least,
+            layers=_indices(layers),
+            evidence={"layers": len(layers), "time": time, "time_at_roof": least, "worst": worst.roof_share or 0.0},
+            method="their time less what it would be at the measured roof",
+        )
+
+
+_SHAPE_OPS = frozenset(
+    {"Shape", "ShapeOf", "SHAPE", "Size", "SIZE", "RANK", "Range", "RANGE", "ConstantOfShape", "FILL"}
+)
+
+
+def _dynamic(case: _Case) -> Iterator[Finding]:
+    open_ = [
+        name
+        for name in case.graph.tensors
+        if (shape := case.graph.tensors[name].shape) is None or not all(isinstance(size, int) for size in shape)
+    ]
+    layers = [
+        layer
+        for layer in case.layers
+        if layer.kind == "operator" and layer.time and any(each.op in _SHAPE_OPS for each in case.operators(layer))
+    ]
+    if layers:
+        lost = case.sum(layers)
+        yield Finding(
+            code="dynamic-shapes",
+            message=f"{len(layers)} steps compute shapes while the network runs and take {case.share(lost)}; "
+            f"{len(open_)} tensors have shapes that the file leaves open",
+            suggestion="fix the shapes when exporting (or give --shape), so that the engine computes them beforehand",
+            saving=lost,
+            layers=_indices(layers),
+            evidence={"steps": len(layers), "time": lost, "open_tensors": len(open_)},
+            method="all of their time",
+        )
+
+
+_INTEGERS = frozenset({"int8", "uint8"})
+_FLOATS = frozenset({"float32", "float16", "bfloat16"})
+
+
+def _as_float(case: _Case) -> Iterator[Finding]:
+    layers = [
+        layer
+        for layer in case.layers
+        if layer.macs
+        and layer.time
+        and find_dtype(layer) in ("float32", "float16", "bfloat16")
+        and _quantised(case, layer)
+    ]
+    integer, floating = peak_of(case.profile.peaks, "int8"), peak_of(case.profile.peaks, "float32")
+    if layers and integer is not None and floating is not None and integer.value > floating.value:
+        time = case.sum(layers)
+        ratio = integer.value / floating.value
+        yield Finding(
+            code="integer-run-as-float",
+            message=f"{len(layers)} quantised layers run in floating point and take {case.share(time)}; this machine's "
+            f"8-bit products are {ratio:.1f}× as fast",
+            suggestion="use a quantisation scheme the engine has kernels for (symmetric 8-bit weights, per channel; "
+            "8-bit activations), or another engine",
+            saving=time * (1 - 1 / ratio),
+            layers=_indices(layers),
+            evidence={"layers": len(layers), "time": time, "peak_ratio": ratio},
+            method="their time × (1 − the ratio of the measured peaks)",
+        )
+
+
+def _quantised(case: _Case, layer: Layer) -> bool:
+    """Whether data and weights of its products are 8-bit integers in the model, directly or behind a dequantise."""
+    producers = case.graph.producers()
+    for operator in case.operators(layer):
+        if operator.kind not in _PRODUCTS:
+            continue
+        sources = []
+        for name in operator.inputs[:2]:
+            tensor = case.graph.tensors.get(name)
+            maker = producers.get(name)
+            if maker is not None and case.graph.operators[maker].kind == "dequantize":
+                tensor = case.graph.tensors[case.graph.operators[maker].inputs[0]]
+            sources.append(tensor is not None and tensor.dtype in _INTEGERS)
+        if len(sources) == 2 and all(sources):
+            return True
+    return False
+
+
+def _tiny(case: _Case) -> Iterator[Finding]:
+    timed = [layer for layer in case.layers if layer.kind == "operator" and layer.time]
+    tiny = [
+        layer for layer in timed if (layer.share or 0.0) < TINY_SHARE and layer.ops is not None and layer.ops < TINY_OPS
+    ]
+    if len(tiny) >= STORM_LAYERS:
+        lost = case.sum(tiny)
+        yield Finding(
+            code="tiny-operators",
+            message=f"{len(tiny)} of {len(timed)} layers do fewer than {TINY_OPS:,} operations each and take "
+            f"{case.share(lost)} together",
+            suggestion="simplify the graph (constant folding, onnxslim), or write them as fewer, larger operators",
+            saving=lost,
+            layers=_indices(tiny),
+            evidence={"layers": len(tiny), "time": lost, "of": len(timed)},
+            method="all of their time",
+        )
+
+
+def _outside(case: _Case) -> Iterator[Finding]:
+    places = [layer for layer in case.layers if layer.kind == "overhead" and not layer.engine_nodes and layer.time]
+    lost = case.sum(places)
+    if places and lost > 0.1 * case.profile.latency:
+        steps = sum(1 for layer in case.layers if layer.kind == "operator" and layer.time)
+        between = case.sum([layer for layer in places if layer.name not in UNTOUCHED])
+        yield Finding(
+            code="engine-overhead",
+            message=f"{case.share(lost)} pass outside the operators, of it {format_quantity(between, 's')} between "
+            f"{steps} steps",
+            suggestion="more work per inference (batch), fewer and larger operators, or another engine; "
+            "one thread where several wait for each other",
+            saving=lost,
+            layers=_indices(places),
+            evidence={"time": lost, "between_operators": between, "steps": steps},
+            method="all of it",
+        )
+
+
+def _start(case: _Case) -> Iterator[Finding]:
+    steady = case.profile.latency
+    if case.first is not None and case.first > SLOW_START * steady and case.first - steady > LEAST_START_S:
+        yield Finding(
+            code="slow-first-inference",
+            message=f"the first inference takes {format_quantity(case.first, 's')}, "
+            f"{case.first / steady:.0f}× the steady {format_quantity(steady, 's')}",
+            suggestion="run one inference while starting up, or let the engine cache what it compiles",
+            saving=case.first - steady,
+            evidence={"first": case.first, "steady": steady},
+            method="first less steady",
+            once=True,
+        )
+
+
+def _indices(layers: Sequence[Layer]) -> tuple[int, ...]:
+    return tuple(layer.index for layer in layers)
+
+
+_RULES: tuple[Callable[[_Case], Iterator[Finding]], ...] = (
+    _fallback, _layouts, _conversions, _activations, _far, _dynamic, _as_float, _tiny, _outside, _start,
+)  # fmt: skip

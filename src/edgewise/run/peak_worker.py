@@ -1,0 +1,105 @@
+"""Measures what this machine can do, in a fresh process: standard library, numpy and one engine.
+
+One JSON object on standard input says what; one on standard output answers with seconds per repetition.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from edgewise.runtime.base import LoadOptions
+
+BUDGET_NS = 300_000_000
+LEAST, MOST = 7, 2000
+
+
+def measure(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds of every repetition of what `request` asks for."""
+    work = _copy_memory(request) if request["kind"] == "bandwidth" else _multiply(request)
+    for _ in range(3):
+        work()
+    times: list[float] = []
+    begin = time.monotonic_ns()
+    while len(times) < LEAST or (time.monotonic_ns() - begin < BUDGET_NS and len(times) < MOST):
+        before = time.monotonic_ns()
+        work()
+        times.append((time.monotonic_ns() - before) * 1e-9)
+    return {"seconds": times}
+
+
+def _copy_memory(request: Mapping[str, Any]) -> Callable[[], object]:
+    """Copies between two arrays that take `size_bytes` together, `repeat` times, on `threads` threads at once.
+
+    numpy copies without Python's lock, so threads really work side by side; each has arrays of its own.
+    """
+    import numpy as np
+
+    half = request["size_bytes"] // 2
+    pairs = [(np.zeros(half, np.uint8), np.ones(half, np.uint8)) for _ in range(request["threads"])]
+    repeat = request["repeat"]
+
+    def copy(target: Any, source: Any) -> None:
+        for _ in range(repeat):
+            np.copyto(target, source)
+
+    if len(pairs) == 1:
+        return lambda: copy(*pairs[0])
+
+    def on_threads() -> None:
+        workers = [threading.Thread(target=copy, args=pair) for pair in pairs]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    return on_threads
+
+
+def _multiply(request: Mapping[str, Any]) -> Callable[[], object]:
+    """A matrix product as a model in an engine."""
+    import numpy as np
+
+    module, _, name = request["runtime"].partition(":")
+    runtime = getattr(import_module(module), name)()
+    runtime.import_engine()
+    options = LoadOptions(
+        provider="cpu",
+        shapes={"x": tuple(request["shape"])},
+        dtypes={"x": request["input"]},
+        threads=request["threads"],
+        precision=request["precision"],
+    )
+    session = runtime.load(Path(request["model"]), options)
+    told = session.effective.get("precision")
+    if request["precision"] and told != request["precision"]:
+        raise RuntimeError(f"the engine ran {told}, not {request['precision']}")
+    generator = np.random.default_rng(0)
+    array = generator.integers(0, 100, request["shape"]).astype(request["input"])
+    session.bind([array])
+    invoke: Callable[[], object] = session.invoke
+    return invoke
+
+
+def main() -> None:
+    """Entry point of the process."""
+    channel = os.dup(1)
+    os.dup2(2, 1)  # engines that print shall not print into the answer
+    request = json.load(sys.stdin)
+    try:
+        answer = measure(request)
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+    os.write(channel, json.dumps(answer).encode())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""This machine's peaks, measured once and kept: matrix products per data type, copies of memory per size.
+
+The peak of a data type is the fastest of the installed engines' matrix products of 768 × 768 × 768, each in a fresh
+process: what software on this machine was seen to reach, not what its makers promise. Bandwidth counts bytes read and
+written by a copy between two buffers that together have the size that is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from edgewise.record import Peak
+from edgewise.runtime.base import availability_of, runtimes
+from edgewise.stats.intervals import location, median_interval
+
+SIDE = 768
+SIZES = (256 * 2**10, 2 * 2**20, 16 * 2**20, 256 * 2**20)
+"""Bytes of the buffers that are copied: within second-level caches, beyond them, within last-level ones, memory."""
+_LEAST_COPIED = 16 * 2**20
+_TIMEOUT_S = 60.0
+_SCHEMA = 1
+_WORKER = (sys.executable, "-P", "-m", "edgewise.run.peak_worker")
+#: data type → (data type of the product's input, execution precision to ask for)
+_PRODUCTS: dict[str, tuple[str, str | None]] = {
+    "float32": ("float32", None),
+    "bfloat16": ("float32", "bf16"),
+    "float16": ("float32", "f16"),
+    "int8": ("uint8", None),
+}
+
+
+def find_peaks(
+    dtypes: Sequence[str], threads: int, *, cache: Path | None = None
+) -> tuple[tuple[Peak, ...], str | None]:
+    """The peaks of arithmetic in `dtypes` and of copying memory, with `threads` threads; measured where not yet known.
+
+    Args:
+        cache: where they are kept; None is the user's cache folder.
+
+    Returns:
+        The peaks, and why one that was wanted is missing.
+    """
+    file = cache or _cache_file()
+    known = _load(file)
+    wanted = [f"{dtype}/{threads}" for dtype in dtypes if dtype in _PRODUCTS] + [f"bandwidth/{threads}"]
+    if lacking := [key for key in wanted if key not in known]:
+        known |= {key: _measure(key) for key in lacking}
+        _save(file, known)
+    found = [peak for key in wanted for peak in known[key]]
+    absent = [key.partition("/")[0] for key in wanted if not known[key]]
+    why = f"no engine here could be measured in {', '.join(absent)}" if absent else None
+    return tuple(found), why
+
+
+def _measure(key: str) -> list[Peak]:
+    """All peaks of one key; none where no probe worked."""
+    name, _, count = key.partition("/")
+    if name == "bandwidth":
+        return [peak for size in SIZES if (peak := _bandwidth(size, int(count))) is not None]
+    found = list(_products(name, int(count)))
+    return [max(found, key=lambda peak: peak.value)] if found else []
+
+
+def _bandwidth(size: int, threads: int) -> Peak | None:
+    repeat = max(1, _LEAST_COPIED // size)
+    answer = _ask({"kind": "bandwidth", "size_bytes": size, "threads": threads, "repeat": repeat})
+    moved = (size // 2) * 2 * repeat * threads
+    method = f"numpy {_version('numpy')} copies of {size // 2} bytes, read and written bytes counted"
+    return _peak("bandwidth", answer, moved, threads=threads, size_bytes=size, method=method)
+
+
+def _products(dtype: str, threads: int) -> Iterator[Peak]:
+    """The peak that each installed engine reaches in `dtype`."""
+    registry = runtimes()
+    source, precision = _PRODUCTS[dtype]
+    with tempfile.TemporaryDirectory(prefix="edgewise-peak-") as folder:
+        model = Path(folder) / "product.onnx"
+        model.write_bytes(make_product(SIDE, quantised=dtype == "int8"))
+        for name, runtime in registry:
+            cpu = runtime.providers[0]
+            if "onnx" not in runtime.formats or not availability_of(runtime):
+                continue
+            if precision is not None and precision not in cpu.precisions:
+                continue
+            answer = _ask(
+                {"kind": "product", "runtime": registry.location(name), "model": str(model), "shape": [SIDE, SIDE],
+                 "input": source, "threads": threads, "precision": precision}
+            )  # fmt: skip
+            method = f"{runtime.title} {availability_of(runtime).version}: {SIDE}³ matrix product, constant right side"
+            if peak := _peak("compute", answer, 2 * SIDE**3, threads=threads, dtype=dtype, method=method):
+                yield peak
+
+
+def _peak(kind: Any, answer: Mapping[str, Any], amount: int, **fields: Any) -> Peak | None:
+    """`amount` per median second, with the interval of the median; None where there is no answer."""
+    seconds = answer.get("seconds")
+    if not seconds:
+        return None
+    interval = median_interval(seconds, (len(seconds),))
+    return Peak(
+        kind=kind,
+        value=amount / location(seconds, (len(seconds),)),
+        low=amount / interval.high if interval else None,
+        high=amount / interval.low if interval else None,
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        **fields,
+    )
+
+
+def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a fresh worker answers; an empty answer where it crashed or hung."""
+    threads = str(request["threads"])
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+    try:
+        done = subprocess.run(
+            _WORKER, input=json.dumps(request).encode(), capture_output=True, timeout=_TIMEOUT_S, env=environment,
+            check=False,
+        )  # fmt: skip
+        answer = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def make_product(side: int, *, quantised: bool) -> bytes:
+    """An ONNX model of ``x @ w`` with `side` × `side` matrices; quantised: 8-bit integers in, out and in between."""
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator = np.random.default_rng(0)
+    if not quantised:
+        weights = numpy_helper.from_array(generator.standard_normal((side, side), dtype=np.float32), "w")
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+        constants, kind = [weights], TensorProto.FLOAT
+    else:
+        constants = [
+            numpy_helper.from_array(generator.integers(-127, 127, (side, side), np.int8), "w"),
+            numpy_helper.from_array(np.float32(0.02), "scale"),
+            numpy_helper.from_array(np.float32(4.0), "wide"),
+            numpy_helper.from_array(np.uint8(128), "zero"),
+            numpy_helper.from_array(np.int8(0), "signed"),
+        ]
+        nodes = [
+            helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"]),
+            helper.make_node("DequantizeLinear", ["w", "scale", "signed"], ["b"]),
+            helper.make_node("MatMul", ["a", "b"], ["c"]),
+            helper.make_node("QuantizeLinear", ["c", "wide", "zero"], ["y"]),
+        ]
+        kind = TensorProto.UINT8
+    graph = helper.make_graph(
+        nodes,
+        "product",
+        [helper.make_tensor_value_info("x", kind, [side, side])],
+        [helper.make_tensor_value_info("y", kind, [side, side])],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(onnx.ModelProto.SerializeToString(model))
+
+
+def _cache_file() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("edgewise") / "peaks.json"
+
+
+def _machine() -> str:
+    """What peaks belong to: the processor, its cores as this process may use them, and the engines' versions."""
+    from edgewise.run.environment import fingerprint
+
+    host = fingerprint().get("cpu")
+    engines = {name: availability_of(runtime).version for name, runtime in runtimes()}
+    return json.dumps([_SCHEMA, platform.node(), host, engines, _version("numpy")], sort_keys=True, default=str)
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import version
+
+    return version(package)
+
+
+def _load(file: Path) -> dict[str, list[Peak]]:
+    """The peaks kept for this machine; none where the file is missing, damaged or another machine's."""
+    try:
+        document = json.loads(file.read_text())
+        if document["machine"] != _machine():
+            return {}
+        return {key: [Peak(**peak) for peak in peaks] for key, peaks in document["peaks"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _save(file: Path, known: Mapping[str, Sequence[Peak]]) -> None:
+    """Keep what was measured; a cache that can't be written costs only time."""
+    document = {"machine": _machine(), "peaks": {key: [asdict(peak) for peak in found] for key, found in known.items()}}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as stream:
+            json.dump(document, stream)
+        Path(stream.name).replace(file)
+    except OSError:
+        return

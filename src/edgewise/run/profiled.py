@@ -1,0 +1,86 @@
+"""From what the profiling processes of one run told to its layers: attribution, roofline, findings, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import EdgewiseError
+from edgewise.model.graph import Graph
+from edgewise.model.identity import read_graph
+from edgewise.model.memory_plan import MemoryPlan, plan_memory
+from edgewise.profile.findings import find
+from edgewise.profile.layers import build_profile
+from edgewise.profile.roofline import peak_dtypes, place
+from edgewise.record import Peak, Run
+from edgewise.run.host import SessionResult
+
+SESSIONS = 3
+"""Fresh processes that time layers, after those that time the whole."""
+
+FindPeaks = Callable[[Sequence[str], int], tuple[tuple[Peak, ...], str | None]]
+"""Data types and threads → this machine's peaks, or why there are none."""
+
+
+def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: FindPeaks) -> Run:
+    """The run with its layers, or with the reason why it has none.
+
+    Args:
+        sessions: the processes that were to time layers; one that failed gives the reason.
+    """
+    failure = next((session.failure for session in sessions if session.failure is not None), None)
+    profiles = [session.profile for session in sessions if session.profile is not None]
+    if not profiles:
+        why = f"{failure.cause}: {failure.message}" if failure else "no process timed layers"
+        return replace(run, profile_absent_because=why)
+    latency = run.value("latency_call") or run.value("latency")
+    if not latency:
+        return replace(run, profile_absent_because="the run has no latency that its layers could add up to")
+    try:
+        graph = read_graph(Path(run.job.model.path), shapes=_shapes(run))
+    except EdgewiseError as error:
+        return replace(run, profile_absent_because=f"its network can't be read: {error.message}")
+    layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
+    peaks, absent = find_peaks(peak_dtypes(layers), _threads(run))
+    layers = place(layers, peaks)
+    profile = replace(profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph))
+    findings = find(layers, profile, graph=graph, first=run.value("latency_first"))
+    return replace(run, layers=layers, profile=replace(profile, findings=findings))
+
+
+def _shapes(run: Run) -> dict[str, tuple[int, ...]]:
+    return {spec.name: spec.shape for spec in run.job.workload.inputs}
+
+
+def _threads(run: Run) -> int:
+    return int(run.effective.get("threads") or run.job.runtime.threads or 1)
+
+
+def _accelerated(run: Run) -> str | None:
+    """The provider that was asked for, by the engine's word; None for the processor's own."""
+    provider = run.job.runtime.provider
+    return None if provider in (None, "cpu") else run.effective.get("profiled_provider", provider)
+
+
+def _memory(graph: Graph) -> dict[str, Any]:
+    """The fields of `Profile` on memory."""
+    plan = plan_memory(graph)
+    if plan.unknown:
+        reason = f"the size of {len(plan.unknown)} tensor(s) is open, such as {plan.unknown[0]!r}"
+        return {"memory_absent_because": reason}
+    return {"memory": memory_document(plan)}
+
+
+def memory_document(plan: MemoryPlan) -> dict[str, Any]:
+    """A memory plan as records keep it: totals and live bytes, without the tensors' places."""
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "persistent_bytes": plan.persistent_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "peak_operator": plan.peak_operator,
+        "live_bytes": list(plan.live_bytes),
+        "alignment": plan.alignment,
+    }
