@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgewise.api import bench, open_store
+    from edgewise.api import bench, inspect, open_store, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
-    from edgewise.record import Caution, Job, Measurement, Run
+    from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "bench": "edgewise.api",
+    "inspect": "edgewise.api",
     "open_store": "edgewise.api",
+    "profile": "edgewise.api",
     "BadInput": "edgewise.errors",
     "BadModel": "edgewise.errors",
     "EdgewiseError": "edgewise.errors",
@@ -25,8 +27,11 @@ _HOMES = {
     "StoreError": "edgewise.errors",
     "Unavailable": "edgewise.errors",
     "Caution": "edgewise.record",
+    "Finding": "edgewise.record",
     "Job": "edgewise.record",
+    "Layer": "edgewise.record",
     "Measurement": "edgewise.record",
+    "Profile": "edgewise.record",
     "Run": "edgewise.record",
 }
 
@@ -35,15 +40,20 @@ __all__ = [
     "BadModel",
     "Caution",
     "EdgewiseError",
+    "Finding",
     "Job",
+    "Layer",
     "Measurement",
+    "Profile",
     "Run",
     "RunFailed",
     "StoreError",
     "Unavailable",
     "__version__",
     "bench",
+    "inspect",
     "open_store",
+    "profile",
 ]
 
 

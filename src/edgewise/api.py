@@ -10,17 +10,114 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from edgewise.errors import BadInput
 from edgewise.record import Run, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
 
 if TYPE_CHECKING:
+    from edgewise.model.inspection import Inspection
     from edgewise.run.dispatch import Observer, Sensors
     from edgewise.run.plan import Plan
     from edgewise.store import Store
 
 PathLike = str | os.PathLike[str]
+
+
+def inspect(
+    model: PathLike | None = None,
+    *,
+    build: str | None = None,
+    what_if: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    hash_weights: bool = False,
+) -> Inspection:
+    """Count what a model costs, plan its memory, and ask who would take its operators, without running it.
+
+    Args:
+        model: a model file; weights are not read. ``package.module:factory`` is the same as `build`.
+        build: a factory that returns a model, trained or not: ``package.module:factory`` or ``file.py:factory``.
+        what_if: keyword arguments of the factory.
+        shapes: input name → shape for open dimensions.
+        hash_weights: read weight files too, for the model's hash.
+
+    Returns:
+        An `edgewise.model.inspection.Inspection`; its `to_dict` is what ``edgewise inspect --json`` prints.
+
+    Raises:
+        BadModel, BadInput, Unavailable (a package that the model needs is not installed).
+    """
+    from edgewise.model.build import build_graph, is_factory
+    from edgewise.model.inspection import inspect_graph
+    from edgewise.workload.networks import read_network
+
+    if build is None and model is not None and is_factory(os.fspath(model)):
+        build, model = os.fspath(model), None
+    if (build is None) == (model is None):
+        raise BadInput("give a model file or a factory with --build, and not both", advice="edgewise inspect MODEL")
+    if build is not None:
+        built = build_graph(build, what_if=what_if or {}, shapes=shapes)
+        return inspect_graph(built.graph, source=built.source)
+    if what_if:
+        raise BadInput("--what-if is for models that are built", advice="give the factory with --build MODULE:FUNCTION")
+    assert model is not None
+    network = read_network(model, shapes=shapes or {}, hash_weights=hash_weights)
+    return inspect_graph(network.graph, source=network.source)
+
+
+def profile(
+    paths: PathLike | Sequence[PathLike],
+    *,
+    runtimes: Sequence[str] = (),
+    providers: Sequence[str] = (),
+    threads: Sequence[int] = (),
+    batches: Sequence[int] = (1,),
+    precisions: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    input_data: PathLike | None = None,
+    seed: int = 0,
+    sessions: int = 3,
+    timeout: float = 120.0,
+    memory_limit: int | None = None,
+    store: str | Store | None = None,
+    observer: Observer | None = None,
+) -> list[Run]:
+    """Time every layer of one or more models on one or more runtimes.
+
+    The latency is measured first, as `bench` does; then the engine times its layers in processes of its own.
+
+    Args:
+        sessions: fresh processes that measure the latency; as in `bench` are all other arguments.
+
+    Returns:
+        One run per job, with `Run.layers` and `Run.profile`, or with `Run.profile_absent_because`.
+
+    Raises:
+        BadInput, Unavailable: before anything was measured.
+        KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
+    """
+    from edgewise.run.dispatch import Sensors
+    from edgewise.run.plan import Axes, make_plan
+
+    plan = make_plan(
+        [paths] if isinstance(paths, str | os.PathLike) else list(paths),
+        axes=Axes(
+            runtimes=runtimes,
+            providers=providers,
+            threads=threads,
+            batches=batches,
+            precisions=precisions,
+            shapes=shapes or {},
+        ),
+        scenario=Scenario(),
+        stopping=Stopping(sessions=sessions, timeout_s=timeout),
+        target=TargetSpec(memory_limit_bytes=memory_limit),
+        seed=seed,
+        input_data=Path(input_data) if input_data is not None else None,
+        profile=True,
+    )
+    return _keep(plan, store, observer=observer, sensors=Sensors(absences=METERS_OFF))
 
 
 def bench(
@@ -102,7 +199,11 @@ def bench(
         seed=seed,
         input_data=Path(input_data) if input_data is not None else None,
     )
-    sensors = None if meters else Sensors(absences=METERS_OFF)
+    return _keep(plan, store, observer=observer, sensors=None if meters else Sensors(absences=METERS_OFF))
+
+
+def _keep(plan: Plan, store: str | Store | None, *, observer: Observer | None, sensors: Sensors | None) -> list[Run]:
+    """Execute `plan` and keep its runs in `store`."""
     if isinstance(store, str):
         with open_store(store) as opened:
             return _execute(plan, opened.save, observer=observer, sensors=sensors)
@@ -120,7 +221,7 @@ def _execute(
     if dispatcher.save_errors:
         # Results are worth more than the store: they are returned, and the loss is not silent.
         message = f"{len(dispatcher.save_errors)} time(s) not saved: {dispatcher.save_errors[0].message}"
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
     return runs
 
 

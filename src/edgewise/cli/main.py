@@ -19,6 +19,8 @@ from edgewise.errors import EdgewiseError, ExitCode
 COMMANDS: dict[str, tuple[str, str]] = {
     "tour": ("edgewise.cli.tour", "Walk the whole loop on a bundled real model, ending in an HTML report."),
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
+    "inspect": ("edgewise.cli.inspect", "What a model costs, layer by layer, without running it."),
+    "profile": ("edgewise.cli.profile", "Time every layer, find out where the time goes and why."),
     "doctor": ("edgewise.cli.doctor", "Runtimes, meters, and how fit this machine is for measuring."),
     "runs": ("edgewise.cli.runs", "List, show, export, import and remove stored runs."),
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),

@@ -77,12 +77,20 @@ def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: b
     )
 
 
-def show(outcome: Outcome, *, as_json: bool) -> None:
-    """The results on standard output: one JSON document, or tables for a person."""
+def show(outcome: Outcome, *, as_json: bool, layers: int | None = None) -> None:
+    """The results on standard output: one JSON document, or tables for a person.
+
+    Args:
+        layers: rows of a profile's table; None for all.
+    """
     if as_json:
         from edgewise.report.files import runs_document
 
         print_json(runs_document(outcome.runs))
+    elif any(run.job.workload.profile for run in outcome.runs):
+        from edgewise.report.profile_text import render_profile_text
+
+        render_profile_text(outcome.runs, out(), top=layers or max(len(run.layers) for run in outcome.runs))
     elif outcome.runs:
         from edgewise.report.bench import render_text
 

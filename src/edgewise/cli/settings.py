@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Unavailable
+from edgewise.record import TargetSpec
 from edgewise.units import parse_duration, parse_size
 
 
@@ -36,6 +41,49 @@ def seconds(value: str | None) -> float | None:
     return None if value is None else parse_duration(value)
 
 
+def target(device: str, *, memory_limit: int | None) -> TargetSpec:
+    """Where to run. Raises `Unavailable` for a device that is not known here."""
+    if device != "local":
+        raise Unavailable(f"no device {device!r} is known here", advice="-d local is this machine")
+    return TargetSpec(device=device, memory_limit_bytes=memory_limit)
+
+
 def size(value: str | None) -> int | None:
     """A size such as ``2GiB``; None stays None."""
     return None if value is None else parse_size(value)
+
+
+MAX_CASES = 1000
+
+
+def split_what_if(values: Sequence[str] | None) -> list[dict[str, Any]]:
+    """``["width=0.5,1", "layers=4"]`` → one mapping per combination; Python literals where they are, else words.
+
+    A comma parts values only outside brackets and quotes. Raises `BadInput` for what is not NAME=VALUE.
+    """
+    axes: dict[str, list[Any]] = {}
+    for value in values or ():
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise BadInput(f"--what-if {value!r} is not NAME=VALUE", advice="for example --what-if width=0.5")
+        axes[name.strip()] = _read_values(text.strip())
+    cases = math.prod(map(len, axes.values()))
+    if cases > MAX_CASES:
+        raise BadInput(f"--what-if asks for {cases} models, more than {MAX_CASES}", advice="give fewer values")
+    return [dict(zip(axes, combination, strict=True)) for combination in product(*axes.values())]
+
+
+def _read_values(text: str) -> list[Any]:
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [_read_value(word) for word in text.split(",")]
+    # A bare "1,2" reads as a tuple: several values. One in brackets is one value.
+    return list(found) if isinstance(found, tuple) and not text.startswith("(") else [found]
+
+
+def _read_value(word: str) -> Any:
+    try:
+        return ast.literal_eval(word.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return word.strip()

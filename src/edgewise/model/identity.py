@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
@@ -87,6 +88,28 @@ def read_graph(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, 
         raise BadModel(
             f"{file.name} needs more memory to read than there is", advice="is it really a model?"
         ) from error
+
+
+def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, Any]:
+    """Name, path, format, size and hash of a model's files, JSON-shaped.
+
+    Args:
+        read_all: read weight files too. Without it the hash of a model that has some is absent, with the reason.
+
+    Raises:
+        BadModel: as `open_model`.
+    """
+    file = Path(path)
+    reader = _find_reader(_read_head(file), file)
+    files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
+    size = sum(each.stat().st_size for each in files)
+    document: dict[str, Any] = {
+        "name": file.name, "path": str(files[0]), "format": reader.format, "size_bytes": size, "sha256": None,
+    }  # fmt: skip
+    if len(files) == 1 or read_all:
+        return {**document, "sha256": _hash_files(files)[0]}
+    others = f"{len(files) - 1} weight file(s) of {size - files[0].stat().st_size:,} B were not read"
+    return {**document, "sha256_absent_because": f"{others}; --hash reads them"}
 
 
 def _make_absolute(file: Path) -> Path:

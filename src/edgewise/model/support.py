@@ -1,8 +1,8 @@
 """Which operators a runtime or accelerator would take, told without running or even installing it.
 
 An *operator set* knows what one target accepts: an operator's type, its version, the types and shapes of its tensors,
-its options. It answers from tables that were found by trying, with the version they were found on; so a newer engine
-may take more. Targets are found through the entry points `edgewise.operator_sets`; microcontrollers and NPUs are some too.
+its options. It answers from tables found by trying, with the version they were found on; a newer engine may take more.
+Targets come through the entry points `edgewise.operator_sets`; microcontrollers and NPUs are targets too.
 """
 
 from __future__ import annotations

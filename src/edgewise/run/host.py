@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self, get_args
 
 from edgewise.device.transport import Process, TellsEnd, Transport
-from edgewise.profile.message import read_profile
+from edgewise.profiling.message import read_profile
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.protocol import MAX_LINE_BYTES, PROTOCOL, ProtocolError, decode, encode

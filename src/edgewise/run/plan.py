@@ -58,8 +58,9 @@ def make_plan(
     target: TargetSpec,
     seed: int = 0,
     input_data: Path | None = None,
+    profile: bool = False,
 ) -> Plan:
-    """The plan of a sweep.
+    """The plan of a sweep; with `profile` every job's layers are timed too.
 
     Raises:
         BadInput: a setting or a model that can't be used.
@@ -89,6 +90,7 @@ def make_plan(
                 seed=seed,
                 input_data=digest,
                 input_path=str(input_data.resolve()) if input_data is not None else None,
+                profile=profile,
                 stopping=stopping,
             )
             workloads.append(workload)

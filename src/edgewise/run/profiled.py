@@ -11,9 +11,9 @@ from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
 from edgewise.model.identity import read_graph
 from edgewise.model.memory_plan import MemoryPlan, plan_memory
-from edgewise.profile.findings import find
-from edgewise.profile.layers import build_profile
-from edgewise.profile.roofline import peak_dtypes, place
+from edgewise.profiling.findings import find
+from edgewise.profiling.layers import build_profile
+from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.run.host import SessionResult
 

@@ -59,6 +59,10 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
+FEEDABLE = frozenset(_ITEM_BYTES)
+"""Data types that inputs can be made of."""
+
+
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """``"NAME=1x3x224x224"`` → name and shape; without a name, and its ``=``, the name is ``""``. Raises `BadInput`."""
     name, _, sizes = text.rpartition("=")

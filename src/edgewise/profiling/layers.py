@@ -8,9 +8,9 @@ from typing import Any
 
 from edgewise.model.cost import OperatorCost, count
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.profile.attribution import Attribution, Group, attribute
-from edgewise.profile.conservation import Balance, balance
-from edgewise.profile.times import Duration, Timings
+from edgewise.profiling.attribution import Attribution, Group, attribute
+from edgewise.profiling.conservation import Balance, balance
+from edgewise.profiling.times import Duration, Timings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
 

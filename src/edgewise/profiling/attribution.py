@@ -1,7 +1,7 @@
 """From an engine's steps to the model's operators, whatever was fused, renamed, reordered or left out.
 
 Three sources, in this order: names that the engine keeps (of operators or of the tensors they make), tensors that its
-steps read and make, and where an engine keeps nothing the order and kind of its steps (`edgewise.profile.alignment`).
+steps read and make, and where an engine keeps nothing the order and kind of its steps (`edgewise.profiling.alignment`).
 Steps and operators that belong together make one group; a group is one row of a profile.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgewise.model.graph import Graph, Operator
-from edgewise.profile.alignment import align
+from edgewise.profiling.alignment import align
 from edgewise.runtime.base import EngineNode
 
 _FREE = frozenset({"movement"})

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgewise.model.graph import Graph, Operator
-from edgewise.profile.conservation import UNTOUCHED
-from edgewise.profile.roofline import find_dtype, peak_of
+from edgewise.profiling.conservation import UNTOUCHED
+from edgewise.profiling.roofline import find_dtype, peak_of
 from edgewise.record import Finding, Layer, Profile
 from edgewise.units import format_quantity
 

@@ -1,0 +1,172 @@
+"""``edgewise profile``: time every layer, find out where the time goes and why."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgewise.errors import BadInput, ExitCode
+
+_MEASURE, _VARY, _OUTPUT, _MODEL = "How to measure", "What to vary", "Output", "Which model"
+
+
+def command(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL", help=".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION."),
+    ] = None,
+    build: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="A factory that returns a model, trained or not", rich_help_panel=_MODEL
+        ),
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A keyword argument of the factory, or several values; repeatable",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    runtime: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-r",
+            "--runtime",
+            metavar="A,B",
+            help="Runtimes by name or name/provider (default: all installed)",
+            rich_help_panel=_VARY,
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option("-d", "--device", metavar="DEVICE", help="Where to run", rich_help_panel=_VARY)
+    ] = "local",
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Providers by name (default: each runtime's first)", rich_help_panel=_VARY),
+    ] = None,
+    threads: Annotated[
+        list[str] | None, typer.Option(metavar="1,2", help="Thread counts (default: 1)", rich_help_panel=_VARY)
+    ] = None,
+    batch: Annotated[
+        list[str] | None, typer.Option(metavar="1,8", help="Batch sizes (default: 1)", rich_help_panel=_VARY)
+    ] = None,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(metavar="P,…", help="f32, bf16, f16 (default: f32, like for like)", rich_help_panel=_VARY),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=1x3x224x224",
+            help="Shape of an input with open dimensions; repeatable",
+            rich_help_panel=_MEASURE,
+        ),
+    ] = None,
+    input_data: Annotated[
+        Path | None,
+        typer.Option(metavar="F.npz", help="One array per input (default: random)", rich_help_panel=_MEASURE),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random inputs", rich_help_panel=_MEASURE)] = 0,
+    sessions: Annotated[
+        int, typer.Option(metavar="N", help="Fresh processes that measure the latency", rich_help_panel=_MEASURE)
+    ] = 3,
+    timeout: Annotated[
+        str, typer.Option(metavar="T", help="Kill a worker that is silent for so long", rich_help_panel=_MEASURE)
+    ] = "120s",
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="2GiB", help="What a worker may allocate (default: available memory)", rich_help_panel=_MEASURE
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
+    ] = 15,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="F",
+            help="Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), .mltk.json, "
+            ".svg or .png; repeatable",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=_OUTPUT)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document", rich_help_panel=_OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress", rich_help_panel=_OUTPUT)] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where runs are kept: a path or any SQLAlchemy URL", rich_help_panel=_OUTPUT),
+    ] = None,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing", rich_help_panel=_OUTPUT)] = False,
+) -> int:
+    """Time every layer, find out where the time goes and why: attribution, roofline, memory, ranked findings."""
+    from edgewise.cli.measuring import check_output, finish, measure, show, write_report
+    from edgewise.cli.settings import seconds, size, split_numbers, split_shapes, split_what_if, split_words, target
+    from edgewise.record import Scenario, Stopping
+    from edgewise.run.plan import Axes, make_plan
+
+    for path in output or ():
+        check_output(path, overwrite=force)
+    if sessions < 1:
+        raise BadInput("--sessions is 1 or more", advice="for example --sessions 3")
+    with ExitStack() as stack:
+        files = _find_files(stack, models or [], build=build, cases=split_what_if(what_if), shapes=split_shapes(shape))
+        plan = make_plan(
+            files,
+            axes=Axes(
+                runtimes=split_words(runtime),
+                providers=split_words(provider),
+                threads=split_numbers(threads, "--threads"),
+                batches=split_numbers(batch, "--batch") or (1,),
+                precisions=split_words(precision),
+                shapes=split_shapes(shape),
+            ),
+            scenario=Scenario(),
+            stopping=Stopping(sessions=sessions, timeout_s=seconds(timeout) or 0.0),
+            target=target(device, memory_limit=size(memory_limit)),
+            seed=seed,
+            input_data=input_data,
+            profile=True,
+        )
+        outcome = measure(plan, store=store, keep=not no_store, meters=False, quiet=quiet)
+    show(outcome, as_json=as_json, layers=top or None)
+    for path in output or ():
+        if outcome.runs:
+            write_report(outcome.runs, path, overwrite=force)
+    code = finish(outcome)
+    lacking = any(run.status == "done" and run.profile is None for run in outcome.runs)
+    return ExitCode.UNAVAILABLE if code == ExitCode.DONE and lacking else code
+
+
+def _find_files(
+    stack: ExitStack,
+    models: list[str],
+    *,
+    build: str | None,
+    cases: list[dict[str, object]],
+    shapes: dict[str, tuple[int, ...]],
+) -> list[str]:
+    """The model files, those that factories build among them, in a folder that lasts as long as `stack`."""
+    import tempfile
+
+    from edgewise.model.build import build_graph, export_runnable, is_factory
+
+    if bool(models) == bool(build):
+        raise BadInput("give model files or a factory with --build, and not both", advice="edgewise profile MODEL")
+    wanted = [build] if build else [model for model in models if is_factory(model)]
+    if not wanted and cases != [{}]:
+        raise BadInput("--what-if is for models that are built", advice="give the factory with --build MODULE:FUNCTION")
+    files = [model for model in models if not is_factory(model)]
+    for factory in wanted:
+        for case in cases:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-build-")))
+            files.append(str(export_runnable(build_graph(factory, what_if=case, shapes=shapes), folder)))
+    return files

@@ -1,0 +1,309 @@
+"""What `inspect` prints: a model's cost in total and by layer, its memory over time, who would take its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.model.graph import Tensor
+from edgewise.model.inspection import Inspection, describe_tensor, name_kind
+from edgewise.model.support import Support
+from edgewise.report.cells import quantity
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.units import format_bytes, format_si, significant
+
+NARROW = 100
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def inspection_document(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Document:
+    """Tables and lines of one inspected model.
+
+    Args:
+        top: so many layers by MACs are rows of their own, the rest is folded into one; None shows all in order.
+        width: cells of the terminal it is for; None leaves names whole and room for every column.
+    """
+    tables = [totals_table(inspection), layer_table(inspection, top=top, width=width)]
+    if inspection.support:
+        tables.append(support_table(inspection.support, inspection))
+    sections = [Section(title="Memory of activations", lines=tuple(memory_lines(inspection, width=width or NARROW)))]
+    if assumed := inspection.source.get("assumed"):
+        sections.append(Section(title="Assumed", lines=tuple(assumed), tone="poor"))
+    if inspection.total.unknown:
+        names = ", ".join(map(one_line, inspection.total.unknown[:5]))
+        more = "" if len(inspection.total.unknown) <= 5 else f" and {len(inspection.total.unknown) - 5} more"
+        line = f"{len(inspection.total.unknown)} operator(s) have no known cost: {names}{more}. {inspection.total.why}"
+        sections.append(Section(title="Not known", lines=(line,), tone="poor"))
+    title = f"Inspection of {one_line(str(inspection.source.get('name', '')))}"
+    return Document(title=title, tables=tuple(tables), sections=tuple(sections))
+
+
+def totals_table(inspection: Inspection) -> Table:
+    """Two columns: what, and how much."""
+    graph, total, plan = inspection.graph, inspection.total, inspection.plan
+    source = inspection.source
+    size = source.get("size_bytes")
+    rows = [
+        ("Format", _text(" · ".join(filter(None, (graph.format, graph.version, one_line(graph.producer)))))),
+        ("Precision", _text(inspection.precision)),
+        *(("Input", _text(tensor_words(graph.tensors[name]))) for name in graph.inputs),
+        *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
+        ("File size", _amount(size, "B", str(source.get("size_absent_because", "it is not a file")))),
+        ("Layers", _plain(len(graph.operators))),
+        ("Depth", _plain(total.depth)),
+        ("MACs", _known(total.macs, total.macs_known, total.why)),
+        ("Operations", _known(total.ops, total.ops_known, total.why)),
+        ("Parameters", _amount(total.parameters, "1", "the shape of a weight is open")),
+        ("Weights", _amount(total.weight_bytes, "B", "the size of a weight is not known")),
+        ("Activations, arena", _arena(inspection)),
+        ("Activations, at least", _amount(None if plan.unknown else plan.lower_bound_bytes, "B", _open(inspection))),
+    ]
+    return Table(
+        title=str(source.get("name", "")),
+        columns=(Column(title=""), Column(title="")),
+        rows=tuple((Cell(text=name), cell) for name, cell in rows),
+    )
+
+
+def _open(inspection: Inspection) -> str:
+    names = inspection.plan.unknown
+    first = f", such as {one_line(names[0])!r}" if names else ""
+    return f"the size of {len(names)} tensor(s) is open{first}: give the inputs' shapes with --shape"
+
+
+def _arena(inspection: Inspection) -> Cell:
+    if inspection.plan.unknown:
+        return absent(_open(inspection))
+    return _amount(inspection.plan.arena_bytes, "B", "too many tensors live at the same time to plan")
+
+
+def _text(text: str) -> Cell:
+    return Cell(text=text or "–")
+
+
+def _plain(number: int) -> Cell:
+    return Cell(text=f"{number:,}", value=number)
+
+
+def _amount(value: float | None, unit: str, why: str) -> Cell:
+    if value is None:
+        return absent(why)
+    if unit == "B":
+        return Cell(
+            text=f"{quantity(value, unit)} ({value:,.0f} B)" if value >= 1000 else f"{value:.0f} B", value=value
+        )
+    return Cell(text=f"{format_si(value, '').strip()} ({value:,.0f})" if value >= 1e5 else f"{value:,.0f}", value=value)
+
+
+def _known(value: int | None, known: int, why: str) -> Cell:
+    """A total, or the part of it that is known with the reason why it is not all."""
+    if value is not None:
+        return _amount(value, "1", "")
+    part = _amount(known, "1", "").text
+    return Cell(text=f"n/a (known part: {part})", notes=(why,), tone="faint")
+
+
+def tensor_words(tensor: Tensor) -> str:
+    """``"x float32 [1, 3, 224, 224]"``."""
+    described = describe_tensor(tensor)
+    sizes = ", ".join("?" if size is None else str(size) for size in tensor.shape or ())
+    shape = "of unknown rank" if tensor.shape is None else f"[{sizes}]"
+    scheme = tensor.quantization
+    how = ""
+    if scheme is not None:
+        per = "" if scheme.channels == 1 else f", {scheme.channels} channels"
+        how = f" scale {significant(scheme.scale)} zero point {scheme.zero_point}{per}"
+    return one_line(f"{described['name']} {tensor.dtype} {shape}{how}")
+
+
+def layer_table(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Table:
+    """One row per operator; on a terminal the dearest ones and one row with the rest."""
+    operators, costs = inspection.graph.operators, inspection.costs
+    order = list(range(len(operators)))
+    folded: list[int] = []
+    if top is not None and len(order) > top:
+        dearest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
+        order, folded = sorted(dearest[:top]), sorted(dearest[top:])
+    name_width = 24 if width is not None and width < NARROW else (44 if width is not None else None)
+    rows = [_row(inspection, at, name_width) for at in order]
+    if folded:
+        rows.append(_folded(inspection, folded))
+    return Table(
+        title="Layers" if not folded else f"Layers: the {len(order)} with the most MACs of {len(operators)}",
+        columns=(
+            Column(title="#", numeric=True),
+            Column(title="Layer"),
+            Column(title="Operator", rank=1),
+            Column(title="Output", rank=4),
+            Column(title="MACs", numeric=True),
+            Column(title="Ops", numeric=True, rank=3),
+            Column(title="Params", numeric=True, rank=2),
+            Column(title="Weights (B)", numeric=True, rank=6, unit="B"),
+            Column(title="Moved (B)", numeric=True, rank=5, unit="B"),
+            Column(title="Ops/B", numeric=True, rank=7),
+            Column(title="Kind", hidden=True),
+            Column(title="Inputs", hidden=True),
+            Column(title="Not supported by", hidden=True),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _row(inspection: Inspection, at: int, name_width: int | None) -> tuple[Cell, ...]:
+    graph, operator, cost = inspection.graph, inspection.graph.operators[at], inspection.costs[at]
+    outputs = list(graph.output_tensors(operator))
+    refused = [each.name for each in inspection.support if at in each.refusals]
+    return (
+        Cell(text=str(at), value=at),
+        Cell(text=_shorten(one_line(operator.name), name_width)),
+        Cell(text=_shorten(one_line(operator.op), None if name_width is None else 22)),
+        Cell(text="; ".join(_shape(tensor) for tensor in outputs[:2]) + ("; …" if len(outputs) > 2 else "")),
+        _count(cost.macs, cost.why),
+        _count(cost.ops, cost.why),
+        _count(cost.parameters, "the shape of a weight is open"),
+        _bytes(cost.weight_bytes, "the size of a weight is not known"),
+        _bytes(cost.activation_bytes, "a shape is open"),
+        Cell(text=significant(cost.intensity), value=cost.intensity)
+        if cost.intensity is not None
+        else Cell(text="–", tone="faint"),
+        Cell(text=name_kind(operator)),
+        Cell(text="; ".join(tensor_words(tensor) for tensor in graph.input_tensors(operator))),
+        Cell(text=", ".join(refused)),
+    )
+
+
+def _folded(inspection: Inspection, folded: Sequence[int]) -> tuple[Cell, ...]:
+    costs = [inspection.costs[at] for at in folded]
+
+    def total(name: str) -> int:
+        return sum(getattr(cost, name) or 0 for cost in costs)
+
+    unknown = sum(1 for cost in costs if cost.macs is None)
+    note = f", {unknown} of unknown cost" if unknown else ""
+    cells = [Cell(text="…"), Cell(text=f"{len(folded)} more layers{note}"), Cell(text=""), Cell(text="")]
+    cells += [_count(total(name), "") for name in ("macs", "ops", "parameters")]
+    cells += [_bytes(total(name), "") for name in ("weight_bytes", "activation_bytes")]
+    return (*cells, *(Cell(text="") for _ in range(4)))
+
+
+def _count(value: int | None, why: str) -> Cell:
+    if value is None:
+        return absent(why)
+    return Cell(text=f"{value:,}" if value < 1e4 else format_si(value, "").strip(), value=value)
+
+
+def _bytes(value: int | None, why: str) -> Cell:
+    return absent(why) if value is None else Cell(text=format_bytes(value), value=value)
+
+
+def _shape(tensor: Tensor) -> str:
+    if tensor.shape is None:
+        return "?"
+    return "×".join("?" if size is None else one_line(str(size)) for size in tensor.shape) or "scalar"
+
+
+def _shorten(text: str, width: int | None) -> str:
+    """`text` with its middle left out: the ends of layers' names tell them apart."""
+    if width is None or len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def support_table(support: Sequence[Support], inspection: Inspection) -> Table:
+    """Per target how many operators it would not take, and which first."""
+    return Table(
+        title="Who would take it, without running it",
+        columns=(Column(title="Target"), Column(title="Takes"), Column(title="Why not")),
+        rows=tuple(_support_row(each, inspection) for each in support),
+        notes=tuple(dict.fromkeys(f"{each.name}: {each.source}" for each in support)),
+    )
+
+
+def _support_row(support: Support, inspection: Inspection) -> tuple[Cell, ...]:
+    count = len(inspection.graph.operators)
+    if not support.refusals:
+        return Cell(text=support.name), Cell(text=f"all {count}", tone="good"), Cell(text="")
+    first = next(iter(support.refusals))
+    operator = inspection.graph.operators[first]
+    text = f"{one_line(operator.op)} ({_shorten(one_line(operator.name), 24)}): {one_line(support.refusals[first])}"
+    more = f" and {len(support.refusals) - 1} more" if len(support.refusals) > 1 else ""
+    taken = f"{count - len(support.refusals)} of {count}"
+    return Cell(text=support.name), Cell(text=taken, tone="poor"), Cell(text=text + more)
+
+
+def memory_lines(inspection: Inspection, *, width: int = 80) -> list[str]:
+    """The live bytes over the operators as bars, and where the peak is."""
+    plan, operators = inspection.plan, inspection.graph.operators
+    if plan.unknown:
+        return [f"not planned: {_open(inspection)}"]
+    if not operators or not plan.lower_bound_bytes:
+        return ["nothing lives: the network has no operators"]
+    at = plan.peak_operator or 0
+    arena = "–" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)
+    persistent = f", {format_bytes(plan.persistent_bytes)} of it persistent" if plan.persistent_bytes else ""
+    lines = [
+        f"arena {arena} (greedy by size, offsets on {plan.alignment} B){persistent}; at least "
+        f"{format_bytes(plan.lower_bound_bytes)} live at once, at #{at} "
+        f"{_shorten(one_line(operators[at].name), 30)} ({one_line(operators[at].op)})"
+    ]
+    return [*lines, *draw_timeline(plan.live_bytes, width=min(width, NARROW) - 14)]
+
+
+def draw_timeline(live: Sequence[int], *, width: int, height: int = 4) -> list[str]:
+    """Bars of the most that lives in each stretch of operators, `height` lines high, with an axis of bytes."""
+    count = min(width, len(live))
+    edges = [at * len(live) // count for at in range(count + 1)]
+    bars = [max(live[edges[at] : edges[at + 1]]) for at in range(count)]
+    top = max(bars) or 1
+    eighths = [round(bar / top * height * 8) for bar in bars]
+    lines = []
+    for level in range(height - 1, -1, -1):
+        label = format_bytes(top * (level + 1) / height)
+        lines.append(f"{label:>9} ┤" + "".join(_BLOCKS[min(8, max(0, value - level * 8))] for value in eighths))
+    lines.append(f"{'#0':>11}{f'#{len(live) - 1}':>{max(count - 1, 3)}}")
+    return lines
+
+
+def render_inspection(inspection: Inspection, kind: str) -> str:
+    """The text of a file: ``md``, ``csv`` (layers) or ``json``."""
+    import json
+
+    from edgewise.report.csv import render_csv
+    from edgewise.report.markdown import render_markdown
+
+    if kind == "csv":
+        return render_csv(layer_table(inspection))
+    if kind == "md":
+        return render_markdown(inspection_document(inspection))
+    return json.dumps(inspection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def sweep_document(inspections: Sequence[Inspection]) -> Document:
+    """One row per model of a sweep over what a factory was given."""
+    names = list(dict.fromkeys(name for each in inspections for name in each.source.get("what_if", {})))
+    rows = []
+    for each in inspections:
+        given, total, plan = each.source.get("what_if", {}), each.total, each.plan
+        arena = None if plan.unknown else plan.arena_bytes
+        rows.append(
+            (
+                *(Cell(text=one_line(str(given.get(name, "")))) for name in names),
+                _count(total.macs, total.why),
+                _count(total.ops, total.why),
+                _count(total.parameters, "the shape of a weight is open"),
+                _bytes(total.weight_bytes, "the size of a weight is not known"),
+                _bytes(arena, "the size of a tensor is open"),
+                _plain(total.depth),
+            )
+        )
+    columns = (
+        *(Column(title=name) for name in names),
+        Column(title="MACs", numeric=True),
+        Column(title="Ops", numeric=True),
+        Column(title="Params", numeric=True),
+        Column(title="Weights (B)", numeric=True, unit="B"),
+        Column(title="Arena (B)", numeric=True, unit="B"),
+        Column(title="Depth", numeric=True),
+    )
+    table = Table(title=f"{len(inspections)} variants", columns=columns, rows=tuple(rows))
+    return Document(title="What if", tables=(table,))

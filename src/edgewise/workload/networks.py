@@ -1,0 +1,61 @@
+"""A model's network with concrete inputs: what its file leaves open follows the rules of benchmarking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.graph import Graph
+from edgewise.model.identity import describe_file, read_graph
+from edgewise.model.signature import Signature, TensorSpec
+from edgewise.workload.inputs import FEEDABLE, resolve_inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A network with what is known of where it came from.
+
+    Attributes:
+        source: name, path, format, size, hash and what was assumed, JSON-shaped; what is not known is None, with
+            the reason under ``…_absent_because``.
+    """
+
+    graph: Graph
+    source: Mapping[str, Any]
+
+
+def read_network(
+    path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, ...]], hash_weights: bool = False
+) -> Network:
+    """The network in a file, its open inputs given concrete shapes by the rules of benchmarking.
+
+    Args:
+        shapes: input name → shape, wins over every default; the name ``""`` stands for the only input.
+        hash_weights: read weight files too, for the model's hash.
+
+    Raises:
+        BadModel, BadInput: as `read_graph`.
+    """
+    file = Path(path)
+    graph = read_graph(file)
+    graph, assumed = _concrete(file, graph, shapes)
+    source = describe_file(file, read_all=hash_weights)
+    return Network(graph=graph, source={**source, "assumed": assumed})
+
+
+def _concrete(file: Path, graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, list[str]]:
+    """The graph with concrete inputs, and what had to be assumed for that."""
+    inputs = [graph.tensors[name] for name in graph.inputs]
+    specs = tuple(TensorSpec(name=each.name, shape=each.shape, dtype=each.dtype) for each in inputs)
+    if not shapes and not any(spec.dynamic for spec in specs):
+        return graph, []
+    # What can't be fed (sequences, strings) or has no rank keeps its open shape; so do costs that depend on it.
+    feedable = tuple(
+        spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes)
+    )
+    resolved = resolve_inputs(Signature(inputs=feedable, outputs=()), batch=1, overrides=shapes)
+    notes = [f"{spec.name}: {spec.note}" for spec in resolved if spec.note]
+    return read_graph(file, shapes={spec.name: spec.shape for spec in resolved}), notes
