@@ -14,6 +14,10 @@ from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.alignment import align
 from edgewise.runtime.base import EngineNode
 
+_MERGED_BEHIND = frozenset({"activation", "elementwise", "normalization"})
+"""Kinds that engines merge into the step that makes their input; where the model's input is that, into the next."""
+_CONVERSIONS = frozenset({"quantize", "dequantize"})
+"""Kinds that engines merge into the step that takes their output, or else into the one that makes their input."""
 _FREE = frozenset({"movement"})
 """Kinds that cost nothing of their own: an engine names them with many steps, and they tie none of them together."""
 
@@ -136,9 +140,9 @@ def _stretches(
 
 
 def _adopt(graph: Graph, claims: Claims) -> None:
-    """Give operators that nobody claims to the step that must have merged them.
+    """Give operators that nobody claims, of kinds that engines merge, to the step that must have merged them.
 
-    An operator that computes something can't have vanished: the step that makes its input does it too (a fused
+    An operator that computes something can't have vanished: the step that makes all of its inputs does it too (a fused
     activation), or else the one that takes its output (a padding before a convolution, a conversion of its input).
     """
     owner = {index: at for at, found in claims.items() for index in found}
@@ -159,14 +163,15 @@ def _adopt(graph: Graph, claims: Claims) -> None:
         return True
 
     for operator in graph.operators:
-        if operator.index not in owner and operator.kind not in _FREE and _computes(operator, graph):
-            if operator.kind in ("quantize", "dequantize"):
-                continue
-            settle(operator, before(operator))
-    for operator in reversed(graph.operators):
-        if operator.index in owner or not _computes(operator, graph):
+        if operator.index in owner or operator.kind not in _MERGED_BEHIND or not _computes(operator, graph):
             continue
-        if operator.kind not in _FREE or _pads(operator):
+        makers = list(before(operator))
+        if all(index in owner for index in makers):
+            settle(operator, makers)
+    for operator in reversed(graph.operators):
+        first = operator.kind in _MERGED_BEHIND and not list(before(operator))
+        merged = first or operator.kind in _CONVERSIONS or _pads(operator)
+        if merged and operator.index not in owner and _computes(operator, graph):
             settle(operator, after(operator)) or settle(operator, before(operator))
 
 

@@ -16,6 +16,7 @@ from edgewise.runtime.base import EngineNode, EngineProfile
 
 REMOVED = "the engine computed it beforehand, merged it or needs no work for it: none of its steps stands for it"
 
+UNTOLD = "which of the engine's steps executes it could not be told"
 NAMELESS = "not attributed"
 """What the row of a step says that nobody could attribute."""
 
@@ -237,7 +238,8 @@ def _eliminated_row(network: _Network, operator: Operator) -> Layer:
         kind="eliminated",
         nodes=(operator.name,),
         operators=(operator.index,),
-        time_absent_because=REMOVED,
+        # Arithmetic on what is fed can be merged but never removed.
+        time_absent_because=UNTOLD if cost.macs and inputs else REMOVED,
         inputs=tuple(map(_tensor, inputs)),
         outputs=tuple(map(_tensor, outputs)),
         attributes=dict(operator.attributes),
