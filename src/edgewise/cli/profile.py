@@ -93,8 +93,8 @@ def command(
             "-o",
             "--output",
             metavar="F",
-            help="Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), .mltk.json, "
-            ".svg or .png; repeatable",
+            help="Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), "
+            ".mltk.json, .svg or .png; repeatable",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,

@@ -1,0 +1,218 @@
+"""Rooflines and findings on layers made by hand: every rule fires on its case, and on nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from edgewise.profiling.findings import FINDINGS, find
+from edgewise.profiling.roofline import bandwidth_of, find_dtype, peak_dtypes, peak_of, place
+from edgewise.record import Layer, LayerTensor, Peak, Profile
+from graphs import convnet, graph, op, tensor
+
+PEAKS = (
+    Peak(kind="compute", dtype="float32", threads=1, value=100e9),
+    Peak(kind="compute", dtype="int8", threads=1, value=400e9),
+    Peak(kind="bandwidth", threads=1, size_bytes=2**18, value=80e9),
+    Peak(kind="bandwidth", threads=1, size_bytes=2**24, value=20e9),
+)
+
+
+def layer(index, *, time=1e-3, operators=(), kind="operator", latency=10e-3, **more):
+    base = {"name": f"l{index}", "op": "Op", "ops": 10**8, "macs": 5 * 10**7, "dtype": "f32"}
+    return Layer(
+        index=index, kind=kind, time=time, share=time / latency, operators=tuple(operators), **{**base, **more}
+    )
+
+
+def profile(**more):
+    base = {
+        "method": "m", "sessions": 1, "inferences": 1, "latency": 10e-3, "operators_time": 0.0, "overheads_time": 0.0,
+        "conservation": 1.0, "attributed": 1.0, "unattributed": 0.0, "profiled_latency": 0.0, "peaks": PEAKS,
+    }  # fmt: skip
+    return Profile(**{**base, **more})
+
+
+def codes(layers, made=None, *, first=None, **more):
+    return [each.code for each in find(layers, profile(**more), graph=made or convnet(), first=first)]
+
+
+def test_a_layer_under_its_roof():
+    # 1e8 ops in 2 ms = 50 GFLOP/s; 100 ops/B × 80 GB/s = 8 TFLOP/s: compute is the roof
+    (found,) = place([layer(0, time=2e-3, intensity=100.0, weight_bytes=10**5, activation_bytes=10**5)], PEAKS)
+    assert found.ops_per_second == pytest.approx(50e9)
+    assert (found.roof, found.bound) == (100e9, "compute")
+    assert found.roof_share == pytest.approx(0.5)
+
+
+def test_memory_is_the_roof_of_thin_layers():
+    # 1 op/B × 20 GB/s (16 MB do not fit the small buffer) = 20 GFLOP/s
+    (found,) = place([layer(0, time=10e-3, intensity=1.0, weight_bytes=0, activation_bytes=10**7)], PEAKS)
+    assert (found.roof, found.bound) == (20e9, "memory")
+    assert found.roof_share == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ops": None},
+        {"time": None, "share": None},
+        {"kind": "overhead"},
+        {"dtype": "float64"},
+        {"intensity": None},
+        {"ops": 0},
+    ],
+)
+def test_without_facts_there_is_no_roof(changes):
+    base = {
+        "index": 0,
+        "name": "l",
+        "op": "Op",
+        "time": 1e-3,
+        "share": 0.1,
+        "ops": 10,
+        "dtype": "f32",
+        "intensity": 1.0,
+    }
+    (found,) = place([Layer(**{**base, **changes})], PEAKS)
+    assert found.roof is None and found.bound is None
+
+
+def test_data_types_by_their_many_names():
+    assert find_dtype(layer(0, dtype="QS8, QC8W")) == "int8"
+    assert find_dtype(layer(0, dtype="bf16")) == "bfloat16"
+    assert find_dtype(layer(0, dtype=None)) is None
+    assert peak_dtypes([layer(0, dtype="i8"), layer(1, dtype="u8"), layer(2, macs=0), layer(3, dtype="f32")]) == (
+        "int8",
+        "float32",
+    )
+
+
+def test_the_bandwidth_of_the_right_size():
+    assert bandwidth_of(PEAKS, 10).value == 80e9
+    assert bandwidth_of(PEAKS, 2**20).value == 20e9
+    assert bandwidth_of(PEAKS, 2**30).value == 20e9
+    assert bandwidth_of((), 1) is None
+    assert peak_of(PEAKS, "float16") is None
+
+
+def test_nothing_to_find():
+    assert codes([layer(0, operators=[0]), layer(1, operators=[2])]) == []
+
+
+def test_provider_fallback():
+    (found,) = find([layer(0, supported=False), layer(1, supported=True)], profile(), graph=convnet())
+    assert (found.code, found.layers, found.saving) == ("provider-fallback", (0,), 1e-3)
+
+
+def test_layout_changes_and_conversions():
+    layers = [
+        layer(0, kind="overhead", op="change of layout", engine_nodes=("r",), time=2e-3),
+        layer(1, kind="overhead", op="conversion of type", engine_nodes=("c",), time=1e-3),
+    ]
+    assert codes(layers) == ["layout-changes", "type-conversions"]
+
+
+def quantised(data="int8"):
+    tensors = [
+        tensor("x", 4), tensor("a", 4), tensor("q", 4, dtype="int8"), tensor("d", 4), tensor("w", 4, dtype=data, constant=True),
+        tensor("dw", 4), tensor("c", 4), tensor("y", 4),
+    ]  # fmt: skip
+    operators = [
+        op("Relu0", "activation", ["x"], ["a"], activation="relu"),
+        op("Q0", "quantize", ["a"], ["q"], per_element=4),
+        op("DQ0", "dequantize", ["q"], ["d"], per_element=2),
+        op("DQ1", "dequantize", ["w"], ["dw"], per_element=2),
+        op("Conv0", "convolution", ["d", "dw"], ["c"], reduction=1),
+        op("Relu1", "activation", ["c"], ["y"], activation="relu"),
+    ]
+    return graph(tensors, operators, inputs=["x"], outputs=["y"])
+
+
+def tensors_of(*names):
+    return tuple(LayerTensor(name=name, shape=(4,), dtype="float32") for name in names)
+
+
+def test_conversions_of_the_model_itself_inside_the_network():
+    layers = [layer(0, operators=[1], inputs=tensors_of("a"), outputs=tensors_of("q"), macs=0)]
+    assert codes(layers, quantised()) == ["type-conversions"]
+    ends = [layer(0, operators=[1], inputs=tensors_of("x"), outputs=tensors_of("q"), macs=0)]
+    assert codes(ends, quantised()) == []
+
+
+def test_quantised_layers_in_floating_point():
+    layers = [layer(0, operators=[4], time=4e-3)]
+    (found,) = find(layers, profile(), graph=quantised())
+    # 4 ms × (1 − 1/4): this machine's 8-bit products are four times as fast
+    assert (found.code, found.saving) == ("integer-run-as-float", pytest.approx(3e-3))
+    assert find([layer(0, operators=[4], dtype="i8")], profile(), graph=quantised()) == ()
+    assert find(layers, profile(), graph=quantised("float32")) == ()
+    assert find(layers, profile(peaks=()), graph=quantised()) == ()
+
+
+def test_unfused_activation():
+    behind = [layer(0, operators=[5], inputs=tensors_of("c"), outputs=tensors_of("y"), op="Relu", macs=0)]
+    assert codes(behind, quantised()) == ["unfused-activation"]
+    alone = [layer(0, operators=[0], inputs=tensors_of("x"), outputs=tensors_of("a"), op="Relu", macs=0)]
+    assert codes(alone, quantised()) == []
+
+
+def depthwise():
+    return graph([tensor("x", 4), tensor("y", 4)], [op("C", "convolution", ["x"], ["y"], reduction=1, depthwise=True)])
+
+
+def test_far_from_the_roof():
+    slow = layer(0, operators=[0], time=4e-3, roof=100e9, roof_share=0.25)
+    (found,) = find([slow], profile(), graph=convnet())
+    # 1e8 ops at 100 GFLOP/s take 1 ms
+    assert (found.code, found.saving) == ("far-from-roof", pytest.approx(3e-3))
+    assert codes([slow], depthwise()) == ["depthwise-far-from-roof"]
+    near = layer(0, operators=[0], time=2e-3, roof=100e9, roof_share=0.5)
+    assert codes([near]) == []
+
+
+def test_shapes_computed_while_running():
+    made = graph([tensor("x", None, 3), tensor("s", 2, dtype="int64")], [op("Shape", "movement", ["x"], ["s"])])
+    (found,) = find([layer(0, operators=[0], macs=0)], profile(), graph=made)
+    assert found.code == "dynamic-shapes" and found.evidence["open_tensors"] == 1
+
+
+def test_a_storm_of_tiny_operators():
+    tiny = [layer(at, time=20e-6, ops=10, macs=0) for at in range(20)]
+    (found,) = find(tiny, profile(), graph=convnet())
+    assert (found.code, len(found.layers), found.saving) == ("tiny-operators", 20, pytest.approx(400e-6))
+    assert codes(tiny[:19]) == []
+
+
+def test_much_outside_the_operators():
+    places = [
+        layer(0, kind="overhead", name="between operators", op="work", time=1.5e-3),
+        layer(1, kind="overhead", name="call", op="call", time=0.5e-3),
+    ]
+    (found,) = find(places, profile(), graph=convnet())
+    assert (found.code, found.saving, found.evidence["between_operators"]) == ("engine-overhead", 2e-3, 1.5e-3)
+    assert codes([layer(0, kind="overhead", name="call", op="call", time=0.9e-3)]) == []
+
+
+def test_a_slow_start_comes_last_whatever_it_saves():
+    found = find([layer(0, supported=False)], profile(), graph=convnet(), first=3.0)
+    assert [each.code for each in found] == ["provider-fallback", "slow-first-inference"]
+    assert found[1].once and found[1].saving == pytest.approx(2.99)
+    assert codes([], first=0.012) == []
+
+
+def test_what_saves_little_is_not_worth_a_line():
+    assert codes([layer(0, supported=False, time=0.05e-3)]) == []
+
+
+def test_findings_are_ranked_by_what_they_save_and_have_numbers():
+    layers = [
+        layer(0, kind="overhead", op="change of layout", engine_nodes=("r",), time=1e-3),
+        layer(1, supported=False, time=3e-3),
+    ]
+    found = find(layers, profile(), graph=convnet(), first=1.0)
+    assert [each.code for each in found] == ["provider-fallback", "layout-changes", "slow-first-inference"]
+    for each in found:
+        assert each.code in FINDINGS and each.evidence and each.suggestion and each.method
+        assert re.search(r"\d", each.message)
