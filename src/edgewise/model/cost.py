@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from edgewise.model.graph import Graph, Operator
+from edgewise.model.graph import Graph, Operator, Tensor
 
 ACTIVATIONS: dict[str, int] = {
     "none": 0,
@@ -104,8 +103,8 @@ def _activation(operator: Operator, elements: int) -> int:
 
 
 def _accumulating(operator: Operator, outputs: int, macs: int) -> Cost:
-    bias = outputs if operator.geometry.get("bias") else 0
-    return Cost(macs, 2 * macs + bias + _activation(operator, outputs))
+    single = int(bool(operator.geometry.get("bias"))) + operator.geometry.get("further", 0)
+    return Cost(macs, 2 * macs + outputs * single + _activation(operator, outputs))
 
 
 def _convolution(operator: Operator, graph: Graph) -> Cost:
@@ -184,7 +183,9 @@ def _attention(operator: Operator, graph: Graph) -> Cost:
 
 def _counted(operator: Operator, graph: Graph) -> Cost:
     del graph
-    return Cost(_number(operator, "macs"), _number(operator, "ops"))
+    macs, ops = operator.geometry.get("macs"), operator.geometry.get("ops")
+    why = operator.unknown_because or "its definition leaves the number of operations open"
+    return Cost(macs, ops, "" if macs is not None and ops is not None else why)
 
 
 def _data_dependent(operator: Operator, graph: Graph) -> Cost:
@@ -207,6 +208,8 @@ def _loop(operator: Operator, graph: Graph) -> Cost:
     if not isinstance(trips, int):
         raise _Unknown("how often it repeats depends on the data")
     bodies = [total_of(graph.subgraphs[name]) for name in operator.subgraphs]
+    if not bodies:
+        raise _Unknown("its body is not in the model")
     macs, ops = [each.macs for each in bodies], [each.ops for each in bodies]
     why = next((each.why for each in bodies if each.why), "")
     return Cost(_times(trips, macs), _times(trips, ops), why)
@@ -233,7 +236,11 @@ class Kind:
     geometry: Mapping[str, str]
 
 
-_FUSED = {"bias": "whether one is added", "activation": "function applied to the outputs, of `ACTIVATIONS`"}
+_FUSED = {
+    "bias": "whether one is added",
+    "further": "single operations per output besides (a fused addition)",
+    "activation": "function applied to the outputs, of `ACTIVATIONS`",
+}
 _REDUCTION = "MACs per output element: input channels of a group × kernel elements, or the inner dimension"
 
 KINDS: dict[str, Kind] = {
@@ -249,7 +256,7 @@ KINDS: dict[str, Kind] = {
     ),
     "matrix-multiplication": Kind(
         "matrix multiplication", _convolution, "MACs = outputs × reduction; ops = 2 MACs + bias + activation",
-        {"reduction": _REDUCTION, **_FUSED},
+        {"reduction": _REDUCTION, "packed": "weights in a stored byte, where they have fewer than 8 bits (1)", **_FUSED},
     ),
     "attention": Kind(
         "attention", _attention, "scores = batch × heads × queries × keys; MACs = scores × (depth + value depth); "
@@ -299,7 +306,7 @@ KINDS: dict[str, Kind] = {
     ),
     "quantize": Kind(
         "quantise", _elementwise, "ops = 4 × outputs (divide, add, two for the clamp); 6 between two quantised types",
-        {"per_element": "4, or 6"},
+        {"per_element": "4; 6 from integers, or where the range is computed first"},
     ),
     "dequantize": Kind(
         "dequantise", _elementwise, "ops = 2 × outputs (subtract, multiply)", {"per_element": "2"},
@@ -308,7 +315,7 @@ KINDS: dict[str, Kind] = {
         "data movement", _movement, "no operations: values are moved, selected, repeated or renamed", {},
     ),
     "sorting": Kind(
-        "sorting or selection by value", _data_dependent, "no MACs; ops depend on the data", {},
+        "work that depends on the data", _data_dependent, "no MACs; ops depend on the data", {},
     ),
     "counted": Kind(
         "other", _counted, "MACs and ops as the operator's definition gives them",
@@ -328,7 +335,7 @@ def cost_of(operator: Operator, graph: Graph) -> Cost:
     try:
         return KINDS[operator.kind].compute(operator, graph)
     except _Unknown as lack:
-        return Cost(None, None, str(lack))
+        return Cost(None, None, operator.unknown_because or str(lack))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,7 +373,7 @@ def count(operator: Operator, graph: Graph) -> OperatorCost:
     return OperatorCost(
         macs=cost.macs,
         ops=cost.ops,
-        parameters=_sum([tensor.elements for tensor in weights]),
+        parameters=_sum(list(_parameters(operator, graph).values())),
         weight_bytes=weight_bytes,
         activation_bytes=activation_bytes,
         intensity=intensity,
@@ -410,27 +417,41 @@ def total_of(graph: Graph) -> Total:
         for operator, cost in zip(graph.operators, costs, strict=True)
         if cost.macs is None or cost.ops is None
     ]
-    weights = list(_weights(graph).values())
+    weights = [tensor for tensor, _ in _weights(graph).values()]
     return Total(
         macs=_sum([cost.macs for cost in costs]),
         ops=_sum([cost.ops for cost in costs]),
         macs_known=sum(cost.macs or 0 for cost in costs),
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
-        parameters=_sum([tensor.elements for tensor in weights]),
+        parameters=_sum([elements for _, elements in _weights(graph).values()]),
         weight_bytes=_sum([tensor.stored_bytes or tensor.size_bytes for tensor in weights]),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
     )
 
 
-def _weights(graph: Graph) -> dict[str, Any]:
-    """Name → tensor of every weight of `graph` and the graphs inside it."""
-    found = {name: graph.tensors[name] for operator in graph.operators for name in operator.weights}
+def _parameters(operator: Operator, graph: Graph) -> dict[str, int | None]:
+    """Name → parameters of each weight. Bytes that hold several (4-bit weights) say so in `geometry["packed"]`."""
+    packed = operator.geometry.get("packed", 1)
+    tensors = {name: graph.tensors[name] for name in operator.weights}
+    return {
+        name: None if tensor.elements is None else tensor.elements * (packed if tensor.dtype == "uint8" else 1)
+        for name, tensor in tensors.items()
+    }
+
+
+def _weights(graph: Graph) -> dict[str, tuple[Tensor, int | None]]:
+    """Name → tensor and parameters of every weight of `graph` and the graphs inside it."""
+    found = {
+        name: (graph.tensors[name], elements)
+        for operator in graph.operators
+        for name, elements in _parameters(operator, graph).items()
+    }
     for name, inner in graph.subgraphs.items():
         # A weight that a body captures from outside has the outer graph's name and counts once.
-        for weight, tensor in _weights(inner).items():
-            found.setdefault(weight if weight in graph.tensors else f"{name}/{weight}", tensor)
+        for weight, pair in _weights(inner).items():
+            found.setdefault(weight if weight in graph.tensors else f"{name}/{weight}", pair)
     return found
 
 

@@ -95,6 +95,8 @@ class Operator:
         weights: those of the constant inputs that are parameters: not shapes, axes, indices, scales or zero points.
         geometry: the numbers and words that its kind's formula needs, as `edgewise.model.cost` documents them.
         attributes: its options as the file has them, JSON-shaped, big values shortened to their shape and type.
+        domain: of the operator set it is from; "" is the format's own.
+        version: of its definition, where the format gives operators versions of their own (TFLite); 0 elsewhere.
         custom: an operator of nobody's standard, by its author's name.
         subgraphs: names in `Graph.subgraphs` of the graphs it runs (branches, bodies).
         unknown_because: with the kind "": why its cost is unknown, where there is more to say than that its type is.
@@ -109,6 +111,8 @@ class Operator:
     weights: tuple[str, ...] = ()
     geometry: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    version: int = 0
     custom: bool = False
     subgraphs: tuple[str, ...] = ()
     unknown_because: str = ""

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from edgewise.errors import BadModel
+from edgewise.model.graph import Graph
 from edgewise.model.readers.base import damaged, identify_version, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
@@ -72,6 +73,20 @@ class OpenVinoReader:
             raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {facts.weight_bytes} are needed")
         return (weights,)
 
+    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+        """The network as its layers, ports and edges tell it; see `edgewise.model.readers.openvino_graph`.
+
+        The file states the shape of every port as its converter knew it. A shape in `shapes` is checked and given to
+        its input; behind an open dimension the others stay open, as nothing here infers them anew.
+
+        Raises:
+            BadModel: layers, ports, edges, shapes or constants that do not fit together; a cycle; missing weights.
+            BadInput: a name in `shapes` is no input, or a shape does not fit.
+        """
+        from edgewise.model.readers.openvino_graph import read_network
+
+        return read_network(path, shapes=shapes or {})
+
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
@@ -93,22 +108,40 @@ class _Layer:
     dims: list[str] = field(default_factory=list)
 
 
-def _parse(path: Path) -> _Facts:
-    """What the file tells, from one parse. Raises `BadModel`."""
+class XmlTarget(Protocol):
+    """What takes the events of a parse; see `xml.etree.ElementTree.XMLParser`."""
+
+    events: int
+    """How many have come, so that a parse that produces none can be told."""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """An element begins."""
+
+    def data(self, text: str) -> None:
+        """Text of an element."""
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+
+    def close(self) -> None:
+        """The document ends."""
+
+
+def parse_xml(path: Path, target: XmlTarget) -> None:
+    """Feed the file to `target` in blocks, never holding more of it. Raises `BadModel`."""
     if path.stat().st_size > MAX_BYTES:
         raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
     from defusedxml.ElementTree import DefusedXMLParser
 
-    network = _Network(path)
-    parser = DefusedXMLParser(target=network, forbid_dtd=True)
+    parser = DefusedXMLParser(target=target, forbid_dtd=True)
     try:
         with path.open("rb") as file:
             silent, events = 0, 0
             while block := file.read(_BLOCK_BYTES):
                 parser.feed(block)
                 # expat looks at an unfinished tag again with every block, so one that never ends would take for ever.
-                silent = silent + len(block) if events == network.events else 0
-                events = network.events
+                silent = silent + len(block) if events == target.events else 0
+                events = target.events
                 if silent > MAX_TAG_BYTES:
                     raise damaged(path, f"it has an XML tag of more than {MAX_TAG_BYTES} bytes")
         parser.close()
@@ -116,6 +149,12 @@ def _parse(path: Path) -> _Facts:
         raise
     except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
         raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
+
+
+def _parse(path: Path) -> _Facts:
+    """What the file tells, from one parse. Raises `BadModel`."""
+    network = _Network(path)
+    parse_xml(path, network)
     return network.describe()
 
 
@@ -143,15 +182,15 @@ class _Network:
         if self.elements > MAX_ELEMENTS:
             raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
         kept = tag in ("layer", "port", "edge") or (tag == "data" and self.layer is not None)
-        if kept and any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()):
-            raise damaged(self.path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
+        if kept:
+            check_attributes(self.path, tag, attributes)
         depth = len(self.open_tags)
         self.open_tags.append(tag)
         if depth == 0:
-            self._check_root(tag, attributes)
+            check_root(self.path, tag, attributes)
         elif tag == "data" and "offset" in attributes and "size" in attributes:
             # At any depth: the bodies of loops and branches keep their constants in the same file.
-            end = self._number(attributes["offset"]) + self._number(attributes["size"])
+            end = read_number(self.path, attributes["offset"]) + read_number(self.path, attributes["size"])
             self.weight_bytes = max(self.weight_bytes, end)
         if self.open_tags[1:2] == ["edges"] and depth == 2 and tag == "edge":
             # An input has one producer; only those of Result layers are asked for later.
@@ -210,60 +249,75 @@ class _Network:
         if "shape" not in layer.data or "element_type" not in layer.data:
             raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
         return TensorSpec(
-            name=_choose_name(layer.names) or layer.name,
-            shape=self._read_shape(layer.data["shape"]),
-            dtype=_name_type(layer.data["element_type"]),
+            name=choose_name(layer.names) or layer.name,
+            shape=read_shape(self.path, layer.data["shape"]),
+            dtype=name_type(layer.data["element_type"]),
         )
 
     def _describe_output(self, layer: _Layer) -> TensorSpec:
         names = layer.output_names or self.port_names.get(self.producers.get(layer.id, ("", "")), "")
         return TensorSpec(
-            name=_choose_name(names) or layer.name,
+            name=choose_name(names) or layer.name,
             # A port without dimensions is a scalar or of unknown rank: the file does not tell which.
-            shape=tuple(self._read_size(text) for text in layer.dims) or None,
-            dtype=_name_type(layer.precision),
+            shape=tuple(read_size(self.path, text) for text in layer.dims) or None,
+            dtype=name_type(layer.precision),
         )
 
-    def _read_shape(self, text: str) -> tuple[Dimension, ...] | None:
-        """The shape in ``1,3,?,1..8``; ``...`` is unknown rank and the empty text a scalar."""
-        if text.strip() == "...":
-            return None
-        return tuple(self._read_size(word) for word in text.split(",")) if text.strip() else ()
 
-    def _read_size(self, text: str) -> Dimension:
-        word = text.strip()
-        if word in ("?", "-1"):
-            return None
-        low, dots, high = word.partition("..")
-        if dots and (low or high):
-            # A range is open until a shape is asked for, however narrow; both of its ends must be numbers.
-            sizes = {self._number(end) for end in (low, high) if end}
-            return sizes.pop() if low and high and len(sizes) == 1 else None
-        return self._number(word)
-
-    def _number(self, text: str) -> int:
-        word = text.strip()
-        if not re.fullmatch(r"[0-9]+", word, re.ASCII) or len(word) > _MAX_NUMBER_CHARACTERS:
-            raise damaged(self.path, f"{word[:40]!r} is not a size")
-        return int(word)
-
-    def _check_root(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag != "net":
-            raise damaged(self.path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
-        version = self._number(attributes.get("version", "0"))
-        if version < OLDEST_VERSION:
-            raise damaged(
-                self.path,
-                f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
-                advice="convert the original model again with a current OpenVINO",
-            )
+def check_root(path: Path, tag: str, attributes: Mapping[str, str]) -> int:
+    """The version of the IR, from the root element. Raises `BadModel`."""
+    if tag != "net":
+        raise damaged(path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
+    version = read_number(path, attributes.get("version", "0"))
+    if version < OLDEST_VERSION:
+        raise damaged(
+            path,
+            f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
+            advice="convert the original model again with a current OpenVINO",
+        )
+    return version
 
 
-def _choose_name(names: str) -> str:
+def check_attributes(path: Path, tag: str, attributes: Mapping[str, str]) -> None:
+    """Refuse attributes of absurd length. Raises `BadModel`."""
+    if any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()):
+        raise damaged(path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
+
+
+def read_shape(path: Path, text: str) -> tuple[Dimension, ...] | None:
+    """The shape in ``1,3,?,1..8``; ``...`` is unknown rank and the empty text a scalar. Raises `BadModel`."""
+    if text.strip() == "...":
+        return None
+    return tuple(read_size(path, word) for word in text.split(",")) if text.strip() else ()
+
+
+def read_size(path: Path, text: str) -> Dimension:
+    """A dimension; None where it is open. Raises `BadModel`."""
+    word = text.strip()
+    if word in ("?", "-1"):
+        return None
+    low, dots, high = word.partition("..")
+    if dots and (low or high):
+        # A range is open until a shape is asked for, however narrow; both of its ends must be numbers.
+        sizes = {read_number(path, end) for end in (low, high) if end}
+        return sizes.pop() if low and high and len(sizes) == 1 else None
+    return read_number(path, word)
+
+
+def read_number(path: Path, text: str) -> int:
+    """A number that is not negative. Raises `BadModel`."""
+    word = text.strip()
+    if not re.fullmatch(r"[0-9]+", word, re.ASCII) or len(word) > _MAX_NUMBER_CHARACTERS:
+        raise damaged(path, f"{word[:40]!r} is not a size")
+    return int(word)
+
+
+def choose_name(names: str) -> str:
     """The tensor name OpenVINO calls an input or output by: of several, separated by commas, the smallest."""
     words: list[Any] = re.findall(r"(?:[^,\\]|\\.)+", names)
     return min((re.sub(r"\\(.)", r"\1", word) for word in words), default="")
 
 
-def _name_type(text: str) -> str:
+def name_type(text: str) -> str:
+    """The name numpy has for an element type, else the format's own."""
     return _DTYPES.get(text.lower(), text.lower() or "undefined")

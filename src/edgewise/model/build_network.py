@@ -1,0 +1,234 @@
+"""Networks as objects in memory: what they are, and their graphs. No framework is imported that is not there yet."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.model.graph import Graph
+from edgewise.model.readers.archive import parse_json
+from edgewise.model.readers.base import HEAD_BYTES, ReadsGraph, readers
+from edgewise.model.readers.keras import build_keras_graph
+from edgewise.model.readers.onnx import OnnxReader
+from edgewise.model.readers.torch import TorchReader
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network as an object.
+
+    Attributes:
+        kind: of `_READINGS`.
+        title: what a person calls it.
+        value: the object.
+        inputs: example inputs of a PyTorch module, positional; None where it brings none.
+    """
+
+    kind: str
+    title: str
+    value: Any
+    inputs: tuple[Any, ...] | None = None
+
+
+def describe_network(value: Any) -> Network | None:
+    """What `value` is; None where it is no network. A class is none either: it still has to make one."""
+    if isinstance(value, bytes | bytearray):
+        return Network("bytes", "the bytes of a model file", bytes(value))
+    if isinstance(value, str | os.PathLike):
+        return Network("path", "a model file", Path(os.fspath(value)))
+    if isinstance(value, tuple | list) and len(value) == 2 and _is(value[0], "torch.nn", "Module"):
+        return Network("torch", "a PyTorch module", value[0], _listed(value[1]))
+    if _is(value, "torch.nn", "Module"):
+        return Network("torch", "a PyTorch module", value, _own_inputs(value))
+    if _is(value, "torch.export", "ExportedProgram"):
+        return Network("exported", "a PyTorch export", value)
+    if _is(value, "keras", "Model") or _is(value, "tf_keras", "Model"):
+        return Network("keras", "a Keras model", value)
+    if _is(value, "onnx", "ModelProto"):
+        return Network("onnx", "an ONNX model", value)
+    return None
+
+
+def _is(value: Any, module: str, name: str) -> bool:
+    """Whether `value` is of a class of a module; one that was never imported can't have made it."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _listed(inputs: Any) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+
+
+def _own_inputs(module: Any) -> tuple[Any, ...] | None:
+    """Example inputs that a module brings: as ``example_inputs``, or as Lightning's ``example_input_array``."""
+    for name in ("example_inputs", "example_input_array"):
+        found = getattr(module, name, None)
+        if callable(found) and not _is(found, "torch", "Tensor"):
+            found = found()
+        if found is not None:
+            return _listed(found)
+    return None
+
+
+def read_network(network: Network, *, folder: Path, shapes: Shapes, label: str) -> Graph:
+    """The graph of `network`.
+
+    Args:
+        folder: where files may be written on the way.
+        shapes: as `edgewise.model.build.build_graph` has them.
+        label: what it is called in messages.
+
+    Raises:
+        BadInput: it can't be read; `BadModel` where it is damaged.
+        Unavailable: its library is too old.
+    """
+    return _READINGS[network.kind](network, folder, shapes, label)
+
+
+def _read_torch(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+    return _read_program(export_program(network, shapes, label), folder)
+
+
+def _read_exported(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+    del label
+    return _read_program(network.value, folder, shapes)
+
+
+def _read_program(program: Any, folder: Path, shapes: Shapes | None = None) -> Graph:
+    import torch
+
+    path = folder / "model.pt2"
+    torch.export.save(program, path)
+    return TorchReader().read_graph(path, shapes=shapes)
+
+
+def export_program(network: Network, shapes: Shapes, label: str) -> Any:
+    """A PyTorch module as a ``torch.export.ExportedProgram``, in inference mode.
+
+    Raises:
+        BadInput: it has no example inputs and no shapes are given, a shape is of no input, or the export fails.
+    """
+    import torch
+
+    if not hasattr(torch, "export"):
+        raise Unavailable(f"PyTorch {torch.__version__} has no torch.export", advice="pip install 'torch>=2.5'")
+    module = network.value
+    inputs = _make_inputs(module, network.inputs, shapes, label)
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, inputs)
+    except Exception as error:  # whatever the module's own code or the exporter raises
+        message = (str(error).strip() or "no message").splitlines()[0][:300]
+        raise BadInput(
+            f"{label}: torch.export can't export it: {type(error).__name__}: {message}",
+            advice="check its example inputs, and that forward() has no branch on values (or use torch.cond)",
+        ) from error
+    finally:
+        module.train(was_training)
+
+
+def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, label: str) -> tuple[Any, ...]:
+    """Example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`."""
+    import torch
+
+    names = [
+        each.name
+        for each in inspect.signature(module.forward).parameters.values()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    for name in shapes:
+        if name not in names:
+            raise BadInput(f"{label} has no input {name!r}", advice=f"forward() takes {', '.join(names) or 'nothing'}")
+    if given is None:
+        wanted = names[: max((names.index(name) for name in shapes), default=-1) + 1]
+        if not shapes or not set(wanted) <= set(shapes):
+            raise BadInput(
+                f"{label} is a PyTorch module without example inputs, so that its shapes can't be known",
+                advice="return (module, example_inputs), set module.example_inputs, or give --shape "
+                + " ".join(f"{name}=…" for name in (names or ["x"])[:4]),
+            )
+        return tuple(torch.zeros(shapes[name]) for name in wanted)
+    made = list(given)
+    for name, shape in shapes.items():
+        at = names.index(name)
+        if at >= len(made) or not isinstance(made[at], torch.Tensor):
+            raise BadInput(
+                f"{label}: the input {name!r} is no tensor of its example inputs", advice="leave its shape out"
+            )
+        made[at] = torch.zeros(shape, dtype=made[at].dtype)
+    return tuple(made)
+
+
+def _read_keras(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+    """From the configuration that Keras itself writes: no weights, no file."""
+    del folder
+    library = sys.modules.get("keras") or sys.modules.get("tf_keras")
+    path = Path(label.rpartition(":")[2] or label)
+    try:
+        text = network.value.to_json()
+    except (NotImplementedError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"{label} made a Keras model whose layers Keras can't write down: {str(error).splitlines()[0][:200]}",
+            advice="make it with the functional API or as a Sequential model",
+        ) from error
+    document = parse_json(path, "config.json", text.encode())
+    return build_keras_graph(path, document, shapes=shapes, version=str(getattr(library, "__version__", "")))
+
+
+def _read_onnx(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+    del label
+    path = folder / "model.onnx"
+    path.write_bytes(network.value.SerializeToString())
+    return _read_with(OnnxReader(), path, shapes)
+
+
+def _read_bytes(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+    del label
+    path = folder / "model"
+    path.write_bytes(network.value)
+    return _read_with(find_reader(path), path, shapes)
+
+
+def _read_path(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+    del folder
+    if not network.value.is_file():
+        raise BadInput(f"{label} gave the path of no file: {network.value}", advice="let it return where the model is")
+    return _read_with(find_reader(network.value), network.value, shapes)
+
+
+def find_reader(path: Path) -> Any:
+    """The reader of the file's format, by its content. Raises `BadInput`."""
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    for reader in (*(each for _, each in readers()), TorchReader()):
+        if reader.sniff(head, path):
+            return reader
+    raise BadInput(
+        "what the function made is of no known model format", advice="it must be the content of a whole model file"
+    )
+
+
+def _read_with(reader: Any, path: Path, shapes: Shapes) -> Graph:
+    if not isinstance(reader, ReadsGraph):
+        raise BadInput(f"networks of {reader.title} models can't be read", advice="give another format")
+    return reader.read_graph(path, shapes=shapes or None)
+
+
+_READINGS: dict[str, Callable[[Network, Path, Shapes, str], Graph]] = {
+    "torch": _read_torch,
+    "exported": _read_exported,
+    "keras": _read_keras,
+    "onnx": _read_onnx,
+    "bytes": _read_bytes,
+    "path": _read_path,
+}

@@ -1,0 +1,231 @@
+"""ONNX operators that work element by element, reduce, move, select or run other graphs."""
+
+from __future__ import annotations
+
+from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.onnx_options import (
+    Rule,
+    Unclear,
+    add,
+    constant_size,
+    data_dependent,
+    every_input,
+    function,
+    given,
+    input_at,
+    integer,
+    listed,
+    mean,
+    moving,
+    multiply,
+    number,
+    output_at,
+    per_element,
+    repeat,
+    size,
+    text,
+    unknown,
+)
+
+_STRINGS = "it works on strings, whose lengths only the data tells"
+
+
+def _read_variadic(question: Question, *, further: int = 0) -> Meaning:
+    """Of n inputs, element by element: n − 1 operations and `further` ones."""
+    operations = max(len(question.inputs) - 1, 0) + further
+    return per_element(operations, weights=every_input(question))
+
+
+def read_average(question: Question) -> Meaning:
+    """Mean of n inputs: n − 1 additions and a division."""
+    return _read_variadic(question, further=1)
+
+
+def read_clip(question: Question) -> Meaning:
+    """A clamp, or half of one where a bound is left out."""
+    if question.version and question.version < 11:
+        bounds = sum(name in question.attributes for name in ("min", "max"))
+    else:
+        bounds = given(question, 1) + given(question, 2)
+    return function(("none", "relu", "clamp")[bounds])
+
+
+def read_gelu(question: Question) -> Meaning:
+    """GELU, exact or with a hyperbolic tangent."""
+    return function("gelu-tanh" if text(question, "approximate", "none") == "tanh" else "gelu")
+
+
+def _scaling(question: Question) -> int:
+    """One multiplication where the factor inside a sigmoid is not 1."""
+    return 0 if number(question, "alpha", 1.0) == 1.0 else 1
+
+
+def read_swish(question: Question) -> Meaning:
+    """Swish: x · sigmoid(α · x)."""
+    return mean("elementwise", per_element=_scaling(question), activation="silu", weights=(0,))
+
+
+def read_swish_gate(question: Question) -> Meaning:
+    """Swish of one input, times the other."""
+    return mean("elementwise", per_element=1 + _scaling(question), activation="silu", weights=(0, 1))
+
+
+def read_dropout(question: Question) -> Meaning:
+    """Nothing when inferring; in training a draw, a comparison and two multiplications per element."""
+    if not given(question, 2):
+        return moving(0)
+    values = question.values(2)
+    if not values:
+        return unknown("whether it drops anything depends on an input")
+    return per_element(4, weights=()) if values[0] else moving(0)
+
+
+_REDUCTIONS: dict[str, tuple[int, int]] = {
+    "ReduceSum": (1, 0),
+    "ReduceMax": (1, 0),
+    "ReduceMin": (1, 0),
+    "ReduceProd": (1, 0),
+    "ReduceMean": (1, 1),
+    "ReduceL1": (2, 0),  # absolute value, add
+    "ReduceL2": (2, 1),  # multiply, add; root
+    "ReduceSumSquare": (2, 0),  # multiply, add
+    "ReduceLogSum": (1, 1),  # add; logarithm
+    "ReduceLogSumExp": (2, 1),  # exponential, add; logarithm
+}
+"""Operations per input element and per output element."""
+
+_WITHOUT_AXES = {"ReduceL1": 1, "ReduceL2": 2, "ReduceSumSquare": 1, "ReduceLogSum": 1, "ReduceLogSumExp": 2}
+"""Operations per element where no dimension is reduced: what is left are the functions before and after the sum."""
+
+
+def read_reduction(question: Question) -> Meaning:
+    """A reduction, or what is left of it where `noop_with_empty_axes` leaves no axis to reduce."""
+    if integer(question, "noop_with_empty_axes", 0) and not listed(question, "axes"):
+        values = question.values(1)
+        axes = len(values) if values is not None else size(input_at(question, 1), 0)
+        if axes is None and given(question, 1):
+            return unknown("whether it reduces anything depends on an input")
+        if not axes:
+            left = _WITHOUT_AXES.get(question.op, 0)
+            return per_element(left, weights=()) if left else moving()
+    per_input, per_output = _REDUCTIONS[question.op]
+    return mean("reduction", per_input=per_input, per_output=per_output)
+
+
+def read_scatter(question: Question) -> Meaning:
+    """Movement, or one operation per update where updates are combined with what is there."""
+    if text(question, "reduction", "none") == "none":
+        return moving(0)
+    return mean("reduction", data=2, per_input=1, per_output=0, weights=(0,))
+
+
+def read_loop(question: Question) -> Meaning:
+    """A loop, with `trips` where a constant says how many.
+
+    Without a condition as input, the count alone decides. With one that is true at first, the body may still end the
+    loop early: whoever sees the body must take `trips` away where it computes the condition anew.
+    """
+    condition = question.values(1) if given(question, 1) else (True,)
+    if condition and not condition[0]:
+        return mean("loop", trips=0)
+    return mean("loop", trips=constant_size(question, 0) if condition else None)
+
+
+def read_scan(question: Question) -> Meaning:
+    """A loop along an axis of its scanned inputs; the first version of the operator has a batch around it."""
+    scanned = integer(question, "num_scan_inputs", 1)
+    if not 1 <= scanned <= len(question.inputs):
+        raise Unclear(f"it scans {scanned} of {len(question.inputs)} inputs")
+    first = input_at(question, len(question.inputs) - scanned)
+    if question.version and question.version < 9:
+        return mean("loop", trips=multiply(size(first, 0), size(first, 1)))
+    axes = listed(question, "scan_input_axes") or (0,)
+    if not isinstance(axes[0], int):
+        raise Unclear("its scan axis is no whole number")
+    return mean("loop", trips=size(first, axes[0]))
+
+
+def read_overlapping_columns(question: Question) -> Meaning:
+    """Col2Im: each element is added to the place in the image that it comes from."""
+    del question
+    return mean("reduction", per_input=1, per_output=0)
+
+
+def read_affine_grid(question: Question) -> Meaning:
+    """Each coordinate is a row of `theta` times a homogeneous point: 3 MACs in the plane, 4 in space."""
+    return mean("matrix-multiplication", reduction=add(size(output_at(question, 0), -1), 1))
+
+
+_TWO_OPERANDS = (
+    "Add Sub Mul Div Pow Mod And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift "
+    "Equal Greater GreaterOrEqual Less LessOrEqual"
+)
+_ONE_OPERAND = (
+    "Abs Neg Ceil Floor Round Reciprocal Not BitwiseNot IsNaN IsInf Cast CastLike CumSum CumProd "
+    "Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh"
+)
+"""The last ten are functions of the processor's library: one operation, as `edgewise.model.cost` counts those."""
+
+_FUNCTIONS = {
+    "Relu": "relu", "LeakyRelu": "leaky-relu", "ThresholdedRelu": "threshold", "Sign": "sign",
+    "HardSigmoid": "hard-sigmoid", "HardSwish": "hard-swish", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Sin": "sin",
+    "Erf": "erf", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softplus": "softplus", "Softsign": "softsign", "Elu": "elu",
+    "Selu": "selu", "Celu": "celu", "Mish": "mish",
+}  # fmt: skip
+
+_MOVING = (
+    "CenterCropPad Compress DepthToSpace EyeLike Expand Flatten Gather GatherElements GatherND Identity MaxUnpool "
+    "Pad Reshape ReverseSequence Scatter Slice SpaceToDepth Split SplitToSequence Squeeze TensorScatter Tile "
+    "Transpose Trilu Unsqueeze BitCast"
+)
+_MOVING_NO_PARAMETERS = (
+    "Constant ConstantOfShape ConcatFromSequence OneHot Optional OptionalGetElement OptionalHasElement Range "
+    "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Size"
+)
+
+TABLE: dict[str, Rule] = {
+    **dict(repeat(_TWO_OPERANDS, per_element(1))),
+    **dict(repeat(_ONE_OPERAND, per_element(1, weights=(0,)))),
+    **{op: function(name) for op, name in _FUNCTIONS.items()},
+    **dict(repeat(_MOVING, moving(0))),
+    **dict(repeat(_MOVING_NO_PARAMETERS, moving())),
+    **dict.fromkeys(_REDUCTIONS, read_reduction),
+    **dict(repeat("Sum Max Min", _read_variadic)),
+    **dict(repeat("ScatterElements ScatterND", read_scatter)),
+    "Mean": read_average,
+    "Where": per_element(1, weights=(1, 2)),
+    "PRelu": function("leaky-relu", weights=(1,)),
+    "Shrink": per_element(3, weights=(0,)),  # two comparisons and an addition
+    "Hardmax": per_element(2, weights=(0,)),  # one comparison for the maximum, one with it
+    "Clip": read_clip,
+    "Gelu": read_gelu,
+    "Swish": read_swish,
+    "SwiGLU": read_swish_gate,
+    "Concat": lambda question: moving(*every_input(question)),
+    "Dropout": read_dropout,
+    "Col2Im": read_overlapping_columns,
+    "AffineGrid": read_affine_grid,
+    **dict(repeat("ArgMax ArgMin", mean("reduction", per_input=1, per_output=0))),
+    # A drawn random number is one call of a library, then it is scaled and shifted, or compared.
+    **dict(repeat("RandomNormal RandomNormalLike RandomUniform RandomUniformLike", per_element(3, weights=()))),
+    "Bernoulli": per_element(2, weights=()),
+    "Multinomial": data_dependent("how many classes a draw looks at depends on the data"),
+    **dict(repeat("TopK NonZero Unique NonMaxSuppression", Meaning(kind="sorting"))),
+    "MaxRoiPool": data_dependent("how many elements a region has depends on the data"),
+    "TfIdfVectorizer": data_dependent("how many n-grams it finds depends on the data"),
+    "If": Meaning(kind="branch"),
+    "Loop": read_loop,
+    "Scan": read_scan,
+    "SequenceMap": Meaning(kind="loop"),
+    **dict(repeat("StringConcat StringNormalizer StringSplit RegexFullMatch", unknown(_STRINGS))),
+    "ImageDecoder": unknown("what decoding takes depends on the picture"),
+    # Operators that ONNX had before its first stable set, and that some engines still run.
+    "Affine": per_element(2, weights=(0,)),
+    "Scale": per_element(1, weights=(0,)),
+    "ImageScaler": per_element(2, weights=(0,)),
+    "ParametricSoftplus": mean("elementwise", per_element=2, activation="softplus", weights=(0,)),
+    "ScaledTanh": mean("elementwise", per_element=2, activation="tanh", weights=(0,)),
+    **dict(repeat("Crop DynamicSlice", moving(0))),
+    "GivenTensorFill": moving(),
+}
+"""Operator of the standard set → what it means."""

@@ -1,0 +1,279 @@
+"""Operators of onnxruntime's own sets, which its optimiser and quantisers write into models.
+
+Their definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. Integer forms count as
+the real ones they stand for, as in `edgewise.model.dialects.onnx_network`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgewise.model.dialects import onnx_attention, onnx_recurrent
+from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.onnx_arithmetic import read_gelu
+from edgewise.model.dialects.onnx_network import (
+    accumulate,
+    fused_function,
+    inner_dimension,
+    interpolation,
+    read_causal_convolution,
+    read_convolution,
+    read_gemm,
+    read_global_pooling,
+    read_grid_sample,
+    read_pooling,
+    read_product,
+    read_resize,
+    read_transposed_convolution,
+)
+from edgewise.model.dialects.onnx_options import (
+    Rule,
+    Unclear,
+    counted,
+    elements,
+    function,
+    given,
+    input_at,
+    integer,
+    mean,
+    moving,
+    multiply,
+    natural,
+    number,
+    output_at,
+    per_element,
+    product_of,
+    rank,
+    repeat,
+    size,
+    text,
+    unknown,
+)
+from edgewise.model.dialects.onnx_signal import read_inverse, transform_operations
+from edgewise.model.graph import Tensor
+
+
+def _operand_inner(question: Question, at: int, letter: str) -> int | None:
+    """What a product sums over, from one of its operands and how that is turned.
+
+    With `transBatch…` the batch lies between the two dimensions of the matrix instead of before them.
+    """
+    operand: Tensor | None = input_at(question, at)
+    turned, spread = integer(question, f"trans{letter}", 0), integer(question, f"transBatch{letter}", 0)
+    if rank(operand) == 1:
+        return size(operand, 0)
+    first = 0 if spread else -2
+    last_is_inner = (letter == "A") != bool(turned)
+    return size(operand, -1 if last_is_inner else first)
+
+
+def read_fused_product(question: Question) -> Meaning:
+    """The product α · A · B of turned matrices, then a function."""
+    reduction = _operand_inner(question, 0, "A")
+    if reduction is None:
+        reduction = _operand_inner(question, 1, "B")
+    scaled = number(question, "alpha", 1.0) != 1.0
+    activation = fused_function(question)
+    return accumulate(question, reduction, further=int(scaled), activation=activation, weights=(0, 1))
+
+
+def read_packed_product(question: Question) -> Meaning:
+    """A product with weights of few bits: K says what it sums over, as the weights' own shape does not."""
+    inner = natural(question, "K", 0)
+    if inner < 1:
+        raise Unclear("it does not say what it sums over")
+    added = question.op == "MatMulNBits" and given(question, 5)
+    meaning = accumulate(question, inner, bias=added, weights=(1, 5))
+    bits = number(question, "bits", 4) if question.op == "MatMulNBits" else 4
+    return replace(meaning, geometry={**meaning.geometry, "packed": max(1, 8 // max(1, int(bits)))})
+
+
+def read_half_known_product(question: Question) -> Meaning:
+    """A product whose weight's shape is packed too."""
+    meaning = accumulate(question, size(input_at(question, 0), -1), weights=(1,))
+    return replace(meaning, geometry={**meaning.geometry, "packed": 2})
+
+
+def read_gelu_product(question: Question) -> Meaning:
+    """The product X · W + bias, then GELU with a hyperbolic tangent."""
+    return accumulate(
+        question,
+        inner_dimension(input_at(question, 0), input_at(question, 1)),
+        bias=given(question, 2),
+        activation="gelu-tanh",
+        weights=(1, 2),
+    )
+
+
+def read_fast_gelu(question: Question) -> Meaning:
+    """GELU with a hyperbolic tangent, of x + bias where there is one."""
+    return mean("elementwise", per_element=int(given(question, 1)), activation="gelu-tanh", weights=(1,))
+
+
+def read_quick_gelu(question: Question) -> Meaning:
+    """Swish with its own α: x · sigmoid(α · x)."""
+    scaled = number(question, "alpha", 1.702) != 1.0
+    return mean("elementwise", per_element=int(scaled), activation="silu", weights=(0,))
+
+
+def read_bias_softmax(question: Question) -> Meaning:
+    """A softmax of x + bias."""
+    return counted(0, multiply(6, elements(output_at(question, 0))))
+
+
+def read_bias_dropout(question: Question) -> Meaning:
+    """The sum x + bias + residual; nothing is dropped when inferring."""
+    if given(question, 4):
+        training = question.values(4)
+        if training is None or any(training):
+            return unknown("it is, or may be, training")
+    return per_element(1 + given(question, 2), weights=(1,))
+
+
+def read_skip_normalization(question: Question) -> Meaning:
+    """The sum x + skip (+ bias), normalised over mean and variance, scaled, and shifted where there is a shift."""
+    operations = 7 + given(question, 3) + 1 + given(question, 4)
+    return per_element(operations, kind="normalization", weights=(2, 3, 4))
+
+
+def read_skip_root_normalization(question: Question) -> Meaning:
+    """The sum x + skip (+ bias), normalised over its mean square and scaled."""
+    return per_element(4 + 1 + given(question, 3), kind="normalization", weights=(2, 3))
+
+
+def read_group_normalization(question: Question) -> Meaning:
+    """Eight operations per element, the sums before it in the `Skip` form, and SiLU where `activation` is 1."""
+    added = (given(question, 3) + given(question, 4)) if question.op == "SkipGroupNorm" else 0
+    activation = {0: "none", 1: "silu"}.get(integer(question, "activation", 0))
+    if activation is None:
+        raise Unclear("its function is neither none nor SiLU")
+    weights = (1, 2, 4) if added else (1, 2)
+    return mean("normalization", per_element=8 + added, activation=activation, weights=weights)
+
+
+def read_quantized_global_average(question: Question) -> Meaning:
+    """The mean of all that a channel has."""
+    last = integer(question, "channels_last", 0)
+    return read_global_pooling(question, average=True, channels_first=not last)
+
+
+def read_quantized_concatenation(question: Question) -> Meaning:
+    """Inputs come in threes (data, scale, zero point) after the output's scale and zero point."""
+    return moving(*range(2, len(question.inputs), 3))
+
+
+def read_real_transform(question: Question) -> Meaning:
+    """Rfft and Irfft over the last `signal_ndim` dimensions: 2.5·N·log₂ N per transform, as in `onnx_signal`."""
+    dimensions = natural(question, "signal_ndim", 1)
+    # The real side has the signal's own length; the other holds half of it, and pairs.
+    signal = input_at(question, 0) if question.op == "Rfft" else output_at(question, 0)
+    count = rank(signal)
+    if count is None:
+        return counted(0, None)
+    if not 1 <= dimensions <= count:
+        raise Unclear(f"it transforms {dimensions} of {count} dimensions")
+    length = product_of(signal, count - dimensions)
+    times = product_of(signal, 0, count - dimensions)
+    return counted(0, multiply(times, transform_operations(length, real=True)))
+
+
+def read_distances(question: Question) -> Meaning:
+    """Of each pair of rows: subtract, square, add per feature; the root unless it is squared."""
+    metric = text(question, "metric", "sqeuclidean")
+    if metric not in ("euclidean", "sqeuclidean"):
+        raise Unclear(f"it has no metric {metric!r}")
+    features = size(input_at(question, 0), -1)
+    each = None if features is None else 3 * features + (metric == "euclidean")
+    return mean("elementwise", per_element=each, weights=(0, 1))
+
+
+def read_crop_and_resize(question: Question) -> Meaning:
+    """Interpolation in the two dimensions of each region."""
+    return mean("resize", per_element=interpolation(text(question, "mode", "bilinear"), 2))
+
+
+def read_attention_gate(question: Question) -> Meaning:
+    """Bias on both halves, GELU of the right one, times the left one: per element of the result."""
+    del question
+    return mean("elementwise", per_element=3, activation="gelu", weights=(1,))
+
+
+_GENERATION = "it runs a decoder until the text ends, which only the data tells"
+_OPAQUE = "it holds a program that was compiled for one device"
+
+MICROSOFT: dict[str, Rule] = {
+    **onnx_attention.CONTRIBUTED,
+    "FusedConv": lambda question: read_convolution(question, residual=3),
+    "NhwcConv": lambda question: read_convolution(question, channels_first=False),
+    "NhwcFusedConv": lambda question: read_convolution(question, residual=3, channels_first=False),
+    "QLinearConv": lambda question: read_convolution(
+        question, weight=3, bias=8, channels_first=not integer(question, "channels_last", 0)
+    ),
+    "ConvTransposeWithDynamicPads": lambda question: read_transposed_convolution(question, bias=3),
+    "CausalConvWithState": read_causal_convolution,
+    **dict(repeat("FusedMatMul FusedMatMulActivation TransposeMatMul", read_fused_product)),
+    "FusedGemm": read_gemm,
+    "GemmFloat8": read_gemm,
+    "GemmFastGelu": read_gelu_product,
+    "QGemm": lambda question: read_gemm(question, right=3, bias=6),
+    "MatMulInteger16": read_product,
+    "MatMulIntegerToFloat": lambda question: read_product(question, bias=6),
+    "DynamicQuantizeMatMul": lambda question: read_product(question, bias=4),
+    **dict(repeat("MatMulNBits MatMulBnb4", read_packed_product)),
+    "MatMulFpQ4": read_half_known_product,
+    "QLinearAdd": per_element(1, weights=(0, 3)),
+    "QLinearMul": per_element(1, weights=(0, 3)),
+    "QLinearWhere": per_element(1, weights=(1, 4)),
+    "MulInteger": per_element(1, weights=(0, 2)),
+    "QLinearSigmoid": function("sigmoid"),
+    "QLinearLeakyRelu": function("leaky-relu"),
+    "QLinearSoftmax": Meaning(kind="softmax"),
+    "QLinearReduceMean": mean("reduction", per_input=1, per_output=1),
+    "ReduceSumInteger": mean("reduction", per_input=1, per_output=0),
+    "QLinearAveragePool": lambda question: read_pooling(question, average=True),
+    "QLinearGlobalAveragePool": read_quantized_global_average,
+    "QLinearConcat": read_quantized_concatenation,
+    "QuantizeLinear": per_element(4, kind="quantize", weights=(0,)),
+    "DequantizeLinear": per_element(2, kind="dequantize", weights=(0,)),
+    "GatherBlockQuantized": per_element(2, kind="dequantize", weights=(0,)),
+    "Gelu": read_gelu,
+    "FastGelu": read_fast_gelu,
+    "BiasGelu": mean("elementwise", per_element=1, activation="gelu", weights=(1,)),
+    "QuickGelu": read_quick_gelu,
+    "BiasSplitGelu": read_attention_gate,
+    "BiasAdd": per_element(2, weights=(1,)),  # bias and skip
+    "BiasSoftmax": read_bias_softmax,
+    "BiasDropout": read_bias_dropout,
+    "SkipLayerNormalization": read_skip_normalization,
+    "SkipSimplifiedLayerNormalization": read_skip_root_normalization,
+    "SimplifiedLayerNormalization": per_element(4, kind="normalization", weights=(1,)),
+    **dict(repeat("GroupNorm SkipGroupNorm", read_group_normalization)),
+    "NhwcMaxPool": read_pooling,
+    "GridSample": read_grid_sample,
+    "CropAndResize": read_crop_and_resize,
+    "Inverse": read_inverse,
+    **dict(repeat("Rfft Irfft", read_real_transform)),
+    # (a + bi)(c + di) is four products and two sums for two numbers.
+    **dict(repeat("ComplexMul ComplexMulConj", per_element(3))),
+    "CDist": read_distances,
+    "DynamicQuantizeLSTM": onnx_recurrent.read_recurrent,
+    "LinearAttention": onnx_recurrent.read_linear_attention,
+    **dict(repeat("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0))),
+    "Range": moving(),
+    "Unique": Meaning(kind="sorting"),
+    **dict(repeat("BeamSearch GreedySearch Sampling WhisperBeamSearch", unknown(_GENERATION))),
+    **dict(repeat("EPContext Snpe", unknown(_OPAQUE))),
+    "Tokenizer": unknown("it works on strings, whose lengths only the data tells"),
+}
+"""Operator of ``com.microsoft`` → what it means."""
+
+BLOCKED: dict[str, Rule] = {
+    "Conv": lambda question: read_convolution(question, residual=3),
+    "MaxPool": read_pooling,
+    "AveragePool": lambda question: read_pooling(question, average=True),
+    "GlobalMaxPool": read_global_pooling,
+    "GlobalAveragePool": lambda question: read_global_pooling(question, average=True),
+    "Upsample": read_resize,
+    **dict(repeat("ReorderInput ReorderOutput", moving(0))),
+}
+"""Operator of ``com.microsoft.nchwc`` (channels in blocks of the processor's vectors; a block's rest is padding)."""

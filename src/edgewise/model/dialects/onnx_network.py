@@ -1,0 +1,343 @@
+"""ONNX operators that networks are made of: convolutions, products of matrices, pooling, norms, resizing, quantisation.
+
+Integer forms (`QLinearConv`, `MatMulInteger`, …) count as the real ones they stand for: MACs and bias. Zero points and
+the rescaling of sums are not counted, as in TFLite's kernels. How coordinates are found is not counted either.
+"""
+
+from __future__ import annotations
+
+from edgewise.model.cost import ACTIVATIONS
+from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.onnx_einsum import read_einsum
+from edgewise.model.dialects.onnx_options import (
+    Rule,
+    Unclear,
+    add,
+    counted,
+    divide,
+    elements,
+    given,
+    input_at,
+    integer,
+    listed,
+    mean,
+    multiply,
+    natural,
+    number,
+    output_at,
+    per_element,
+    product_of,
+    rank,
+    repeat,
+    size,
+    sizes,
+    text,
+    unknown,
+)
+from edgewise.model.graph import Tensor
+from edgewise.model.signature import Dimension
+
+
+def accumulate(
+    question: Question,
+    reduction: int | None,
+    *,
+    kind: str = "matrix-multiplication",
+    bias: bool = False,
+    further: int = 0,
+    activation: str = "none",
+    depthwise: bool | None = None,
+    weights: tuple[int, ...] = (),
+) -> Meaning:
+    """Sums of `reduction` products each, a bias, `further` single operations per output, and a function.
+
+    The formulas of convolution and matrix multiplication know nothing further; where there is, all is counted here.
+    """
+    if not further:
+        return mean(
+            kind,
+            reduction=reduction,
+            bias=bias,
+            activation=activation,
+            depthwise=depthwise,
+            weights=weights,
+        )
+    if activation not in ACTIVATIONS:
+        return Meaning(weights=weights, why=f"the function {activation!r} has no known cost")
+    outputs = elements(output_at(question, 0))
+    macs = multiply(outputs, reduction)
+    beside = multiply(outputs, bias + further + ACTIVATIONS[activation])
+    return counted(macs, add(multiply(2, macs), beside), weights=weights)
+
+
+_FUSED = {
+    "": "none", "Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "LeakyRelu": "leaky-relu", "Clip": "clamp",
+    "HardSigmoid": "hard-sigmoid", "HardSwish": "hard-swish", "Gelu": "gelu", "Elu": "elu", "Selu": "selu",
+    "Softplus": "softplus", "Softsign": "softsign", "ThresholdedRelu": "threshold", "SiLU": "silu",
+    "silu": "silu", "swish": "silu", "none": "none",
+}  # fmt: skip
+
+
+def fused_function(question: Question) -> str:
+    """The function that an operator applies to its outputs, of `ACTIVATIONS`, or the file's name for another."""
+    name = text(question, "activation", "")
+    return _FUSED.get(name, name)
+
+
+def _reduction_of(question: Question, data: Tensor | None, weight: Tensor | None) -> int | None:
+    """MACs per output of a convolution: the weight's dimensions after the first, or channels of a group × kernel."""
+    found = product_of(weight, 1)
+    if found is not None:
+        return found
+    kernel, group = sizes(question, "kernel_shape"), natural(question, "group", 1)
+    return None if kernel is None else multiply(divide(size(data, 1), group), *kernel)
+
+
+def read_convolution(
+    question: Question,
+    *,
+    data: int = 0,
+    weight: int = 1,
+    bias: int = 2,
+    residual: int | None = None,
+    channels_first: bool = True,
+) -> Meaning:
+    """Weight [M, C/group, kernel…]; `residual` is an input that is added to the outputs."""
+    filters = input_at(question, weight)
+    if rank(filters) in (0, 1, 2):
+        raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
+    image = input_at(question, data) if channels_first else None
+    reduction, kernel = _reduction_of(question, image, filters), sizes(question, "kernel_shape")
+    window = product_of(filters, 2) if kernel is None else multiply(*kernel)
+    return accumulate(
+        question,
+        reduction,
+        kind="convolution",
+        bias=given(question, bias),
+        further=int(residual is not None and given(question, residual)),
+        activation=fused_function(question),
+        depthwise=natural(question, "group", 1) > 1 and reduction is not None and reduction == window,
+        weights=(weight, bias),
+    )
+
+
+def read_transposed_convolution(question: Question, *, bias: int = 2) -> Meaning:
+    """Weight [C, M/group, kernel…]: each input element is multiplied with all that follows the first dimension."""
+    filters = input_at(question, 1)
+    if rank(filters) in (0, 1, 2):
+        raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
+    reduction = product_of(filters, 1)
+    if reduction is None and (kernel := sizes(question, "kernel_shape")) is not None:
+        channels = divide(size(output_at(question, 0), 1), natural(question, "group", 1))
+        reduction = multiply(channels, *kernel)
+    return mean(
+        "transposed-convolution",
+        reduction=reduction,
+        bias=given(question, bias),
+        activation=fused_function(question),
+        weights=(1, bias),
+    )
+
+
+def read_deformable_convolution(question: Question) -> Meaning:
+    """A convolution whose inputs are interpolated: 4 products and 3 sums per sample, and a product with its mask."""
+    image, filters, output = input_at(question, 0), input_at(question, 1), output_at(question, 0)
+    reduction = _reduction_of(question, image, filters)
+    outputs = elements(output)
+    macs = multiply(outputs, reduction)
+    kernel = product_of(filters, 2)
+    samples = multiply(size(image, 0), size(image, 1), product_of(output, 2), kernel)
+    ops = add(multiply(2, macs), multiply(outputs, int(given(question, 3))), multiply(samples, 7 + given(question, 4)))
+    return counted(macs, ops, weights=(1, 3))
+
+
+def read_causal_convolution(question: Question) -> Meaning:
+    """One filter [channels, 1, k] per channel over the past: k MACs per output."""
+    filters = input_at(question, 1)
+    return accumulate(
+        question,
+        product_of(filters, 1),
+        kind="convolution",
+        bias=given(question, 2),
+        activation=fused_function(question),
+        depthwise=True,
+        weights=(1, 2),
+    )
+
+
+def inner_dimension(left: Tensor | None, right: Tensor | None) -> int | None:
+    """What a matrix product sums over, as numpy's `matmul` defines it for any ranks."""
+    found = size(left, -1)
+    if found is not None:
+        return found
+    return size(right, -1 if rank(right) == 1 else -2)
+
+
+def read_product(question: Question, *, right: int = 1, bias: int | None = None) -> Meaning:
+    """A product of the input 0 and the input `right`, vectors, matrices or batches of them."""
+    added = bias is not None and given(question, bias)
+    weights = (0, right) if bias is None else (0, right, bias)
+    reduction = inner_dimension(input_at(question, 0), input_at(question, right))
+    return accumulate(question, reduction, bias=added, weights=weights)
+
+
+def read_gemm(question: Question, *, right: int = 1, bias: int = 2, activation: str = "") -> Meaning:
+    """α·A·B + β·C of matrices: a factor that is not 1 is one more operation per output."""
+    added = given(question, bias) and number(question, "beta", 1.0) != 0.0
+    further = (number(question, "alpha", 1.0) != 1.0) + (added and number(question, "beta", 1.0) != 1.0)
+    reduction = size(input_at(question, 0), -2 if integer(question, "transA", 0) else -1)
+    if reduction is None:
+        reduction = size(input_at(question, right), -1 if integer(question, "transB", 0) else -2)
+    name = activation or fused_function(question)
+    return accumulate(question, reduction, bias=added, further=further, activation=name, weights=(right, bias))
+
+
+def read_pooling(question: Question, *, average: bool = False) -> Meaning:
+    """A window's maximum or mean."""
+    kernel = sizes(question, "kernel_shape")
+    window = None if kernel is None else multiply(*kernel)
+    return mean("pooling", window=window, average=average)
+
+
+def read_global_pooling(question: Question, *, average: bool = False, channels_first: bool = True) -> Meaning:
+    """Pooling of all that a channel has."""
+    image = input_at(question, 0)
+    window = product_of(image, 2) if channels_first else product_of(image, 1, -1)
+    return mean("pooling", window=window, average=average)
+
+
+def _norm_operations(power: int) -> tuple[int, int]:
+    """Operations per element, and per sum, of (Σ|x|ᵖ)^(1/p)."""
+    return {1: (2, 0), 2: (2, 1)}.get(power, (3, 1))
+
+
+def read_norm_pooling(question: Question) -> Meaning:
+    """The p-norm of each window: absolute value or square, add; then the root."""
+    kernel = sizes(question, "kernel_shape")
+    each, whole = _norm_operations(integer(question, "p", 2))
+    window = None if kernel is None else multiply(each, *kernel)
+    return counted(0, multiply(elements(output_at(question, 0)), add(window, whole)))
+
+
+def read_global_norm_pooling(question: Question) -> Meaning:
+    """The p-norm of all that a channel has."""
+    each, whole = _norm_operations(integer(question, "p", 2))
+    return mean("reduction", per_input=each, per_output=whole)
+
+
+def read_batch_normalization(question: Question) -> Meaning:
+    """Two operations per element; eight in training, where mean and variance are computed."""
+    if question.version and question.version < 14:
+        training = sum(tensor is not None for tensor in question.outputs) > 1
+    else:
+        training = bool(integer(question, "training_mode", 0))
+    return per_element(8 if training else 2, kind="normalization", weights=(1, 2, 3, 4))
+
+
+def read_layer_normalization(question: Question) -> Meaning:
+    """Eight operations per element, seven without the shift."""
+    return per_element(7 + given(question, 2), kind="normalization", weights=(1, 2))
+
+
+def read_local_normalization(question: Question) -> Meaning:
+    """LRN: x / (bias + α/n · Σ x²)^β over n channels: n products, n − 1 sums, scale, bias, power, division."""
+    channels = integer(question, "size", 0)
+    if channels < 1:
+        raise Unclear(f"it normalises over {channels} channels")
+    return per_element(2 * channels + 3, kind="normalization", weights=())
+
+
+def read_norm_division(question: Question) -> Meaning:
+    """A vector over its p-norm: absolute value or square, add, divide."""
+    return per_element(1 + _norm_operations(integer(question, "p", 2))[0], kind="normalization", weights=())
+
+
+def interpolation(mode: str, dimensions: int | None) -> int | None:
+    """Operations per output: 2 × taps − 1 where `dimensions` change, 0 where none does or the nearest is taken.
+
+    Raises:
+        Unclear: no such mode.
+    """
+    if mode == "nearest":
+        return 0
+    taps = {"linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}.get(mode)
+    if taps is None:
+        raise Unclear(f"it has no mode {mode!r}")
+    if dimensions is None or dimensions > 16:
+        return None
+    return 2 * taps**dimensions - 1 if dimensions else 0
+
+
+def _changes(old: Dimension, new: Dimension) -> bool | None:
+    """Whether a dimension is resized; open ones of the same name are equal, whatever they are."""
+    if isinstance(old, int) and isinstance(new, int):
+        return old != new
+    return False if isinstance(old, str) and old == new else None
+
+
+def _changing(question: Question) -> int | None:
+    """How many dimensions a resizing changes, from the shapes or else the scales."""
+    before, after = input_at(question, 0), output_at(question, 0)
+    if before is not None and after is not None and before.shape is not None and after.shape is not None:
+        if len(before.shape) != len(after.shape):
+            raise Unclear("its input and output differ in rank")
+        changes = [_changes(old, new) for old, new in zip(before.shape, after.shape, strict=True)]
+        if None not in changes:
+            return changes.count(True)
+    scales = listed(question, "scales") or question.values(1 if question.op == "Upsample" else 2)
+    return sum(scale != 1 for scale in scales) if scales else None
+
+
+def read_resize(question: Question) -> Meaning:
+    """Interpolation in the dimensions that change."""
+    if integer(question, "antialias", 0):
+        return unknown("how many elements an antialiased output is made of is the engine's choice")
+    mode = text(question, "mode", "nearest")
+    if text(question, "coordinate_transformation_mode", "") == "tf_crop_and_resize" and mode != "nearest":
+        return unknown("how many dimensions it interpolates depends on the regions that it crops")
+    return mean("resize", per_element=interpolation(mode, _changing(question)))
+
+
+def read_grid_sample(question: Question) -> Meaning:
+    """Interpolation at the grid's points, in all dimensions after the first two."""
+    dimensions = rank(input_at(question, 0))
+    mode = text(question, "mode", "linear")
+    return mean("resize", per_element=interpolation(mode, None if dimensions is None else max(dimensions - 2, 0)))
+
+
+TABLE: dict[str, Rule] = {
+    "Conv": read_convolution,
+    "ConvInteger": lambda question: read_convolution(question, bias=len(question.inputs)),
+    "QLinearConv": lambda question: read_convolution(question, weight=3, bias=8),
+    "ConvTranspose": read_transposed_convolution,
+    "DeformConv": read_deformable_convolution,
+    "CausalConvWithState": read_causal_convolution,
+    "MatMul": read_product,
+    "MatMulInteger": read_product,
+    "QLinearMatMul": lambda question: read_product(question, right=3),
+    "Gemm": read_gemm,
+    "Einsum": read_einsum,
+    "MaxPool": read_pooling,
+    "AveragePool": lambda question: read_pooling(question, average=True),
+    "LpPool": read_norm_pooling,
+    "GlobalMaxPool": read_global_pooling,
+    "GlobalAveragePool": lambda question: read_global_pooling(question, average=True),
+    "GlobalLpPool": read_global_norm_pooling,
+    "BatchNormalization": read_batch_normalization,
+    "LayerNormalization": read_layer_normalization,
+    **dict(repeat("InstanceNormalization GroupNormalization", per_element(8, kind="normalization", weights=(1, 2)))),
+    # Mean of squares (multiply, add), normalise, scale. `Simplified…` is onnxruntime's name for it.
+    **dict(repeat("RMSNormalization SimplifiedLayerNormalization", per_element(4, kind="normalization", weights=(1,)))),
+    "MeanVarianceNormalization": per_element(6, kind="normalization", weights=()),
+    "LpNormalization": read_norm_division,
+    "LRN": read_local_normalization,
+    "Softmax": Meaning(kind="softmax"),
+    "LogSoftmax": mean("softmax", logarithm=True),
+    **dict(repeat("Resize Upsample", read_resize)),
+    "GridSample": read_grid_sample,
+    "QuantizeLinear": per_element(4, kind="quantize", weights=(0,)),
+    "DequantizeLinear": per_element(2, kind="dequantize", weights=(0,)),
+    # Minimum and maximum of all elements, then quantised; the few operations for the scale itself are not counted.
+    "DynamicQuantizeLinear": per_element(6, kind="quantize", weights=()),
+}
+"""Operator of the standard set → what it means."""

@@ -1,0 +1,141 @@
+"""Layers of an OpenVINO IR that only say how a constant is packed, found so that they count as the constant they are.
+
+Converters write weights in 16 bits with a ``Convert`` behind them; quantised ones as ``Convert``, ``Subtract`` (zero
+point), ``Multiply`` (scale), perhaps ``Reshape`` (blocks) and ``Convert``, as
+https://docs.openvino.ai/2025/openvino-workflow/model-optimization-guide/weight-compression.html describes. Engines
+evaluate these layers when they load the model or inside the kernel that takes the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from edgewise.model.graph import BITS, Quantization
+from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
+from edgewise.model.readers.openvino_layers import Layer
+from edgewise.model.readers.openvino_wiring import Key, Wiring
+
+_FLOATS = {"float64", "float32", "float16", "bfloat16"}
+_PACKED_FLOATS = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "nf4", "float4_e2m1"}
+_INTEGERS = {"int8", "uint8", "int4", "uint4", "int2", "uint2", "int32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A constant and the layers that unpack it.
+
+    Attributes:
+        constant, place: the constant and where its layer is.
+        members: places of all layers that it takes the place of, constants of scale and zero point included.
+        shape: behind the last layer.
+        dtype: of a float, as it is behind the last layer; of a quantised constant, as it is in the file.
+        scale, zero: constants of a quantised one.
+        quantized: it is a quantised one; complete once it has a scale.
+        stored_bytes: of all constants in it.
+    """
+
+    constant: Constant
+    place: int
+    members: frozenset[int]
+    shape: tuple[int, ...]
+    dtype: str
+    stored_bytes: int
+    scale: Constant | None = None
+    zero: Constant | None = None
+    quantized: bool = False
+    complete: bool = False
+
+    def quantization(self, weights: Weights) -> Quantization | None:
+        """Scale and zero point, where the file has them in types that can be read."""
+        first = weights.read_first(self.scale) if self.scale is not None else None
+        if self.scale is None or first is None or not math.isfinite(first):
+            return None
+        zero = weights.read_first(self.zero) if self.zero is not None else 0
+        if zero is None or not math.isfinite(zero):
+            return None
+        axis, block = self._axis()
+        return Quantization(
+            scale=float(first), zero_point=int(zero), channels=self.scale.elements or 1, axis=axis, block=block
+        )
+
+    def _axis(self) -> tuple[int | None, int | None]:
+        """Along which dimension scales differ, and the size of a block along it."""
+        assert self.scale is not None
+        stored = self.constant.shape
+        scales = (1,) * (len(stored) - len(self.scale.shape)) + self.scale.shape
+        varying = [at for at, size in enumerate(scales) if size > 1]
+        if not varying:
+            return None, None
+        blocks = [stored[at] for at in range(len(stored)) if scales[at] == 1 and stored[at] > 1]
+        if len(varying) > 1 and blocks:
+            return len(self.shape) - 1, blocks[-1]
+        return min(varying[0], len(self.shape) - 1), None
+
+
+def find_packed(wiring: Wiring, constants: Mapping[int, Constant]) -> dict[Key, Packed]:
+    """Output of the last layer that unpacks a constant → that constant."""
+    chains: dict[Key, Packed] = {}
+    for place in wiring.order:
+        layer = wiring.layers[place]
+        if len(layer.outputs) != 1:
+            continue
+        key = place, layer.outputs[0].id
+        if place in constants:
+            chains[key] = _begin(place, constants[place])
+        elif layer.type in _STEPS and layer.inputs:
+            sources = wiring.input_keys(place)
+            chain = chains.get(sources[0])
+            # A constant that others take too stays as it is.
+            if chain is None or wiring.uses[sources[0]] != 1:
+                continue
+            beside = [(chains.get(source), wiring.uses[source] == 1) for source in sources[1:]]
+            longer = _extend(chain, layer, beside)
+            if longer is not None:
+                for source in sources:
+                    if wiring.uses[source] == 1:
+                        chains.pop(source, None)
+                chains[key] = replace(longer, members=longer.members | {place})
+    return {key: chain for key, chain in chains.items() if chain.complete}
+
+
+_STEPS = {"Convert", "Subtract", "Multiply", "Reshape"}
+
+
+def _begin(place: int, constant: Constant) -> Packed:
+    return Packed(constant, place, frozenset({place}), constant.shape, constant.dtype, constant.size)
+
+
+def _extend(chain: Packed, layer: Layer, beside: list[tuple[Packed | None, bool]]) -> Packed | None:
+    """The chain with `layer` at its end, or None where the layer is a computation of its own."""
+    if layer.type == "Convert":
+        return _convert(chain, name_dtype(layer.options.get("destination_type", "")))
+    other, alone = beside[0] if len(beside) == 1 else (None, False)
+    if not chain.quantized or other is None:
+        return None
+    members = chain.members | other.members if alone else chain.members
+    # A scale that several constants share is a tensor of its own.
+    stored = chain.stored_bytes + (other.stored_bytes if alone else 0)
+    if layer.type == "Subtract" and chain.scale is None and chain.zero is None:
+        return replace(chain, zero=other.constant, members=members, stored_bytes=stored)
+    if layer.type == "Multiply" and chain.scale is None:
+        return replace(chain, scale=other.constant, members=members, stored_bytes=stored, complete=True)
+    if layer.type == "Reshape" and chain.complete:
+        sizes = layer.outputs[0].dims
+        shape = tuple(size for size in sizes if isinstance(size, int))
+        if len(shape) == len(sizes) and math.prod(shape) == math.prod(chain.shape):
+            return replace(chain, shape=shape, members=members)
+    return None
+
+
+def _convert(chain: Packed, destination: str) -> Packed | None:
+    if destination not in _FLOATS:
+        return None
+    if chain.complete:
+        return replace(chain, dtype=chain.dtype if chain.quantized else destination)
+    if chain.dtype in _PACKED_FLOATS and BITS[destination] > BITS[chain.dtype] and len(chain.members) == 1:
+        return replace(chain, dtype=destination, complete=True)
+    if chain.dtype in _INTEGERS and not chain.quantized:
+        return replace(chain, quantized=True)
+    return None
