@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgewise.model import memory_plan
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.memory_plan import find_lifetimes, plan_memory
+from edgewise.model.memory_plan import find_folded, find_lifetimes, plan_memory
 
 
 def make_graph(steps, sizes, *, inputs=("x",), outputs=(), constants=(), variables=()):
@@ -120,7 +120,7 @@ def graphs(draw):
 def test_no_two_living_tensors_overlap_and_the_bound_holds(graph, alignment):
     plan = plan_memory(graph, alignment=alignment)
     placed = list(plan.placements)
-    assert {each.tensor for each in placed} == set(find_lifetimes(graph))
+    assert {each.tensor for each in placed} == set(find_lifetimes(graph)) - find_folded(graph)
     for at, one in enumerate(placed):
         assert one.offset % alignment == 0
         for other in placed[at + 1 :]:
@@ -140,6 +140,18 @@ def test_the_estimate_of_the_work_counts_pairs(graph):
     pairs = sum(one[0] <= other[1] and other[0] <= one[1] for at, one in enumerate(spans) for other in spans[at + 1 :])
     steps = sum(last - first + 1 for first, last in spans)
     assert memory_plan._count_pairs(spans, max(len(graph.operators), 1)) == max(pairs, steps)
+
+
+def test_what_follows_from_constants_alone_is_no_activation():
+    graph = make_graph(
+        [(["w"], ["v"]), (["v"], ["u"]), (["x", "u"], ["y"]), ([], ["random"])],
+        {"w": 64, "v": 64, "u": 32, "x": 16, "y": 16, "random": 8},
+        outputs=["y"],
+        constants=["w"],
+    )
+    plan = plan_memory(graph)
+    assert plan.folded_bytes == 96
+    assert {each.tensor for each in plan.placements} == {"x", "y", "random"}
 
 
 def test_ties_are_broken_the_same_way_every_time():

@@ -10,6 +10,7 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.report.files import check_target, render_report, report_document, write_report
 from edgewise.store.exchange import import_runs
+from sample_profiles import faster_run, profiled_run, unprofiled_run
 from sample_runs import all_runs, make_run, run_id, same_model_runs
 
 
@@ -76,8 +77,62 @@ def test_a_folder_is_no_file(tmp_path):
 def test_unknown_tables_formats_and_no_runs_are_refused():
     with pytest.raises(BadInput, match="no table") as caught:
         render_report([make_run(1)], ".md", table="fancy")
-    assert caught.value.advice == "one of: bench, zoo, long, watch, platform"
+    assert caught.value.advice == "one of: bench, zoo, long, watch, platform, profile"
     with pytest.raises(BadInput, match="nothing to report"):
         report_document([])
     with pytest.raises(BadInput, match=r"no report is a \.pdf file"):
         render_report([make_run(1)], ".pdf")
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [
+        ("p.md", "# Profile of kws.onnx"), ("p.html", "<!doctype html>"), ("p.csv", "Run,Model,Runtime,Threads,Index"),
+        ("p.json", '{\n  "schema": 1'), ("p.trace.json", '{"traceEvents"'), ("p.mltk.json", '{\n  "summary"'),
+        ("p.nodes.json", '{\n "name": "time (µs)'), ("p.macs.nodes.json", '{\n "name": "MACs'),
+        ("p.v2.nodes.json", '{\n "name": "time (µs)'), ("P.TRACE.JSON", '{"traceEvents"'),
+    ],
+)  # fmt: skip
+def test_profiles_have_files_of_their_own(tmp_path, name, beginning):
+    write_report([profiled_run()], tmp_path / name)
+    assert (tmp_path / name).read_text().lstrip().startswith(beginning)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_charts_of_profiles_are_pictures(tmp_path):
+    pytest.importorskip("vl_convert")
+    write_report([profiled_run()], tmp_path / "p.roofline.svg")
+    assert "Roofline" in (tmp_path / "p.roofline.svg").read_text()
+    write_report([profiled_run()], tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG\r\n")
+    with pytest.raises(BadInput, match="exists already"):
+        write_report([profiled_run()], tmp_path / "p.png")
+    write_report([profiled_run()], tmp_path / "p.png", overwrite=True)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("extension", [".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png"])
+def test_runs_without_a_profile_are_refused_where_one_is_needed(tmp_path, extension):
+    with pytest.raises(BadInput, match=r"none of these runs is profiled: litert 9\.9"):
+        write_report([unprofiled_run()], tmp_path / f"p{extension}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("extension", [".nodes.json", ".mltk.json", ".svg"])
+def test_formats_of_one_run_refuse_two(tmp_path, extension):
+    with pytest.raises(BadInput, match="holds one run, and these are 2"):
+        write_report([profiled_run(), faster_run()], tmp_path / f"p{extension}")
+
+
+def test_what_suits_the_runs_is_chosen_and_can_be_named():
+    assert render_report([profiled_run()], ".csv").startswith("Run,Model,Runtime")
+    assert render_report([profiled_run()], ".csv", table="bench").startswith("Run,Status,Model")
+    assert render_report([profiled_run(), make_run(1)], ".csv").startswith("Run,Status,Model")
+    assert "edgewise report" in render_report([profiled_run()], ".html", table="bench")
+    with pytest.raises(BadInput, match="none of these runs is profiled"):
+        render_report([make_run(1)], ".csv", table="profile")
+
+
+def test_a_json_report_of_a_profile_can_be_imported(tmp_path):
+    write_report([profiled_run()], tmp_path / "p.json")
+    assert import_runs(tmp_path / "p.json") == [profiled_run()]

@@ -18,9 +18,18 @@ def command(
         typer.Argument(metavar="RUN...", help="Stored runs (id, its beginning, tag, 'last') or exported files"),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File to write: .md, .html, .csv or .json says the format")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="File to write; its ending says the format: .md, .html, .csv, .json; of profiles also .trace.json, "
+            ".nodes.json, .mltk.json, .svg, .png",
+        ),
     ] = None,
-    table: Annotated[str, typer.Option(help="bench, zoo, long, watch or platform")] = "bench",
+    table: Annotated[
+        str | None,
+        typer.Option(help="bench, zoo, long, watch, platform or profile (default: profile for profiles, else bench)"),
+    ] = None,
     task: Annotated[str | None, typer.Option(help="What the models are for, for the table 'zoo'")] = None,
     reference: Annotated[str | None, typer.Option(help="Words, an address or a Markdown link, for 'zoo'")] = None,
     title: Annotated[str, typer.Option(help="Heading of the report")] = "",
@@ -81,20 +90,24 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
     return list(found.values())
 
 
-def _require_table(table: str, tables: Sequence[str]) -> None:
+def _require_table(table: str | None, tables: Sequence[str]) -> None:
     from edgewise.errors import BadInput
 
-    if table not in tables:
+    if table is not None and table not in tables:
         raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(tables)}")
 
 
-def _print(runs: Sequence[Run], *, table: str, task: str | None, reference: str | None, title: str) -> None:
+def _print(runs: Sequence[Run], *, table: str | None, task: str | None, reference: str | None, title: str) -> None:
     from edgewise.cli.console import out
-    from edgewise.report.files import report_document
+    from edgewise.report.files import report_document, table_of
 
     document = report_document(runs, table=table, task=task, reference=reference, title=title)
     console = out()
-    if console.is_terminal:
+    if console.is_terminal and table_of(runs, table) == "profile":
+        from edgewise.report.profile_text import render_profile_text
+
+        render_profile_text(runs, console)
+    elif console.is_terminal:
         from edgewise.report.text import print_document
 
         print_document(document, console)

@@ -307,7 +307,12 @@ def _show(run: Run) -> None:
             for name, value in _flat(mapping):
                 console.print(f"  [dim]{_markup(name)}[/] {_markup(value)}", soft_wrap=True)
     if run.layers:
-        console.print(f"\n{_count(len(run.layers), 'layer')}: see --json")
+        from edgewise.report.profile_text import render_profile_text
+
+        console.print()
+        render_profile_text([run], console)
+    elif run.profile_absent_because:
+        console.print(f"\n[dim]no layers:[/] {_markup(run.profile_absent_because)}", soft_wrap=True)
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:

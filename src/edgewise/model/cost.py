@@ -256,7 +256,7 @@ KINDS: dict[str, Kind] = {
     ),
     "matrix-multiplication": Kind(
         "matrix multiplication", _convolution, "MACs = outputs × reduction; ops = 2 MACs + bias + activation",
-        {"reduction": _REDUCTION, "packed": "weights in a stored byte, where they have fewer than 8 bits (1)", **_FUSED},
+        {"reduction": _REDUCTION, "packed": "weights in a stored byte where they have fewer than 8 bits (1)", **_FUSED},
     ),
     "attention": Kind(
         "attention", _attention, "scores = batch × heads × queries × keys; MACs = scores × (depth + value depth); "

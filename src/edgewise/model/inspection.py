@@ -205,6 +205,7 @@ def _describe_plan(plan: MemoryPlan) -> dict[str, Any]:
         "lower_bound_bytes": plan.lower_bound_bytes,
         "persistent_bytes": plan.persistent_bytes,
         "scratch_bytes": plan.scratch_bytes,
+        "folded_bytes": plan.folded_bytes,
         "peak_operator": plan.peak_operator,
         "live_bytes": list(plan.live_bytes),
         "unknown": list(plan.unknown),

@@ -51,6 +51,8 @@ class MemoryPlan:
         peak_operator: index of the operator at which `lower_bound_bytes` is reached; None without operators.
         live_bytes: per operator, bytes that live while it runs.
         alignment: of the offsets, bytes.
+        folded_bytes: of tensors that follow from constants alone: engines compute them beforehand and keep them like
+            weights, so they are not in the plan.
         unknown: tensors of unknown size, which are not in the plan.
     """
 
@@ -61,6 +63,7 @@ class MemoryPlan:
     peak_operator: int | None
     live_bytes: tuple[int, ...]
     alignment: int
+    folded_bytes: int = 0
     unknown: tuple[str, ...] = ()
 
     @property
@@ -71,7 +74,8 @@ class MemoryPlan:
 
 def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     """Lifetimes, bound and arena of the tensors of `graph` (not of the graphs its operators run)."""
-    lifetimes = find_lifetimes(graph)
+    folded = find_folded(graph)
+    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
     sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
     known = {name: size for name, size in sizes.items() if size is not None}
     pairs = _count_pairs((lifetimes[name] for name in known), max(len(graph.operators), 1))
@@ -88,8 +92,23 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
         peak_operator=live.index(bound) if live else None,
         live_bytes=tuple(live),
         alignment=alignment,
+        folded_bytes=sum(graph.tensors[name].size_bytes or 0 for name in folded),
         unknown=tuple(name for name, size in sizes.items() if size is None),
     )
+
+
+def find_folded(graph: Graph) -> set[str]:
+    """Tensors that operators make from constants alone; outputs of the model are not among them."""
+    fixed = {name for name, tensor in graph.tensors.items() if tensor.constant}
+    folded: set[str] = set()
+    for operator in graph.operators:
+        taken = [name for name in operator.inputs if name]
+        # Without inputs it may be random; with a body it may see more than its inputs.
+        if taken and not operator.subgraphs and all(name in fixed for name in taken):
+            made = {name for name in operator.outputs if name and not graph.tensors[name].variable}
+            fixed |= made
+            folded |= made
+    return folded.difference(graph.outputs)
 
 
 def find_lifetimes(graph: Graph) -> dict[str, tuple[int, int]]:

@@ -14,6 +14,8 @@ from edgewise.profiling.times import Duration, Timings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
 
+TOLERANCE = 0.05
+"""How far the parts of a profile may be from the whole before a note says so."""
 REMOVED = "the engine computed it beforehand, merged it or needs no work for it: none of its steps stands for it"
 
 UNTOLD = "which of the engine's steps executes it could not be told"
@@ -31,6 +33,7 @@ _PLACES = {
     "between operators": "the engine's own work between operators",
     "session": "the engine's way into and out of an inference",
     "call": "the call of the engine",
+    "buffers and call": "buffers are handed over and the engine is called",
 }
 
 
@@ -45,7 +48,7 @@ def build_profile(
         provider: the accelerated provider that was asked for, by the engine's own word; None for the processor.
     """
     nodes = profiles[0].nodes
-    timings = Timings(profiles)
+    timings = Timings(profiles, latency=latency)
     found = attribute(graph, nodes, ordered=profiles[0].ordered)
     network = _Network(graph, graph.consumers())
     rows = [_operator_row(network, group, nodes, timings, provider) for group in found.groups]
@@ -64,6 +67,11 @@ def build_profile(
         replace(row, index=at, share=None if row.time is None else row.time / latency) for at, row in enumerate(rows)
     )
     notes = list(dict.fromkeys(note for profile in profiles for note in profile.notes))
+    if abs(accounts.conservation - 1) > TOLERANCE:
+        notes.append(
+            f"the parts come to {accounts.conservation:.1%} of the latency: under its profiler this engine takes "
+            "another time than without"
+        )
     if timings.left_out:
         notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")
     profile = _totals(layers, found, timings, accounts)
@@ -98,7 +106,7 @@ def _totals(layers: Sequence[Layer], found: Attribution, timings: Timings, accou
 
 def _bounds(profile: EngineProfile, timings: Timings) -> dict[str, float]:
     """The engine's own places → s in profiled inferences, without what its clock cut from the steps."""
-    cut = timings.correction(timings.steps)
+    cut = timings.correction(range(timings.steps))
     return {
         name: seconds - cut if name == "between operators" else seconds for name, seconds in timings.overheads.items()
     }

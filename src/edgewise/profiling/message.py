@@ -54,6 +54,7 @@ def _read_node(node: Mapping[str, Any], inferences: int) -> EngineNode:
         start_ns=None if node["start_ns"] is None else _number(node["start_ns"]),
         provider=None if node["provider"] is None else str(node["provider"]),
         dtype=None if node["dtype"] is None else str(node["dtype"]),
+        truncates=None if node.get("truncates") is None else bool(node["truncates"]),
         detail=dict(node["detail"]),
     )
 

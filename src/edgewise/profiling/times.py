@@ -3,7 +3,9 @@
 Medians of parts don't add up to the median of a whole; means do, but one interruption spoils them. So the same
 inferences are taken for every part: in each process those whose whole time lies between its quartiles, and of them the
 mean. An engine's clock that counts whole microseconds cuts every duration by half a step on average; half a step is
-added back for every reading, and what that correction may be off by widens the interval.
+added back for every reading, and what that correction may be off by widens the interval. Where steps are shorter than
+the clock can tell, half a step each would come to more than the whole: what the cuts can have taken at most is what the
+whole leaves over, and half of that is added back.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Timings:
         total_s: mean of the used inferences' whole time, s.
     """
 
-    def __init__(self, profiles: Sequence[EngineProfile]) -> None:
+    def __init__(self, profiles: Sequence[EngineProfile], *, latency: float | None = None) -> None:
         first = profiles[0]
         names = [node.name for node in first.nodes]
         # Processes that compiled the model otherwise have other steps; they can't be averaged with the first.
@@ -49,7 +51,9 @@ class Timings:
         self.steps = len(names)
         self.sessions = len(agreeing)
         self._step_s = first.resolution_ns * 1e-9
-        self._truncates = first.truncates
+        self._cut = np.array(
+            [first.truncates if node.truncates is None else node.truncates for node in first.nodes], bool
+        )
         kept = [_central(profile.inference_ns) for profile in agreeing]
         self._lengths = tuple(map(len, kept))
         self.inferences = sum(self._lengths)
@@ -60,7 +64,19 @@ class Timings:
         self._times: Samples = (
             np.concatenate([_table([node.times_ns for node in profile.nodes], keep) for profile, keep in pairs]) * 1e-9
         )
+        self._half_s = self._half_step(latency)
         self.overheads = {overhead.name: self._overhead(at, pairs) for at, overhead in enumerate(first.overheads)}
+
+    def _half_step(self, latency: float | None) -> float:
+        """What a cut reading lacks on average, s: half a step of the clock, or less where the whole has no room."""
+        count = int(self._cut.sum())
+        if not count:
+            return 0.0
+        half = self._step_s / 2
+        if latency is None:
+            return half
+        room = max(0.0, latency - float(self._times.mean(axis=0).sum()))
+        return min(half, room / (2 * count))
 
     def _overhead(self, at: int, pairs: Sequence[tuple[EngineProfile, npt.NDArray[np.int64]]]) -> float:
         """Mean of one overhead, s, over the processes that tell it."""
@@ -76,7 +92,7 @@ class Timings:
         if not steps:
             return Duration(value=0.0, low=0.0, high=0.0)
         samples = self._times[:, list(steps)].sum(axis=1)
-        correction = self.correction(len(steps))
+        correction = self.correction(steps)
         interval = mean_interval(samples, self._lengths)
         value = float(samples.mean()) + correction
         if interval is None:
@@ -86,9 +102,9 @@ class Timings:
         above = math.hypot(interval.high - float(samples.mean()), bias)
         return Duration(value=value, low=max(0.0, value - below), high=value + above)
 
-    def correction(self, readings: int) -> float:
-        """What so many readings of a clock that cuts are too short by on average, s."""
-        return readings * self._step_s / 2 if self._truncates else 0.0
+    def correction(self, steps: Sequence[int]) -> float:
+        """What readings of `steps` by a clock that cuts are too short by on average, s."""
+        return float(self._cut[list(steps)].sum()) * self._half_s
 
     def _bias(self, step: int) -> float:
         """What the correction of one step may be off by, s.
@@ -96,11 +112,11 @@ class Timings:
         The mean of rounded readings with a normal scatter σ is off by at most Δ/π · exp(−2π²σ²/Δ²) (B. Widrow,
         "Statistical theory of quantization", 1996); without scatter by half a step.
         """
-        if not self._truncates or not self._step_s:
+        if not self._cut[step] or not self._step_s:
             return 0.0
         scatter = float(self._times[:, step].std()) / self._step_s
-        if scatter < 0.5:
-            return self._step_s / 2
+        if scatter < 0.5 or self._half_s < self._step_s / 2:
+            return self._half_s
         return self._step_s / math.pi * math.exp(-2 * (math.pi * scatter) ** 2)
 
 

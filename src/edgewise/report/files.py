@@ -11,14 +11,30 @@ from edgewise.record import Run
 from edgewise.report.bench import bench_document, bench_table, default_title, recommendation, recommendations
 from edgewise.report.document import Document, Table
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
+from edgewise.report.profile import is_profiled
+from edgewise.report.profile_files import PROFILE_EXTENSIONS, profiled, render_profile_file
 
-EXTENSIONS = (".md", ".html", ".csv", ".json")
-TABLES = ("bench", *FIELD_TABLES)
+EXTENSIONS = (".md", ".html", ".csv", ".json", *PROFILE_EXTENSIONS)
+TABLES = ("bench", *FIELD_TABLES, "profile")
+
+
+def extension_of(path: Path) -> str:
+    """The extension that says the format: ``.trace.json`` is one, and ``.json`` another."""
+    name = path.name.lower()
+    found = (each for each in PROFILE_EXTENSIONS if name.endswith(each) and len(name) > len(each))
+    return next(found, path.suffix.lower())
+
+
+def table_of(runs: Sequence[Run], table: str | None) -> str:
+    """`table`, or what suits `runs` where that is None: ``profile`` where all are profiled, else ``bench``."""
+    if table is not None:
+        return table
+    return "profile" if runs and all(map(is_profiled, runs)) else "bench"
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Whether a report may be written to `path`. Raises `BadInput` with what to do instead."""
-    if path.suffix.lower() not in EXTENSIONS:
+    if extension_of(path) not in EXTENSIONS:
         raise BadInput(
             f"{path} has no extension of a report" if not path.suffix else f"{path}: no report is a {path.suffix} file",
             advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
@@ -32,10 +48,19 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def report_document(
-    runs: Sequence[Run], *, table: str = "bench", task: str | None = None, reference: str | None = None, title: str = ""
+    runs: Sequence[Run],
+    *,
+    table: str | None = None,
+    task: str | None = None,
+    reference: str | None = None,
+    title: str = "",
 ) -> Document:
-    """The document of one of `TABLES`. Raises `BadInput` for an unknown table or no runs."""
-    _check(runs, table)
+    """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs."""
+    table = _check(runs, table)
+    if table == "profile":
+        from edgewise.report.profile import profile_document
+
+        return profile_document(runs, title=title)
     if table == "bench":
         return bench_document(runs, title=title)
     return field_document(table, runs, options=Options(task=task, reference=reference), title=title)
@@ -45,21 +70,28 @@ def render_report(
     runs: Sequence[Run],
     extension: str,
     *,
-    table: str = "bench",
+    table: str | None = None,
     task: str | None = None,
     reference: str | None = None,
     title: str = "",
-) -> str:
-    """The text of a report.
+    word: str = "",
+) -> str | bytes:
+    """The content of a report; only that of ``.png`` is no text.
 
     Args:
         extension: one of `EXTENSIONS`.
-        table: one of `TABLES`; the page has all of them and JSON has the runs themselves, whatever this says.
+        table: one of `TABLES`, or None for what suits the runs. There are two pages: that of profiles, and one with all
+            other tables. JSON has the runs themselves, whatever this says.
+        word: which chart or node data, see `render_profile_file`.
 
-    Raises `BadInput` for an unknown table, an unknown extension or no runs.
+    Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
-    _check(runs, table)
+    table = _check(runs, table)
     match extension.lower():
+        case ".html" if table == "profile":
+            from edgewise.report.profile_html import render_profile_html
+
+            return render_profile_html(runs, title=title)
         case ".html":
             from edgewise.report.html import render_html
 
@@ -68,6 +100,10 @@ def render_report(
             )
         case ".json":
             return _json(runs)
+        case ".csv" if table == "profile":
+            from edgewise.report.profile_csv import layers_csv
+
+            return layers_csv(profiled(runs))
         case ".csv":
             from edgewise.report.csv import render_csv
 
@@ -76,6 +112,8 @@ def render_report(
             from edgewise.report.markdown import render_markdown
 
             return render_markdown(report_document(runs, table=table, task=task, reference=reference, title=title))
+        case special if special in PROFILE_EXTENSIONS:
+            return render_profile_file(runs, special, word)
         case _:
             raise BadInput(f"no report is a {extension} file", advice=f"one of: {', '.join(EXTENSIONS)}")
 
@@ -84,7 +122,7 @@ def write_report(
     runs: Sequence[Run],
     path: Path,
     *,
-    table: str = "bench",
+    table: str | None = None,
     task: str | None = None,
     reference: str | None = None,
     title: str = "",
@@ -98,15 +136,20 @@ def write_report(
     from edgewise.store.exchange import write_file
 
     check_target(path, overwrite=overwrite)
-    text = render_report(runs, path.suffix, table=table, task=task, reference=reference, title=title)
-    write_file(path, text, overwrite=overwrite)
+    extension = extension_of(path)
+    word = Path(path.name[: -len(extension)]).suffix[1:].lower()
+    content = render_report(runs, extension, table=table, task=task, reference=reference, title=title, word=word)
+    write_file(path, content, overwrite=overwrite)
 
 
-def _check(runs: Sequence[Run], table: str) -> None:
-    if table not in TABLES:
-        raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(TABLES)}")
+def _check(runs: Sequence[Run], table: str | None) -> str:
+    """The table to make. Raises `BadInput` where there is none of that name, or no run."""
+    chosen = table_of(runs, table)
+    if chosen not in TABLES:
+        raise BadInput(f"there is no table {chosen!r}", advice=f"one of: {', '.join(TABLES)}")
     if not runs:
         raise BadInput("there is nothing to report", advice="name a run: see 'edgewise runs list'")
+    return chosen
 
 
 def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:

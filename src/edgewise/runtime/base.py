@@ -176,6 +176,7 @@ class EngineNode:
         start_ns: when it began after the beginning of its inference, the median; None where the engine does not tell.
         provider: that executed it, where the engine tells.
         dtype: of its arithmetic, where the engine tells.
+        truncates: whether its durations are cut to whole steps of the clock; None: as those of the profile are.
         detail: what else the engine says, JSON-shaped.
     """
 
@@ -190,6 +191,7 @@ class EngineNode:
     start_ns: float | None = None
     provider: str | None = None
     dtype: str | None = None
+    truncates: bool | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -11,12 +11,15 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``tick_ns`` | what each reading of the clock itself takes | 0 |
 | ``engine_latency_ns`` | the engine's own times, cycled through; only with it the session tells any | absent |
 | ``requests`` | requests in flight of the offline scenario; only with it the session takes several | absent |
+| ``layers`` | steps that a profiler would tell: a list of ``{"name", "op", "role", "kinds", "originals", "times_ns", "inputs", "outputs", "provider", "dtype"}`` as in `EngineNode`, the times cycled through; only with it a session that is loaded for a profile times any | absent |
+| ``layer_overheads`` | a list of ``{"name", "times_ns"}``: time outside the layers, cycled through | ``[]`` |
+| ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
 | ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
 
-``at`` is one of import, load, first (inference), invoke (any inference but the first, once `after` of those have ended)
-and outputs; ``do`` is one of `edgewise.runtime.fake_script.DEEDS`. The import knows no model: what is to happen there happens when loading begins,
+``at`` is one of import, load, first (inference), invoke (any inference but the first, once `after` of those have ended),
+outputs and profile; ``do`` is one of `edgewise.runtime.fake_script.DEEDS`. The import knows no model: what is to happen there happens when loading begins,
 unless the environment variable ``EDGEWISE_FAKE_MODEL`` names the file.
 """  # noqa: E501
 
@@ -25,14 +28,22 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, cycle
+from itertools import chain, cycle, islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from edgewise.model.signature import Dimension, TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import agrees, check_dtypes, closed, fixed_shape_message, own_copies, shapes_in_order
-from edgewise.runtime.base import LoadOptions, Provider, UnsupportedModel
+from edgewise.runtime.base import (
+    EngineNode,
+    EngineOverhead,
+    EngineProfile,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+)
 from edgewise.runtime.fake_script import Behaviour, read_script, read_spec
 
 VERSION = "1"
@@ -103,11 +114,12 @@ class FakeRuntime:
         behaviour.happen("load")
         if options.provider != "cpu":
             raise UnsupportedModel(f"the fake engine has no provider {options.provider!r} (it has: cpu)")
+        profiled = options.profile and "layers" in script
         kinds = {
-            (False, False): FakeSession,
-            (True, False): _TimedSession,
-            (False, True): _ConcurrentSession,
-            (True, True): _TimedConcurrentSession,
+            (False, False): _ProfiledSession if profiled else FakeSession,
+            (True, False): _ProfiledTimedSession if profiled else _TimedSession,
+            (False, True): _ProfiledConcurrentSession if profiled else _ConcurrentSession,
+            (True, True): _ProfiledTimedConcurrentSession if profiled else _TimedConcurrentSession,
         }
         return kinds["engine_latency_ns" in script, "requests" in script](script, behaviour, options)
 
@@ -228,6 +240,67 @@ class _ConcurrentSession(FakeSession):
 
 class _TimedConcurrentSession(_TimedSession, _ConcurrentSession):
     """Both talents."""
+
+
+class _ProfiledSession(FakeSession):
+    """A scripted model that times its layers."""
+
+    def __init__(self, script: Mapping[str, Any], behaviour: Behaviour, options: LoadOptions) -> None:
+        super().__init__(script, behaviour, options)
+        self._layers: list[dict[str, Any]] = script["layers"]
+        self._overheads: list[dict[str, Any]] = script.get("layer_overheads", [])
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """The script's times; the clock moves by all of them. Raises what the script says."""
+        self._behaviour.happen("profile")
+        layers = [list(islice(cycle(layer["times_ns"]), inferences)) for layer in self._layers]
+        overheads = [list(islice(cycle(overhead["times_ns"]), inferences)) for overhead in self._overheads]
+        walls = []
+        for at in range(inferences):
+            begin = self.clock()
+            self.clock.advance(sum(times[at] for times in (*layers, *overheads)))
+            walls.append(self.clock() - begin)
+        # Overheads come after the layers, so that these begin where the ones before them end.
+        starts = [[sum(column[:place]) for column in zip(*layers, strict=True)] for place in range(len(layers))]
+        return EngineProfile(
+            method="the script's own times",
+            resolution_ns=1,
+            truncates=False,
+            nodes=tuple(map(_node, self._layers, layers, starts)),
+            overheads=tuple(
+                EngineOverhead(name=overhead["name"], times_ns=tuple(map(float, times)))
+                for overhead, times in zip(self._overheads, overheads, strict=True)
+            ),
+            inference_ns=tuple(walls),
+        )
+
+
+class _ProfiledTimedSession(_ProfiledSession, _TimedSession):
+    """Both talents."""
+
+
+class _ProfiledConcurrentSession(_ProfiledSession, _ConcurrentSession):
+    """Both talents."""
+
+
+class _ProfiledTimedConcurrentSession(_ProfiledSession, _TimedConcurrentSession):
+    """All three."""
+
+
+def _node(layer: Mapping[str, Any], times: Sequence[int], starts: Sequence[int]) -> EngineNode:
+    return EngineNode(
+        name=layer["name"],
+        op=layer.get("op", ""),
+        times_ns=tuple(map(float, times)),
+        role=layer.get("role", "operator"),
+        kinds=tuple(layer.get("kinds", ())),
+        originals=tuple(layer.get("originals", ())),
+        inputs=tuple(layer.get("inputs", ())),
+        outputs=tuple(layer.get("outputs", ())),
+        start_ns=float(median(starts)),
+        provider=layer.get("provider"),
+        dtype=layer.get("dtype"),
+    )
 
 
 def _resolve(spec: TensorSpec, wanted: tuple[int, ...] | None) -> TensorSpec:

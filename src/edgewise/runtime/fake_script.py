@@ -9,14 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from edgewise.model.signature import TensorSpec
-from edgewise.runtime.base import InvalidModel, UnsupportedModel
+from edgewise.runtime.base import CannotProfile, InvalidModel, Role, UnsupportedModel
 
 MARK = "edgewise-fake 1"
 MAX_BYTES = 4 * 2**20
-PLACES = ("import", "load", "first", "invoke", "outputs")
+PLACES = ("import", "load", "first", "invoke", "outputs", "profile")
 _ALLOCATION_STEP = 16 * 2**20
 
 
@@ -123,6 +123,7 @@ DEEDS: Mapping[str, Callable[[str], None]] = {
     "unsupported": _raise(UnsupportedModel),
     "invalid": _raise(InvalidModel),
     "memory-error": _raise(MemoryError),
+    "cannot-profile": _raise(CannotProfile),
     "raise": _raise(RuntimeError),
     "close-channel": _close_channel,
     "nan": lambda place: None,
@@ -166,20 +167,21 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
+_OPTIONAL = frozenset({"engine_latency_ns", "requests", "layers", "layer_overheads", "graph"})
+"""Keys that change what the session can do; ``graph`` is read by the format's reader only."""
+
+
 def _check_script(script: Mapping[str, Any]) -> None:
-    unknown = set(script) - set(_DEFAULTS) - {"engine_latency_ns", "requests"}
+    unknown = set(script) - set(_DEFAULTS) - _OPTIONAL
     if unknown:
         raise InvalidModel(f"the script has unknown keys: {', '.join(sorted(unknown))}")
     for key in ("latency_ns", "warmup_ns", "engine_latency_ns"):
-        times = script.get(key, [0])
-        if not isinstance(times, list) or not all(type(item) is int and item >= 0 for item in times):
-            raise InvalidModel(f"{key!r} is not a list of whole nanoseconds")
-        if not times and key != "warmup_ns":
-            raise InvalidModel(f"{key!r} is empty")
+        _check_times(key, script.get(key, [0]), may_be_empty=key == "warmup_ns")
     for key in ("import_ns", "load_ns", "tick_ns"):
         if type(script[key]) is not int or script[key] < 0:
             raise InvalidModel(f"{key!r} is not a whole number of nanoseconds")
     _check_shapes(script)
+    _check_layers(script)
     behaviour = script["behaviour"]
     if type(behaviour.get("after", 0)) is not int:
         raise InvalidModel("'after' is not a number of inferences")
@@ -201,6 +203,46 @@ def _check_shapes(script: Mapping[str, Any]) -> None:
     value = script["outputs_value"]
     if isinstance(value, list) and len(value) != len(script["outputs"]):
         raise InvalidModel(f"'outputs_value' has {len(value)} numbers for {len(script['outputs'])} outputs")
+
+
+def _check_times(key: str, times: Any, *, may_be_empty: bool = False) -> None:
+    if not isinstance(times, list) or not all(type(item) is int and item >= 0 for item in times):
+        raise InvalidModel(f"{key!r} is not a list of whole nanoseconds")
+    if not times and not may_be_empty:
+        raise InvalidModel(f"{key!r} is empty")
+
+
+_LAYER_TEXTS = ("name", "op", "role", "provider", "dtype")
+_LAYER_LISTS = ("kinds", "originals", "inputs", "outputs")
+
+
+def _check_layers(script: Mapping[str, Any]) -> None:
+    """Whether steps and overheads of a scripted profile have the fields of `EngineNode` and `EngineOverhead`."""
+    if "layer_overheads" in script and "layers" not in script:
+        raise InvalidModel("'layer_overheads' without 'layers'")
+    for key, texts, lists in (("layers", _LAYER_TEXTS, _LAYER_LISTS), ("layer_overheads", ("name",), ())):
+        entries = script.get(key, [])
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise InvalidModel(f"{key!r} is not a list of objects")
+        for entry in entries:
+            unknown = set(entry) - {"times_ns", *texts, *lists}
+            if unknown:
+                raise InvalidModel(f"an entry of {key!r} has unknown keys: {', '.join(sorted(unknown))}")
+            _check_times("times_ns", entry.get("times_ns"))
+            given = [entry[text] for text in texts if text in entry]
+            words = [word for name in lists for word in _as_list(entry.get(name, []))]
+            if not all(isinstance(word, str) for word in (*given, *words)) or not entry.get("name"):
+                raise InvalidModel(f"an entry of {key!r} has a name, an op, a kind or a tensor that is no text")
+            if entry.get("role", "operator") not in get_args(Role):
+                raise InvalidModel(f"'role' is one of {', '.join(get_args(Role))}")
+        if len({entry["name"] for entry in entries}) != len(entries):
+            raise InvalidModel(f"two entries of {key!r} have one name")
+
+
+def _as_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidModel(f"{value!r} is not a list")
+    return value
 
 
 def read_spec(entry: Any) -> TensorSpec:

@@ -201,6 +201,10 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
+    if options.profile:
+        from edgewise.runtime.litert_profiled import ProfiledInterpreterSession
+
+        return ProfiledInterpreterSession(interpreter, options, path)
     return InterpreterSession(interpreter, options)
 
 
@@ -235,6 +239,10 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
         check_dtypes(inputs, "input")
         check_dtypes(outputs, "output")
+        if options.profile:
+            from edgewise.runtime.litert_profiled import ProfiledCompiledSession
+
+            return ProfiledCompiledSession(model, inputs=inputs, outputs=outputs, path=path, options=options)
         return CompiledSession(model, inputs=inputs, outputs=outputs)
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
@@ -243,8 +251,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
 def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | None]:
     """Operators of the model, partitions that a delegate took, and operators inside them; None if not told.
 
-    A delegate's partition stands in the list of operators beside those it replaced: what lies between its outputs and
-    its inputs.
+    A delegate's partition stands in the list of operators beside those it replaced.
     """
     try:
         nodes = interpreter._get_ops_details()
@@ -252,17 +259,26 @@ def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | No
         return None, None, None
     operators = [node for node in nodes if node["op_name"] != "DELEGATE"]
     partitions = [node for node in nodes if node["op_name"] == "DELEGATE"]
-    producer = {int(tensor): node for node in operators for tensor in node["outputs"]}
-    replaced: set[int] = set()
-    for partition in partitions:
-        border = {int(tensor) for tensor in partition["inputs"]}
-        open_tensors = [int(tensor) for tensor in partition["outputs"]]
-        while open_tensors:
-            node = producer.get(open_tensors.pop())
-            if node is not None and node["index"] not in replaced:
-                replaced.add(node["index"])
-                open_tensors.extend(int(tensor) for tensor in node["inputs"] if int(tensor) not in border)
+    producers = {int(tensor): node for node in operators for tensor in node["outputs"]}
+    replaced = set[int]().union(*(replaced_by(partition, producers) for partition in partitions))
     return len(operators), len(partitions), len(replaced)
+
+
+def replaced_by(partition: Mapping[str, Any], producers: Mapping[int, Mapping[str, Any]]) -> set[int]:
+    """Indices of the operators that a delegate's partition stands for: what lies between its outputs and its inputs.
+
+    Args:
+        producers: tensor → the operator that makes it, as the interpreter lists them.
+    """
+    border = {int(tensor) for tensor in partition["inputs"]}
+    open_tensors = [int(tensor) for tensor in partition["outputs"]]
+    replaced: set[int] = set()
+    while open_tensors:
+        node = producers.get(open_tensors.pop())
+        if node is not None and int(node["index"]) not in replaced:
+            replaced.add(int(node["index"]))
+            open_tensors.extend(int(tensor) for tensor in node["inputs"] if int(tensor) not in border)
+    return replaced
 
 
 def _spec(detail: Mapping[str, Any]) -> TensorSpec:

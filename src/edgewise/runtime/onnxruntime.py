@@ -96,15 +96,32 @@ class OnnxRuntime:
             raise UnsupportedModel(f"ONNX Runtime runs a model in its own precision, not in {options.precision}")
         title = _find_provider(options.provider, onnxruntime.get_available_providers())
         requests, intra = _split_threads(options)
-        settings = _session_options(onnxruntime.SessionOptions(), title, intra, options.extra)
-        provider_options = _EXACT.get(title, {}) | dict(options.extra.get("provider_options", {}))
-        location = _utf8(path)
-        try:
-            session = onnxruntime.InferenceSession(location, settings, providers=[(title, provider_options)])
-        except Exception as error:
-            raise _explain(error) from error
+        reopen = partial(_open, _utf8(path), title=title, intra=intra, extra=options.extra)
+        session = reopen()
         placement = _placement(session, title)
+        if options.profile:
+            from edgewise.runtime.onnxruntime_profile import ProfiledOnnxSession
+
+            return ProfiledOnnxSession(
+                session, path=path, reopen=reopen, options=options, requests=requests, placement=placement
+            )
         return OnnxSession(session, options=options, requests=requests, placement=placement)
+
+
+def _open(
+    location: str, change: Callable[[Any], None] | None = None, *, title: str, intra: int, extra: Mapping[str, Any]
+) -> Any:
+    """The engine's session for the model at `location`; `change` may alter its settings before."""
+    import onnxruntime
+
+    settings = _session_options(onnxruntime.SessionOptions(), title, intra, extra)
+    if change is not None:
+        change(settings)
+    provider_options = _EXACT.get(title, {}) | dict(extra.get("provider_options", {}))
+    try:
+        return onnxruntime.InferenceSession(location, settings, providers=[(title, provider_options)])
+    except Exception as error:
+        raise _explain(error) from error
 
 
 def _utf8(path: Path) -> str:

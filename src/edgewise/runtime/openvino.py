@@ -87,10 +87,16 @@ class OpenVino:
             _reshape(model, options.shapes)
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel, context=refused(options.shapes)) from error
+        config = _configure(device, options)
         try:
-            compiled = core.compile_model(model, device, _configure(device, options))
+            compiled = core.compile_model(model, device, config)
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel) from error
+        if options.profile:
+            from edgewise.runtime.openvino_profile import ProfiledOpenVinoSession
+
+            again = partial(core.compile_model, model, device, config | {"PERF_COUNT": True})
+            return ProfiledOpenVinoSession(compiled, options, model=model, path=path, compile_anew=again)
         return OpenVinoSession(compiled, options)
 
 

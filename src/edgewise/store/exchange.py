@@ -163,14 +163,14 @@ def to_markdown(runs: Sequence[Run]) -> str:
     return text + "".join(f"\n{number}. {_escape(why)}" for why, number in notes.items()) + ("\n" if notes else "")
 
 
-def write_file(path: Path, text: str, *, overwrite: bool) -> None:
-    """Put `text` (as UTF-8) at `path`, whole or not at all. Raises `BadInput` or, for a failing disk, `StoreError`."""
+def write_file(path: Path, content: str | bytes, *, overwrite: bool) -> None:
+    """Put `content`, text as UTF-8, at `path`, whole or not at all. Raises `BadInput`; for a failing disk `StoreError`."""
     if path.exists() and not overwrite:
         raise _exists(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
+        with temporary.open("xb") as file:
+            file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         if overwrite:

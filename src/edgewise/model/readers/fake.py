@@ -1,16 +1,20 @@
 """The format of the fake runtime: a line ``edgewise-fake 1``, then one JSON object that scripts a make-believe model.
 
-Only ``inputs`` and ``outputs`` are read here; every other key belongs to the runtime.
+Only ``inputs``, ``outputs`` and ``graph`` (`edgewise.model.readers.fake_graph`) are read here; every other key belongs
+to the runtime.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadModel
+from edgewise.model.graph import Graph
 from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.fake_graph import make_graph
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MARK = b"edgewise-fake"
@@ -40,6 +44,18 @@ class FakeReader:
             path,
             inputs=_read_specs(path, script, "inputs", default=_DEFAULT_INPUTS),
             outputs=_read_specs(path, script, "outputs", default=_DEFAULT_OUTPUTS),
+        )
+
+    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+        """The scripted network. Raises `BadModel` where the script has none or it is wrong, `BadInput` for `shapes`."""
+        graph = _read_script(path).get("graph")
+        if not isinstance(graph, dict):
+            raise damaged(path, "its script has no object 'graph'", advice=_ADVICE)
+        return make_graph(
+            graph,
+            self.read_signature(path),
+            shapes=shapes or {},
+            refuse=lambda reason: damaged(path, reason, advice=_ADVICE),
         )
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:

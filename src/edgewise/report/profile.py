@@ -1,0 +1,378 @@
+"""Where the time of a run went, as tables and lines: layers, overheads, conservation, memory, findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from edgewise.profiling.layers import NAMELESS
+from edgewise.record import Layer, Profile, Run
+from edgewise.report.bench import caution_lines, default_title
+from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
+from edgewise.report.conditions import engine_of, labels_of, precision_of, threads_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_findings import finding_sections, titled
+from edgewise.units import format_bytes, format_si, significant
+
+MOST_ROWS = 15
+"""So many layers are rows of their own; the others are folded into one."""
+MOST_OVERHEADS = 6
+NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but for no operator that could be named"
+NARROW = 100
+"""Below so many cells a terminal gets short names."""
+
+_DASH = Cell(text="–", tone="faint")
+_UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
+_LATENCY_UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9))
+
+
+def is_profiled(run: Run) -> bool:
+    """Whether `run` has layers with what they add up to."""
+    return run.profile is not None and bool(run.layers)
+
+
+def layers_of(run: Run, kind: str) -> list[Layer]:
+    """The layers of one kind in the order of execution."""
+    return [layer for layer in run.layers if layer.kind == kind]
+
+
+def ranked(layers: Iterable[Layer]) -> list[Layer]:
+    """The dearest first; what has no time comes last."""
+    return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
+
+
+def profile_document(
+    runs: Sequence[Run], *, top: int = MOST_ROWS, width: int | None = None, title: str = ""
+) -> Document:
+    """Tables of layers, then per run its conservation, memory, findings and method; two runs are compared too.
+
+    Args:
+        top: rows of layers; the rest is folded into one row with its sum.
+        width: cells of the terminal that it is for; None leaves all names as long as they are.
+    """
+    tables = [layer_table(run, top=top, width=width, label=label) for run, label in _labelled(runs) if is_profiled(run)]
+    if (diff := diff_table(runs)) is not None:
+        tables.append(diff)
+    sections: list[Section] = []
+    for run, label in _labelled(runs):
+        sections += [*sum_sections(run, label), *finding_sections(run, label), *method_sections(run, label)]
+    sections += caution_sections(runs)
+    return Document(title=title or f"Profile of {default_title(runs)}", tables=tuple(tables), sections=tuple(sections))
+
+
+def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
+    """Runs with the name that tells them apart, "" where there is one only."""
+    return list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
+
+
+def header(run: Run) -> str:
+    """``"kws.onnx · onnxruntime 1.31 (cpu, 1 thread, f32) · latency 1.00 ms ± 0.01"`` in one line."""
+    threads, words = threads_of(run), [run.job.runtime.provider or "default provider"]
+    words += [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
+    words += [precision] if (precision := precision_of(run)) else []
+    settings = one_line(", ".join(words))
+    return f"{one_line(run.job.model.name)} · {engine_of(run)} ({settings}) · {latency_words(run)}"
+
+
+def latency_words(run: Run) -> str:
+    """The end-to-end latency with its interval, or that it is not known."""
+    row = run.measurement("latency")
+    value = row.value if row is not None else (run.profile.latency if run.profile is not None else None)
+    if value is None or not math.isfinite(value):
+        return "latency n/a"
+    word, factor = next(((word, factor) for word, factor in _LATENCY_UNITS if value * factor >= 1), _LATENCY_UNITS[-1])
+    low, high = (row.low, row.high) if row is not None else (None, None)
+    scaled = [None if end is None else end * factor for end in (low, high)]
+    return f"latency {plus_minus(value * factor, scaled[0], scaled[1])} {word}"
+
+
+def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
+    """The unit that suits the largest of `times` (s) and the factor to it."""
+    largest = max((abs(time) for time in times if time is not None and math.isfinite(time)), default=0.0)
+    word, factor, _ = next(each for each in _UNITS if largest >= each[2])
+    return word, factor
+
+
+def shorten(text: str, width: int | None) -> str:
+    """`text` as one line of at most `width` characters, its middle left out: both ends tell layers apart."""
+    text = one_line(text)
+    if width is None or len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def op_words(layer: Layer, width: int | None = None) -> str:
+    """``"Conv +2"``: the type of its dearest operator and how many more run in the same step."""
+    fused = f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else ""
+    return shorten(layer.op, None if width is None else width - len(fused)) + fused
+
+
+def share_of(layer: Layer, profile: Profile) -> float | None:
+    """Its share of the end-to-end latency."""
+    if layer.share is not None:
+        return layer.share
+    return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
+
+
+def layer_table(run: Run, *, top: int = MOST_ROWS, width: int | None = None, label: str = "") -> Table:
+    """Layers by time, the rest as one row, then overheads, what is unattributed, and the end-to-end latency.
+
+    Raises ValueError for a run without a profile.
+    """
+    profile = _profile(run)
+    unit, factor = time_unit(layer.time for layer in run.layers)
+    narrow = width is not None and width < NARROW
+    name_width, op_width = (None, None) if width is None else (18, 14) if narrow else (24, 18)
+    columns = (
+        Column(title="#", numeric=True),
+        Column(title="Layer"),
+        Column(title="Op"),
+        Column(title=f"Time ({unit})", numeric=True),
+        Column(title="%", numeric=True),
+        Column(title="Σ %", numeric=True, rank=1),
+        Column(title="MACs", numeric=True, rank=1),
+        Column(title="GOP/s", numeric=True, rank=3),
+        Column(title="Roof (%)", numeric=True, rank=2),
+        Column(title="dtype", rank=4),
+    )
+    found = ranked(layers_of(run, "operator"))
+    # One row folded into "1 more layer" would take the room it saves.
+    shown = found if len(found) <= top + 1 else found[:top]
+    cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
+    rows = [
+        _layer_row(layer, profile, factor=factor, cumulative=total, name_width=name_width, op_width=op_width)
+        for layer, total in zip(shown, cumulative, strict=True)
+    ]
+    if rest := found[len(shown) :]:
+        rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more layers", before=shown))
+    rows += _other_rows(run, factor=factor, name_width=name_width, op_width=op_width)
+    return Table(title=_table_title(label), columns=columns, rows=tuple(rows), notes=_table_notes(run, shown))
+
+
+def _table_title(label: str) -> str:
+    return f"Layers by time: {label}" if label else "Layers by time"
+
+
+def _table_notes(run: Run, shown: Sequence[Layer]) -> tuple[str, ...]:
+    notes = []
+    if any(len(layer.nodes) > 1 for layer in shown):
+        notes.append("+n: so many more of the model's operators run in the same step of the engine")
+    if gone := layers_of(run, "eliminated"):
+        count = sum(max(1, len(layer.operators or layer.nodes)) for layer in gone)
+        notes.append(f"removed by the engine: {count} operator{'s' if count != 1 else ''}")
+    return tuple(notes)
+
+
+def _profile(run: Run) -> Profile:
+    if run.profile is None:
+        raise ValueError(f"run {run.id} has no profile")
+    return run.profile
+
+
+def _layer_row(
+    layer: Layer, profile: Profile, *, factor: float, cumulative: float, name_width: int | None, op_width: int | None
+) -> tuple[Cell, ...]:
+    share = share_of(layer, profile)
+    unknown = one_line(layer.cost_unknown_because) or NOT_MEASURED
+    return (
+        Cell(text=str(layer.index), value=layer.index),
+        Cell(text=shorten(layer.name, name_width)),
+        Cell(text=op_words(layer, op_width)),
+        time_cell(layer, factor),
+        _DASH if share is None else _percent(share),
+        _DASH if share is None else _percent(cumulative),
+        absent(unknown) if layer.macs is None else _count(layer.macs),
+        absent(rate_reason(layer)) if layer.ops_per_second is None else _giga(layer.ops_per_second),
+        _roof_cell(layer, profile),
+        Cell(text=one_line(layer.dtype)) if layer.dtype else Cell(text="not told", tone="faint"),
+    )
+
+
+def _roof_cell(layer: Layer, profile: Profile) -> Cell:
+    """How near its roof a layer is, and which of the two roofs that is."""
+    if layer.roof_share is None:
+        return absent(one_line(profile.peaks_absent_because or "") or rate_reason(layer))
+    bound = f" {layer.bound}" if layer.bound else ""
+    return Cell(text=f"{layer.roof_share * 100:.1f}{bound}", value=layer.roof_share * 100)
+
+
+def rate_reason(layer: Layer) -> str:
+    """Why a layer has no rate of operations: no cost, no time, or nothing to count."""
+    if layer.ops is None:
+        return one_line(layer.cost_unknown_because) or NOT_MEASURED
+    if layer.time is None:
+        return time_reason(layer)
+    return "it computes nothing" if layer.ops == 0 else NOT_MEASURED
+
+
+def time_cell(layer: Layer, factor: float) -> Cell:
+    """Its time with the interval, scaled from s by `factor`."""
+    if layer.time is None or not math.isfinite(layer.time):
+        return absent(time_reason(layer))
+    low, high = (None if end is None else end * factor for end in (layer.low, layer.high))
+    value = layer.time * factor
+    return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
+
+
+def time_reason(layer: Layer) -> str:
+    """Why a layer has no time."""
+    return one_line(layer.time_absent_because or "") or NOT_MEASURED
+
+
+def _percent(share: float) -> Cell:
+    return Cell(text=f"{share * 100:.1f}", value=share * 100)
+
+
+def _count(number: float) -> Cell:
+    return Cell(text=count_words(number), value=number)
+
+
+def count_words(number: float) -> str:
+    """``"1.20 M"``; whole below a thousand."""
+    return format_si(number, "") if number >= 1000 else f"{number:.0f}"
+
+
+def _giga(ops_per_second: float) -> Cell:
+    return Cell(text=significant(ops_per_second * 1e-9), value=ops_per_second * 1e-9)
+
+
+def _folded_row(
+    rest: Sequence[Layer], profile: Profile, *, factor: float, title: str, before: Sequence[Layer] = ()
+) -> tuple[Cell, ...]:
+    """Many layers as one: sums of what is known, and how many have no time."""
+    timed = [layer.time for layer in rest if layer.time is not None]
+    share = sum(share_of(layer, profile) or 0.0 for layer in rest)
+    lacking = len(rest) - len(timed)
+    reasons = dict.fromkeys(time_reason(layer) for layer in rest if layer.time is None)
+    notes = (f"{lacking} of them without a time: {'; '.join(reasons)}",) if lacking else ()
+    macs = [layer.macs for layer in rest]
+    known = [value for value in macs if value is not None]
+    cumulative = _percent(share + sum(share_of(layer, profile) or 0.0 for layer in before)) if before else _DASH
+    return (
+        _DASH,
+        Cell(text=title, notes=notes),
+        _DASH,
+        Cell(text=significant(sum(timed) * factor), value=sum(timed) * factor) if timed else absent(*notes),
+        _percent(share),
+        cumulative,
+        _count(sum(known)) if len(known) == len(macs) and before else _DASH,
+        *[_DASH] * 3,
+    )
+
+
+def _other_rows(run: Run, *, factor: float, name_width: int | None, op_width: int | None) -> list[tuple[Cell, ...]]:
+    """Overheads, what is unattributed, and the whole."""
+    profile = _profile(run)
+    found = ranked(layers_of(run, "overhead"))
+    shown = found if len(found) <= MOST_OVERHEADS + 1 else found[:MOST_OVERHEADS]
+    nameless = any(layer.op == NAMELESS for layer in found)
+    rows: list[tuple[Cell, ...]] = []
+    for layer in shown:
+        share = share_of(layer, profile)
+        percent = absent(time_reason(layer)) if share is None else _percent(share)
+        name = Cell(text=shorten(layer.name, name_width), tone="fair")
+        op = Cell(text=_overhead_words(layer, op_width), tone="fair")
+        rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[_DASH] * 5))
+    if rest := found[len(shown) :]:
+        rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
+    for title, seconds in (("unattributed", profile.unattributed), ("end to end", profile.latency)):
+        cell = Cell(text=significant(seconds * factor), value=seconds * factor)
+        percent = _percent(seconds / profile.latency) if profile.latency > 0 else _DASH
+        notes = (NAMELESS_NOTE,) if title == "unattributed" and nameless else ()
+        rows.append((_DASH, Cell(text=title, tone="faint", notes=notes), _DASH, cell, percent, *[_DASH] * 5))
+    return rows
+
+
+def sum_sections(run: Run, label: str = "") -> list[Section]:
+    """What the layers add up to, and the memory of the activations."""
+    if run.profile is None:
+        return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
+    lines = (conservation_line(run.profile), memory_line(run))
+    return [Section(title=titled("What it adds up to", label), lines=lines)]
+
+
+def _overhead_words(layer: Layer, width: int | None) -> str:
+    """What an overhead does, its end left out; one without a step of the engine says all in its name."""
+    words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
+    return f"({words})" if width is None or len(words) + 2 <= width else f"({words[: width - 3]}…)"
+
+
+def reason_of_no_profile(run: Run) -> str:
+    """Why a run has no layers: its own words, its failure, or that nobody asked for them."""
+    said = one_line(run.profile_absent_because or "") or failure_of(run)
+    return said or "the run was not asked to be profiled"
+
+
+def caution_sections(runs: Sequence[Run]) -> list[Section]:
+    """What must be known before the latency is believed."""
+    lines = caution_lines(runs)
+    return [Section(title="Cautions", lines=tuple(lines), tone="poor")] if lines else []
+
+
+def conservation_line(profile: Profile) -> str:
+    """``"operators 93.1 % + overheads 6.2 % = 99.3 % of the end-to-end latency 1.23 ms; 0.7 % unattributed"``."""
+    whole = quantity(profile.latency, "s")
+    if profile.latency <= 0:
+        return f"the end-to-end latency is {whole}: there is nothing to add up to"
+    operators, overheads = profile.operators_time / profile.latency, profile.overheads_time / profile.latency
+    gap = profile.unattributed / profile.latency
+    rest = f"{gap:.1%} unattributed" if gap >= 0 else f"{-gap:.1%} more than the whole"
+    text = (
+        f"operators {operators:.1%} + overheads {overheads:.1%} = {profile.conservation:.1%} "
+        f"of the end-to-end latency {whole}; {rest}"
+    )
+    return text.replace("%", " %")
+
+
+def memory_line(run: Run) -> str:
+    """Arena, bound and where the peak is, or why they are not known."""
+    memory = _profile(run).memory
+    if not memory:
+        reason = one_line(_profile(run).memory_absent_because or "") or NOT_MEASURED
+        return f"memory of the activations: n/a ({reason})"
+    arena, bound = memory.get("arena_bytes"), memory.get("lower_bound_bytes")
+    words = ["n/a (too many tensors to plan)" if arena is None else format_bytes(arena)]
+    words += [f"lower bound {format_bytes(bound)}"] if bound is not None else []
+    peak = memory.get("peak_operator")
+    words += (
+        [f"peak at operator {peak} ({shorten(operator_names(run).get(peak, 'not told'), 40)})"]
+        if peak is not None
+        else []
+    )
+    if unknown := memory.get("unknown"):
+        words.append(f"{len(unknown)} tensors of unknown size left out")
+    return "memory of the activations: arena " + ", ".join(words)
+
+
+def operator_names(run: Run) -> dict[int, str]:
+    """Index in the model's graph → name of the operator, as far as the layers tell."""
+    names: dict[int, str] = {}
+    for layer in run.layers:
+        if len(layer.operators) == len(layer.nodes):
+            names.update(zip(layer.operators, layer.nodes, strict=True))
+        else:
+            names.update(dict.fromkeys(layer.operators, layer.name))
+    return names
+
+
+def method_sections(run: Run, label: str = "") -> list[Section]:
+    """How the layers were timed and what that costs."""
+    profile = run.profile
+    if profile is None:
+        return []
+    more = ""
+    if profile.latency > 0:
+        change = profile.profiled_latency / profile.latency - 1
+        more = f", {abs(change) * 100:.1f} % {'more' if change >= 0 else 'less'} than without"
+    lines = [
+        f"{one_line(profile.method)}; {profile.inferences} inferences in "
+        f"{profile.sessions} process{'es' if profile.sessions != 1 else ''} of their own",
+        f"with profiling on an inference takes {quantity(profile.profiled_latency, 's')}{more}",
+        *map(one_line, profile.notes),
+    ]
+    if not profile.peaks:
+        lines.append(f"no roofline: {one_line(profile.peaks_absent_because or NOT_MEASURED)}")
+    return [Section(title=titled("How it was timed", label), lines=tuple(lines))]

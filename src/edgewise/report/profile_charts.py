@@ -1,0 +1,314 @@
+"""Charts of a profile as Vega-Lite specifications: layers by time, the inference in time, memory, roofline, changes.
+
+Marks that stand for a layer say which, so that a page can lead from them to the layer's row. Colours are CSS variables
+of the page; a file of its own gets the light ones. Nothing is drawn that the run doesn't hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.record import Layer, Run
+from edgewise.report.charts import Chart, Spec
+from edgewise.report.conditions import labels_of
+from edgewise.report.profile import header, operator_names, ranked, shorten
+from edgewise.report.profile_diff import are_alike, pair_layers
+from edgewise.report.profile_roofline import roofline_chart
+from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
+from edgewise.report.trace import place_layers, place_overheads
+from edgewise.units import format_bytes, format_duration
+
+MOST_BARS = 20
+MOST_CHANGES = 14
+MOST_STEPS = 400
+KINDS = ("timeline", "layers", "roofline", "memory")
+"""The charts that a file of its own can hold."""
+
+#: the light scheme of the page, for files without a page around them
+LIGHT = {
+    "--paper": "#ffffff", "--ink": "#16202c", "--soft": "#5a6675", "--rule": "#dde2e8", "--accent": "#0b6b5f",
+    "--series-1": "#2f6fd0", "--series-2": "#d0661a", "--series-3": "#15907c", "--series-4": "#8e55c7",
+    "--series-5": "#c33d78", "--series-6": "#7b7c14", "--series-7": "#4b8aa8", "--series-8": "#a0603c",
+    "--overhead": "#9aa4b0",
+}  # fmt: skip
+_WORDS = re.compile(r' (?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"')
+_LAYER = re.compile(r' aria-label="layer (\d+)"')
+_GEOMETRY = re.compile(r' (?:transform|d|x2|y2|width|height)="[^"]*"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+
+
+def bars_chart(run: Run) -> Chart | None:
+    """The dearest layers with their intervals; None where no layer has a time."""
+    found = [layer for layer in run.layers if layer.kind != "eliminated" and layer.time]
+    shown = ranked(found)[:MOST_BARS]
+    if not shown:
+        return None
+    factor, unit = _unit(shown[0].time or 0.0)
+    colours = colours_of(run)
+    rows = [_bar(layer, factor) | {"op": op_of(layer, colours)} for layer in shown]
+    y = {"field": "row", "type": "nominal", "title": None, "sort": [row["row"] for row in rows],
+         "axis": {"labelLimit": 320, "ticks": False, "domain": False, "labelPadding": 8,
+                  "labelExpr": "split(datum.label, '  ')[0]"}}  # fmt: skip
+    # What stands behind the longest bar needs a fifth of the width.
+    room = {"domain": [0, _digits(max(row["end"] for row in rows) * 1.22)], "nice": False}
+    x = {"type": "quantitative", "title": f"time per inference ({unit})", "axis": {"tickCount": 7}, "scale": room}
+    said = {"field": "key", "type": "nominal"}
+    layers: list[Spec] = [
+        {"mark": {"type": "bar", "height": 15, "cornerRadiusEnd": 3},
+         "encoding": {"y": y, "x": {**x, "field": "time"}, "color": legend(colours, rows), "description": said}},
+        {"transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "color": INK, "strokeWidth": 1.5},
+         "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}}},
+        {"mark": {"type": "text", "align": "left", "dx": 8, "color": SOFT},
+         "encoding": {"y": y, "x": {**x, "field": "end"}, "text": {"field": "text", "type": "nominal"}}},
+    ]  # fmt: skip
+    rest = len(found) - len(shown)
+    return Chart(
+        title="Layers by time",
+        description="; ".join(f"{row['name']}: {row['text']}" for row in rows[:8]),
+        caption="The thin line is the 95 % interval. " + (f"{rest} shorter ones are not drawn." if rest > 0 else ""),
+        spec={**spec_of(layers, height={"step": 22}), "data": {"values": rows}},
+        wide=True,
+    )
+
+
+def _bar(layer: Layer, factor: float) -> Spec:
+    name, time = shorten(layer.name, 44), layer.time or 0.0
+    ends = [layer.low, layer.high]
+    row: Spec = {
+        "name": name,
+        # Short names can be equal; what follows two blanks, which no name has, keeps the rows apart.
+        "row": f"{name}  {layer.index}",
+        "key": f"layer {layer.index}",
+        "time": _digits(time * factor),
+        "end": _digits(max(time, layer.high or 0.0) * factor),
+        "text": format_duration(time) + (f" · {layer.share * 100:.1f} %" if layer.share is not None else ""),
+    }
+    known = [end for end in ends if end is not None]
+    return row | ({"low": _digits(known[0] * factor), "high": _digits(known[1] * factor)} if len(known) == 2 else {})
+
+
+def timeline_chart(run: Run) -> Chart | None:
+    """Layers along one inference; None where no layer has a time."""
+    placed, lanes = place_layers(run)
+    if not placed:
+        return None
+    end = max(ts + dur for _, _, ts, dur in placed)
+    overheads = list(place_overheads(run, end))
+    end = max([end, *(ts + dur for _, ts, dur in overheads)])
+    factor, unit = _unit(end * 1e-6)
+    names = ["layers", *(f"layers ({lane + 1})" for lane in range(1, lanes)), "overheads"]
+    spans = [(layer, names[lane], ts, dur) for layer, lane, ts, dur in placed]
+    spans += [(layer, "overheads", ts, dur) for layer, ts, dur in overheads]
+    colours, scale = colours_of(run), factor * 1e-6
+    rows = [
+        _span(layer, lane, ts * scale, dur * scale) | {"op": op_of(layer, colours)} for layer, lane, ts, dur in spans
+    ]
+    labels = [
+        row | {"x": (row["x"] + row["x2"]) / 2} for row in rows if row["x2"] - row["x"] > 0.07 * end * factor * 1e-6
+    ]
+    y = {"field": "lane", "type": "nominal", "title": None, "sort": names,
+         "axis": {"ticks": False, "domain": False, "labelPadding": 8}}  # fmt: skip
+    x = {"field": "x", "type": "quantitative", "title": f"time since the inference began ({unit})",
+         "scale": {"domain": [0, _digits(end * scale)], "nice": False}, "axis": {"tickCount": 8}}  # fmt: skip
+    layers: list[Spec] = [
+        {"data": {"values": rows}, "mark": {"type": "bar", "height": 40, "stroke": "var(--paper)", "strokeWidth": 0.6},
+         "encoding": {"y": y, "x": x, "x2": {"field": "x2"}, "color": legend(colours, rows),
+                      "description": {"field": "key", "type": "nominal"}}},
+        {"data": {"values": labels}, "mark": {"type": "text", "color": "var(--paper)", "fontSize": 11, "limit": 90},
+         "encoding": {"y": y, "x": {**x}, "text": {"field": "short", "type": "nominal"}}},
+    ]  # fmt: skip
+    lacking = sum(layer.start is None for layer, *_ in placed)
+    where = "" if not lacking else " The engine does not tell when its layers begin: they are drawn one after another."
+    return Chart(
+        title="The inference in time",
+        description=f"{len(placed)} layers in {format_duration(end * 1e-6)}, with profiling on",
+        caption="Medians of the profiled inferences; what is blank is time outside the layers. Overheads without a "
+        f"place follow the last layer.{where}",
+        spec=spec_of(layers, height={"step": 56}),
+        wide=True,
+    )
+
+
+def _span(layer: Layer, lane: str, begin: float, length: float) -> Spec:
+    return {
+        "lane": lane,
+        "x": _digits(begin, 8),
+        "x2": _digits(begin + length, 8),
+        "short": shorten(layer.name, 14),
+        "key": f"layer {layer.index}",
+    }
+
+
+def memory_chart(run: Run) -> Chart | None:
+    """Live bytes of activations along the operators, with arena and lower bound; None where they are not known."""
+    memory = run.profile.memory if run.profile is not None else None
+    live = list((memory or {}).get("live_bytes") or ())
+    if not live or not memory or max(live) <= 0:
+        return None
+    unit, scale = ("MB", 1e-6) if max(live) >= 1e6 else ("kB", 1e-3)
+    size = max(1, math.ceil(len(live) / MOST_STEPS))
+    steps = [{"i": first, "bytes": max(live[first : first + size]) * scale} for first in range(0, len(live), size)]
+    steps.append({"i": len(live), "bytes": steps[-1]["bytes"]})
+    lines = [
+        {"bytes": memory[key] * scale, "text": f"{name} {format_bytes(memory[key])}"}
+        for key, name in (("arena_bytes", "arena"), ("lower_bound_bytes", "lower bound"))
+        if memory.get(key) is not None
+    ]
+    if len(lines) == 2 and lines[0]["bytes"] == lines[1]["bytes"]:
+        lines = [lines[0] | {"text": f"arena = lower bound {format_bytes(memory['arena_bytes'])}"}]
+    x = {"field": "i", "type": "quantitative", "title": "operator, in the model's order", "scale": {"nice": False},
+         "axis": {"tickMinStep": 1}}  # fmt: skip
+    y = {"field": "bytes", "type": "quantitative", "title": f"live activations ({unit})", "axis": {"tickCount": 5}}
+    peak = live.index(max(live))
+    at = [{"i": peak + 0.5, "bytes": live[peak] * scale}]
+    layers: list[Spec] = [
+        {"data": {"values": steps}, "encoding": {"x": x, "y": y},
+         "mark": {"type": "area", "interpolate": "step-after", "color": "var(--series-1)", "opacity": 0.3,
+                  "line": {"color": "var(--series-1)", "strokeWidth": 1.5}}},
+        {"data": {"values": lines}, "mark": {"type": "rule", "color": INK, "strokeDash": [5, 4]}, "encoding": {"y": y}},
+        {"data": {"values": lines}, "encoding": {"y": y, "text": {"field": "text"}, "x": {"value": "width"}},
+         "mark": {"type": "text", "align": "right", "dy": -7, "color": INK}},
+        {"data": {"values": at}, "mark": {"type": "circle", "color": "var(--series-2)", "size": 70, "opacity": 1},
+         "encoding": {"x": x, "y": y}},
+    ]  # fmt: skip
+    name = operator_names(run).get(peak)
+    where = f"operator {peak}" + (f" ({shorten(name, 60)})" if name else "")
+    return Chart(
+        title="Memory of the activations",
+        description=f"{'; '.join(line['text'] for line in lines)}; peak at {where}",
+        caption=f"What must live at the same time; the most at {where}, the orange point. As planned from the model's "
+        "graph: engines add scratch buffers of their own.",
+        spec=spec_of(layers, height=200),
+        wide=True,
+    )
+
+
+def changes_chart(before: Run, after: Run) -> Chart | None:
+    """The largest changes between two runs as pairs of bars; None where they have nothing in common."""
+    if not are_alike(before, after):
+        return None
+    pairs = [pair for pair in pair_layers(before, after) if pair.change][:MOST_CHANGES]
+    if not pairs:
+        return None
+    largest = max(time or 0.0 for pair in pairs for time in pair.times)
+    factor, unit = _unit(largest)
+    labels = labels_of([before, after])
+    rows = [
+        {"row": f"{shorten(pair.name, 40)}  {place}", "run": label, "time": _digits((time or 0.0) * factor)}
+        for place, pair in enumerate(pairs)
+        for label, time in zip(labels, pair.times, strict=True)
+    ]
+    y = {"field": "row", "type": "nominal", "title": None, "sort": list(dict.fromkeys(row["row"] for row in rows)),
+         "axis": {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 8,
+                  "labelExpr": "split(datum.label, '  ')[0]"}}  # fmt: skip
+    colour = {"field": "run", "type": "nominal", "legend": {"orient": "bottom", "title": None, "labelLimit": 300},
+              "scale": {"domain": labels, "range": ["var(--series-1)", "var(--series-2)"]}}  # fmt: skip
+    layer = {
+        "data": {"values": rows},
+        "mark": {"type": "bar", "cornerRadiusEnd": 2},
+        "encoding": {
+            "y": y,
+            "yOffset": {"field": "run", "sort": labels},
+            "x": {"field": "time", "type": "quantitative", "title": f"time per inference ({unit})"},
+            "color": colour,
+        },
+    }
+    return Chart(
+        title="The largest changes",
+        description="; ".join(f"{pair.name}: {_times(pair.times)}" for pair in pairs[:8]),
+        caption="Work that both runs do, however they fuse it; the largest change first.",
+        spec=spec_of([layer], height={"step": 17}),
+        wide=True,
+    )
+
+
+def _times(times: Sequence[float | None]) -> str:
+    return " → ".join("n/a" if time is None else format_duration(time) for time in times)
+
+
+def chart_of(run: Run, kind: str) -> Chart | None:
+    """One of `KINDS`. Raises `BadInput` for another."""
+    match kind:
+        case "layers":
+            return bars_chart(run)
+        case "timeline":
+            return timeline_chart(run)
+        case "memory":
+            return memory_chart(run)
+        case "roofline":
+            return roofline_chart(run)
+        case _:
+            raise BadInput(f"there is no chart {kind!r}", advice=f"one of: {', '.join(KINDS)}")
+
+
+def draw(spec: Spec) -> str:
+    """`spec` as an SVG element whose marks of layers have ``data-layer``. Raises `Unavailable` without vl-convert."""
+    svg = _LAYER.sub(r' data-layer="\1"', _vl_convert().vegalite_to_svg(spec, allowed_base_urls=[]))
+    svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), _WORDS.sub("", svg))
+    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def _vl_convert() -> Any:
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise Unavailable(
+            "charts need the package vl-convert-python", advice="pip install 'edgewise[charts]'"
+        ) from error
+    return vl_convert
+
+
+def render_chart(run: Run, kind: str, extension: str) -> bytes:
+    """One of `KINDS` as a file of its own, on white.
+
+    Args:
+        extension: ``.svg`` or ``.png``.
+
+    Raises `BadInput` where the run has nothing to draw or there is no such chart, `Unavailable` without vl-convert.
+    """
+    chart = chart_of(run, kind)
+    if chart is None:
+        raise BadInput(f"this run has nothing for the chart {kind!r}", advice="profile the model: 'edgewise profile'")
+    title = {
+        "text": chart.title,
+        "subtitle": header(run),
+        "anchor": "start",
+        "offset": 14,
+        "subtitleColor": SOFT,
+        "color": INK,
+    }
+    spec = in_light({**chart.spec, "background": "#ffffff", "padding": 16, "title": title})
+    engine = _vl_convert()
+    if extension.lower() == ".png":
+        return bytes(engine.vegalite_to_png(spec, scale=2, allowed_base_urls=[]))
+    return str(engine.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
+
+
+def write_chart(run: Run, path: Path, kind: str = "layers") -> None:
+    """Write one of `KINDS` to `path`, whose extension is ``.svg`` or ``.png``. Raises as `render_chart` and OSError."""
+    path.write_bytes(render_chart(run, kind, path.suffix))
+
+
+def in_light(part: Any) -> Any:
+    """A specification with the light scheme's colours instead of the page's variables; its data stays as it is."""
+    if isinstance(part, dict):
+        return {key: value if key == "values" else in_light(value) for key, value in part.items()}
+    if isinstance(part, list):
+        return [in_light(each) for each in part]
+    return LIGHT.get(part[4:-1], part) if isinstance(part, str) and part.startswith("var(--") else part
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    """The factor from s to the unit of an axis that ends at `seconds`."""
+    return next(
+        ((1 / size, unit) for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if seconds >= size), (1e9, "ns")
+    )
+
+
+def _digits(value: float, digits: int = 5) -> float:
+    return float(f"{value:.{digits}g}")

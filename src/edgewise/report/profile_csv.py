@@ -1,0 +1,112 @@
+"""All layers of profiled runs as one CSV file: raw numbers in SI units, one line a layer, overheads included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from edgewise.record import Layer, LayerTensor, Run
+from edgewise.report.cells import NOT_MEASURED
+from edgewise.report.conditions import provider_of, threads_of
+from edgewise.report.csv import render_csv
+from edgewise.report.document import Cell, Column, Table, absent, one_line
+from edgewise.report.profile import rate_reason, time_reason
+
+_NUMBERS: tuple[tuple[str, str, str], ...] = (
+    ("share", "Share of latency", "1"),
+    ("start", "Start", "s"),
+    ("macs", "MACs", "1"),
+    ("ops", "Ops", "1"),
+    ("parameters", "Parameters", "1"),
+    ("weight_bytes", "Weights", "B"),
+    ("activation_bytes", "Activations", "B"),
+    ("intensity", "Intensity", "1/B"),
+    ("ops_per_second", "Ops per second", "1/s"),
+    ("roof", "Roof", "1/s"),
+    ("roof_share", "Share of roof", "1"),
+)
+_WORDS = ("Kind", "Name", "Op", "Bound", "dtype", "Provider", "Supported", "Error", "Nodes", "Engine nodes",
+          "Engine op", "Inputs", "Outputs", "Attributes")  # fmt: skip
+
+
+def layers_csv(runs: Sequence[Run]) -> str:
+    """A header line, then the layers of each run in the order of execution; why a value is absent is in ``Notes``."""
+    columns = (
+        *(Column(title=title) for title in ("Run", "Model", "Runtime", "Threads")),
+        Column(title="Index", numeric=True),
+        Column(title="Time", numeric=True, unit="s"),
+        *(Column(title=title, numeric=True, unit=unit) for _, title, unit in _NUMBERS),
+        *(Column(title=title) for title in _WORDS),
+    )
+    rows = tuple(_row(run, layer) for run in runs for layer in run.layers)
+    return render_csv(Table(title="Layers", columns=columns, rows=rows))
+
+
+def _row(run: Run, layer: Layer) -> tuple[Cell, ...]:
+    threads = threads_of(run)
+    owner = (run.id, run.job.model.name, provider_of(run), "not told" if threads is None else str(threads))
+    return (
+        *(Cell(text=one_line(text)) for text in owner),
+        Cell(text=str(layer.index), value=layer.index),
+        _time(layer),
+        *(_number(run, layer, name) for name, _, _ in _NUMBERS),
+        *(Cell(text=one_line(text)) for text in _words(layer)),
+    )
+
+
+def _time(layer: Layer) -> Cell:
+    if layer.time is None:
+        return absent(time_reason(layer))
+    return Cell(text="", value=layer.time, low=layer.low, high=layer.high)
+
+
+def _number(run: Run, layer: Layer, name: str) -> Cell:
+    value = getattr(layer, name)
+    if value is not None:
+        return Cell(text="", value=value)
+    if layer.kind != "operator" and name not in ("share", "start"):
+        return Cell(text="–")
+    return absent(_reason(run, layer, name))
+
+
+def _reason(run: Run, layer: Layer, name: str) -> str:
+    """Why a number of a layer is not known."""
+    if name == "share":
+        return time_reason(layer)
+    if name == "start":
+        return "the engine does not tell when it began"
+    if name in ("roof", "roof_share") and run.profile is not None and run.profile.peaks_absent_because:
+        return one_line(run.profile.peaks_absent_because)
+    if name in ("ops_per_second", "roof", "roof_share"):
+        return rate_reason(layer)
+    return one_line(layer.cost_unknown_because) or NOT_MEASURED
+
+
+def _words(layer: Layer) -> tuple[str, ...]:
+    return (
+        layer.kind,
+        layer.name,
+        layer.op,
+        layer.bound or "–",
+        layer.dtype or "–",
+        layer.provider or "–",
+        "–" if layer.supported is None else "yes" if layer.supported else "no",
+        layer.error or "",
+        "; ".join(layer.nodes),
+        "; ".join(layer.engine_nodes),
+        layer.engine_op,
+        _tensors(layer.inputs),
+        _tensors(layer.outputs),
+        json.dumps(layer.attributes, ensure_ascii=False, default=str) if layer.attributes else "",
+    )
+
+
+def _tensors(tensors: Sequence[LayerTensor]) -> str:
+    return "; ".join(f"{tensor.name} {shape_words(tensor)} {tensor.dtype}" for tensor in tensors)
+
+
+def shape_words(tensor: LayerTensor) -> str:
+    """``"1×49×10×1"``; ``?`` for an open dimension without a name, ``of unknown rank``."""
+    if tensor.shape is None:
+        return "of unknown rank"
+    return "×".join("?" if size is None else one_line(str(size)) for size in tensor.shape) or "scalar"

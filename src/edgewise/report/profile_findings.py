@@ -1,0 +1,70 @@
+"""Findings of a profile in words: what could be won, why, and what to do."""
+
+from __future__ import annotations
+
+from edgewise.record import Finding, Profile, Run
+from edgewise.report.document import Section, one_line
+from edgewise.units import format_bytes, format_duration, format_si, significant
+
+
+def titled(title: str, label: str) -> str:
+    """`title`, with the run that it is about where there are several."""
+    return f"{title}: {label}" if label else title
+
+
+def finding_sections(run: Run, label: str = "") -> list[Section]:
+    """What could be won, the dearest first, each with its evidence."""
+    if run.profile is None:
+        return []
+    found = ranked_findings(run.profile)
+    if not found:
+        return [Section(title=titled("Findings", label), lines=("none: nothing was seen that costs time needlessly",))]
+    lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
+    return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def ranked_findings(profile: Profile) -> list[Finding]:
+    """What is won with every inference before what is won once, the dearest first."""
+    return sorted(profile.findings, key=lambda finding: (finding.once, -finding.saving))
+
+
+def finding_line(finding: Finding, profile: Profile) -> str:
+    """Saving, what was seen, evidence, method, and what to do."""
+    evidence = ", ".join(f"{name} {text}" for name, text in evidence_of(finding))
+    words = [evidence] if evidence else []
+    words += [f"saving: {one_line(finding.method)}"] if finding.method else []
+    shown = f" [{'; '.join(words)}]" if words else ""
+    message, suggestion = one_line(finding.message).rstrip("."), one_line(finding.suggestion)
+    return f"{saving_words(finding, profile)}: {message}{shown} → {suggestion} ({one_line(finding.code)})"
+
+
+def saving_words(finding: Finding, profile: Profile) -> str:
+    """``"up to 12.3 µs (1.2 %)"``; once, where it is not with every inference."""
+    if finding.once:
+        return f"up to {format_duration(finding.saving)} once, at the start"
+    share = f" ({finding.saving / profile.latency * 100:.1f} %)" if profile.latency > 0 else ""
+    return f"up to {format_duration(finding.saving)}{share}"
+
+
+def evidence_of(finding: Finding) -> list[tuple[str, str]]:
+    """The numbers behind a finding as a person reads them, by their names' endings."""
+    return [(one_line(name).replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()]
+
+
+_SECONDS = {"time", "time_at_roof", "between_operators", "first", "steady", "saving", "latency"}
+_SHARES = {"share", "worst", "ratio"}
+
+
+def _evidence(name: str, value: float) -> str:
+    last = name.rsplit("_", 1)[-1]
+    if name in _SECONDS or last == "time":
+        return format_duration(value)
+    if last in _SHARES:
+        return f"{value * 100:.1f} %"
+    if last in ("bytes", "size"):
+        return format_bytes(value)
+    if last == "second":
+        return format_si(value, "/s")
+    if float(value).is_integer() and abs(value) < 1e6:
+        return str(int(value))
+    return significant(value)

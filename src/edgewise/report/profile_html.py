@@ -1,0 +1,289 @@
+"""Profiles as one self-contained page: no request beyond the file, readable without scripts, in light and dark."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from edgewise import __version__
+from edgewise.errors import Unavailable
+from edgewise.record import Profile, Run
+from edgewise.report import profile_charts as charts
+from edgewise.report.bench import GRADE_TONES, default_title
+from edgewise.report.cells import NOT_MEASURED, quantity
+from edgewise.report.charts import Chart
+from edgewise.report.conditions import (
+    engine_of,
+    flatten,
+    labels_of,
+    precision_of,
+    processor_of,
+    provider_of,
+    system_of,
+    threads_of,
+)
+from edgewise.report.document import ABSENT, Table, number_notes, one_line
+from edgewise.report.mltk import mltk_tables
+from edgewise.report.profile import (
+    conservation_line,
+    count_words,
+    is_profiled,
+    latency_words,
+    layers_of,
+    memory_line,
+    method_sections,
+    ranked,
+    reason_of_no_profile,
+    shorten,
+    time_unit,
+)
+from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_findings import evidence_of, ranked_findings, saving_words
+from edgewise.report.profile_rows import eliminated_rows, layer_rows, overhead_rows, sum_rows
+from edgewise.units import format_bytes, format_duration, format_si
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
+    """The page of `runs`: what changed where there are two, then each run's profile.
+
+    Where vl-convert-python is missing the page has no charts and says how to get them.
+    """
+    drawing = _Drawing()
+    script = f"{_asset('report.js')}\n{_asset('profile.js')}"
+    views = [_run_view(run, label, place, drawing) for place, (run, label) in enumerate(_labelled(runs), 1)]
+    diff, changes, whole = diff_table(runs, most=None), None, []
+    if diff is not None:
+        before, after = (run for run in runs if run.profile is not None)
+        changes = drawing.draw(charts.changes_chart(before, after))
+        whole = [quantity(run.profile.latency, "s") for run in (before, after) if run.profile is not None]
+        whole += [f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}"]
+    return (
+        _environment()
+        .get_template("profile.html.jinja")
+        .render(
+            title=one_line(title) or f"Profile of {default_title(runs)}",
+            version=__version__,
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            style=f"{_asset('report.css')}\n{_asset('profile.css')}",
+            runs=views,
+            diff=_table_view(diff, "diff") if diff is not None else None,
+            whole=whole,
+            changes=changes,
+            missing=drawing.missing,
+        )
+    )
+
+
+def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
+    return list(zip(runs, labels_of(runs), strict=True))
+
+
+class _Drawing:
+    """Draws charts until it turns out that nothing here can."""
+
+    def __init__(self) -> None:
+        self.missing: Unavailable | None = None
+        self._drawn = 0
+
+    def draw(self, found: Chart | None) -> dict[str, Any] | None:
+        """What the template needs of a chart, or None where there is none or nothing to draw it with."""
+        if found is None or self.missing is not None:
+            return None
+        try:
+            svg = charts.draw(found.spec)
+        except Unavailable as error:
+            self.missing = error
+            return None
+        # Every drawing numbers its clip paths from 1; on one page their names must differ.
+        self._drawn += 1
+        svg = svg.replace('id="clip', f'id="p{self._drawn}-').replace("url(#clip", f"url(#p{self._drawn}-")
+        return {"title": found.title, "description": found.description, "caption": found.caption, "svg": svg}
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("edgewise.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _table_view(table: Table, identity: str) -> dict[str, Any]:
+    return {"id": identity, "table": table, "columns": table.visible, "notes": number_notes([table])}
+
+
+def _run_view(run: Run, label: str, place: int, drawing: _Drawing) -> dict[str, Any]:
+    """Everything that the template says of one run."""
+    view: dict[str, Any] = {
+        "key": place,
+        "label": label,
+        "facts": _facts(run),
+        "conditions": list(flatten(run.environment)),
+        "cautions": [(one_line(each.code), one_line(each.message), one_line(each.advice)) for each in run.cautions],
+        "profiled": is_profiled(run),
+        "reason": reason_of_no_profile(run),
+    }
+    profile = run.profile
+    if profile is None or not is_profiled(run):
+        return view
+    return view | {
+        "tiles": _tiles(run, profile),
+        "parts": _parts(profile),
+        "conservation": conservation_line(profile),
+        "findings": [_finding_view(run, profile, index) for index in range(len(profile.findings))],
+        "unit": time_unit(layer.time for layer in run.layers)[0],
+        "rows": layer_rows(run),
+        "overheads": overhead_rows(run),
+        "rest": sum_rows(run),
+        "eliminated": eliminated_rows(run),
+        "charts": [found for kind in charts.KINDS if (found := drawing.draw(charts.chart_of(run, kind))) is not None],
+        "no_memory": "" if profile.memory else memory_line(run),
+        "no_roof": "" if profile.peaks else one_line(profile.peaks_absent_because or NOT_MEASURED),
+        "peaks": _peaks(profile),
+        "method": [line for section in method_sections(run) for line in section.lines],
+        "mltk": [_table_view(table, f"mltk-{place}-{at}") for at, table in enumerate(mltk_tables(run))],
+    }
+
+
+def _facts(run: Run) -> list[tuple[str, str]]:
+    """What stands under the heading."""
+    threads = threads_of(run)
+    pairs = [
+        ("Model", f"{run.job.model.name} ({run.job.model.format}, {format_bytes(run.job.model.size_bytes)})"),
+        ("Engine", engine_of(run)),
+        ("Provider", provider_of(run)),
+        ("Threads", "not told" if threads is None else str(threads)),
+        ("Precision", precision_of(run) or "not told"),
+        ("Batch", str(run.job.workload.batch)),
+        ("Processor", processor_of(run) or "not told"),
+        ("System", system_of(run) or "not told"),
+        ("Measured", run.created_at[:19].replace("T", " ")),
+    ]
+    return [(name, one_line(text)) for name, text in pairs]
+
+
+def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
+    """The answers that a reader came for, in numbers."""
+    number, _, unit = latency_words(run).removeprefix("latency ").rpartition(" ")
+    value, _, interval = number.partition(" ± ")
+    grade = run.trust.grade if run.trust is not None else ""
+    tone = GRADE_TONES[run.trust.grade] if run.trust is not None else "plain"
+    spread = f"± {interval} {unit}, 95 % interval" if interval else "end to end"
+    tiles = [
+        {"name": "Latency", "number": value or ABSENT, "unit": unit, "more": spread, "grade": grade, "tone": tone},
+        _half_tile(run, profile),
+        _rate_tile(run, profile),
+        _memory_tile(profile),
+    ]
+    best = next((each for each in ranked_findings(profile) if not each.once), None)
+    if best is not None:
+        words = saving_words(best, profile).removeprefix("up to ").partition(" (")
+        number, _, unit = words[0].rpartition(" ")
+        more = f"at most, by the dearest finding: {one_line(best.code).replace('-', ' ')}"
+        tiles.append({"name": "Could be won", "number": number, "unit": unit, "more": more})
+    return tiles
+
+
+def _half_tile(run: Run, profile: Profile) -> dict[str, str]:
+    """How few layers take half of the time of all."""
+    times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
+    total = sum(times)
+    count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
+    share = sum(times[:count]) / profile.latency * 100 if profile.latency > 0 else 0.0
+    more = f"of {len(layers_of(run, 'operator'))} take {share:.0f} % of the latency"
+    return {"name": "Half of the time", "number": str(count), "unit": "layer" if count == 1 else "layers", "more": more}
+
+
+def _rate_tile(run: Run, profile: Profile) -> dict[str, str]:
+    """What the model attains over the whole inference."""
+    known = [layer.ops for layer in layers_of(run, "operator")]
+    ops = run.value("ops")
+    if ops is None and all(each is not None for each in known):
+        ops = float(sum(each for each in known if each is not None))
+    if ops is None or profile.latency <= 0:
+        return {"name": "Rate", "number": ABSENT, "unit": "", "more": "the cost of a layer is not known"}
+    number, _, unit = format_si(ops / profile.latency, "op/s").rpartition(" ")
+    peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
+    part = f", {ops / profile.latency / peak * 100:.0f} % of the highest measured peak" if peak else ""
+    return {"name": "Rate", "number": number, "unit": unit, "more": f"{count_words(ops)} operations an inference{part}"}
+
+
+def _memory_tile(profile: Profile) -> dict[str, str]:
+    memory = profile.memory or {}
+    arena, bound = memory.get("arena_bytes"), memory.get("lower_bound_bytes")
+    shown = arena if arena is not None else bound
+    if shown is None:
+        reason = one_line(profile.memory_absent_because or "") or NOT_MEASURED
+        return {"name": "Activations", "number": ABSENT, "unit": "", "more": reason}
+    number, _, unit = format_bytes(shown).rpartition(" ")
+    more = "planned arena" if arena is not None else "lower bound"
+    if arena is not None and bound is not None:
+        more += (
+            f", {(arena / bound - 1) * 100:.0f} % above the lower bound"
+            if bound and arena > bound
+            else ", as small as can be"
+        )
+    return {"name": "Activations", "number": number, "unit": unit, "more": more}
+
+
+def _parts(profile: Profile) -> list[tuple[str, str, float]]:
+    """(name, class, share) of the bar that shows where the latency went; the whole is 100."""
+    found = [
+        ("operators", "operators", profile.operators_time),
+        ("overheads", "overheads", profile.overheads_time),
+        ("unattributed", "unattributed", max(profile.unattributed, 0.0)),
+    ]
+    whole = max(sum(seconds for *_, seconds in found), profile.latency)
+    return [(name, css, seconds / whole * 100) for name, css, seconds in found if whole > 0 and seconds > 0]
+
+
+def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
+    finding = ranked_findings(profile)[index]
+    names = {layer.index: shorten(layer.name, 48) for layer in run.layers}
+    return {
+        "saving": format_duration(finding.saving),
+        "share": "once, at the start"
+        if finding.once
+        else f"{finding.saving / profile.latency * 100:.1f} % of the latency"
+        if profile.latency > 0
+        else "",
+        "width": 0.0 if finding.once or profile.latency <= 0 else min(100.0, finding.saving / profile.latency * 100),
+        "code": one_line(finding.code),
+        "message": one_line(finding.message),
+        "suggestion": one_line(finding.suggestion),
+        "method": one_line(finding.method),
+        "evidence": evidence_of(finding),
+        "layers": [(at, names[at]) for at in finding.layers if at in names],
+    }
+
+
+def _peaks(profile: Profile) -> list[tuple[str, str, str]]:
+    """(what, how much, how it was measured) of the roofs."""
+    rows = []
+    for peak in profile.peaks:
+        size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
+        name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not told'}"
+        unit = "B/s" if peak.kind == "bandwidth" else "op/s"
+        when = f", {peak.measured_at[:10]}" if peak.measured_at else ""
+        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}{when}"
+        rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
+    return rows

@@ -1,0 +1,160 @@
+"""The roofline of a run: what its layers attain under what the machine was measured to allow.
+
+S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore architectures",
+Communications of the ACM 52 (4), 2009. Both axes are logarithmic; a slanted roof is a bandwidth, a level one a peak of
+arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from edgewise.record import Layer, Peak, Run
+from edgewise.report.charts import WIDE, Chart, Spec
+from edgewise.report.profile import ranked
+from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
+from edgewise.units import format_bytes, format_si, significant
+
+CLOSE = 2.0
+"""Roofs within this ratio of each other are too near for two names."""
+_WIDTH = WIDE - 70
+"""Of the plot within its axes, about."""
+
+
+def roofline_chart(run: Run) -> Chart | None:
+    """Layers by intensity and rate under the measured roofs; None without peaks or without a layer to place."""
+    peaks = run.profile.peaks if run.profile is not None else ()
+    compute, bandwidth = _roofs(peaks, "compute"), _roofs(peaks, "bandwidth")
+    found = [layer for layer in run.layers if _is_placed(layer)]
+    if not compute or not bandwidth or not found:
+        return None
+    left, right = _span([layer.intensity or 0.0 for layer in found] + [_ridge(compute, bandwidth)])
+    rates = [layer.ops_per_second or 0.0 for layer in found] + [peak.value for peak in compute]
+    low, high = _span(rates)
+    lines = [row for peak in bandwidth for row in _slanted(peak, max(each.value for each in compute), left, low)]
+    lines += [row for peak in compute for row in _level(peak, max(each.value for each in bandwidth), right)]
+    colours = colours_of(run)
+    points = [
+        {
+            "x": layer.intensity,
+            "y": layer.ops_per_second,
+            "time": (layer.time or 0.0) * 1e6,
+            "op": op_of(layer, colours),
+            "key": f"layer {layer.index}",
+        }
+        for layer in found
+    ]
+    return Chart(
+        title="Roofline",
+        description="; ".join(_in_words(layer) for layer in ranked(found)[:8]),
+        caption="A point is a layer, its area the time it takes. On the slanted line memory is the limit, on the level "
+        "one arithmetic; the further below its roof, the more could be won." + _left_out(run, found),
+        spec=spec_of(_marks(points, lines, run, (left, right, low, high)), height=320),
+        wide=True,
+    )
+
+
+def _is_placed(layer: Layer) -> bool:
+    return layer.kind == "operator" and bool(layer.intensity and layer.ops_per_second and layer.time)
+
+
+def _left_out(run: Run, found: Sequence[Layer]) -> str:
+    count = sum(layer.kind == "operator" for layer in run.layers) - len(found)
+    return (
+        f" {count} layers have no place here: they compute nothing, or their cost or time is not known."
+        if count
+        else ""
+    )
+
+
+def _roofs(peaks: Sequence[Peak], kind: str) -> list[Peak]:
+    """The peaks of one kind, the highest of each data type and buffer."""
+    best: dict[object, Peak] = {}
+    for peak in peaks:
+        key = (peak.dtype, peak.size_bytes)
+        if peak.kind == kind and peak.value > 0 and (key not in best or best[key].value < peak.value):
+            best[key] = peak
+    return sorted(best.values(), key=lambda peak: -peak.value)
+
+
+def _ridge(compute: Sequence[Peak], bandwidth: Sequence[Peak]) -> float:
+    """Where the highest level roof meets the lowest slanted one."""
+    return max(peak.value for peak in compute) / min(peak.value for peak in bandwidth)
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """Powers of ten around positive values."""
+    return 10.0 ** math.floor(math.log10(min(values)) - 0.05), 10.0 ** math.ceil(math.log10(max(values)) + 0.15)
+
+
+def _slanted(peak: Peak, ceiling: float, left: float, low: float) -> list[Spec]:
+    """From the left or lower edge up to the highest level roof."""
+    begin = max(left, low / peak.value)
+    name = f"{format_si(peak.value, 'B/s')}" + (f" ({format_bytes(peak.size_bytes)})" if peak.size_bytes else "")
+    ends = (begin, max(begin, ceiling / peak.value))
+    return [{"roof": f"memory {name}", "x": x, "y": x * peak.value, "kind": "memory", "rate": peak.value} for x in ends]
+
+
+def _level(peak: Peak, bandwidth: float, right: float) -> list[Spec]:
+    """From where the steepest slanted roof reaches it to the right edge."""
+    name = f"{peak.dtype or 'arithmetic'} {format_si(peak.value, 'op/s')}"
+    ends = (min(peak.value / bandwidth, right), right)
+    return [{"roof": name, "x": x, "y": peak.value, "kind": "compute", "rate": peak.value} for x in ends]
+
+
+def _marks(
+    points: Sequence[Spec], lines: Sequence[Spec], run: Run, domain: tuple[float, float, float, float]
+) -> list[Spec]:
+    left, right, low, high = domain
+    x = {"field": "x", "type": "quantitative", "title": "operations per byte of weights and activations",
+         "scale": {"type": "log", "domain": [left, right]},
+         "axis": {"values": _powers(left, right), "format": "~g"}}  # fmt: skip
+    y = {"field": "y", "type": "quantitative", "title": "operations per second",
+         "scale": {"type": "log", "domain": [low, high]},
+         "axis": {"values": _powers(low, high), "format": "~s"}}  # fmt: skip
+    level = _legible([row for row in lines[1::2] if row["kind"] == "compute"])
+    slanted = _legible([row for row in lines[::2] if row["kind"] == "memory"])
+    steep = _angle(domain)
+    size = {"field": "time", "type": "quantitative", "legend": None, "scale": {"range": [30, 900], "zero": True}}
+    colour = legend(colours_of(run), points)
+    return [
+        {"data": {"values": lines}, "mark": {"type": "line", "strokeWidth": 2, "color": INK, "clip": True},
+         "encoding": {"x": x, "y": y, "detail": {"field": "roof"}}},
+        {"data": {"values": points}, "mark": {"type": "circle", "opacity": 0.75, "stroke": "var(--paper)"},
+         "encoding": {"x": x, "y": y, "size": size, "color": colour,
+                      "description": {"field": "key", "type": "nominal"}}},
+        {"data": {"values": level}, "mark": {"type": "text", "align": "right", "dy": -8, "dx": -4, "color": INK},
+         "encoding": {"x": x, "y": y, "text": {"field": "roof"}}},
+        {"data": {"values": slanted}, "encoding": {"x": x, "y": y, "text": {"field": "roof"}},
+         "mark": {"type": "text", "align": "left", "angle": steep, "dy": -8, "dx": 6, "color": SOFT, "fontSize": 11}},
+    ]  # fmt: skip
+
+
+def _legible(rows: Sequence[Spec]) -> list[Spec]:
+    """Of roofs, the highest first, those whose names don't lie over each other; the page lists them all."""
+    shown: list[Spec] = []
+    for row in rows:
+        if not shown or shown[-1]["rate"] / row["rate"] > CLOSE:
+            shown.append(row)
+    return shown
+
+
+def _powers(low: float, high: float) -> list[float]:
+    return [10.0**power for power in range(round(math.log10(low)), round(math.log10(high)) + 1)]
+
+
+def _angle(domain: tuple[float, float, float, float], height: int = 320) -> float:
+    """Of a line of slope 1 in both logarithms, as degrees that text is turned by."""
+    left, right, low, high = domain
+    rise = height / math.log10(high / low)
+    run = _WIDTH / math.log10(right / left)
+    return 360 - math.degrees(math.atan2(rise, run))
+
+
+def _in_words(layer: Layer) -> str:
+    share = f", {layer.roof_share * 100:.0f} % of its roof" if layer.roof_share is not None else ""
+    return (
+        f"{layer.op}: {significant(layer.intensity or 0.0)} operations per byte at "
+        f"{format_si(layer.ops_per_second or 0.0, 'op/s')}{share}"
+    )

@@ -1,0 +1,72 @@
+"""What all charts of a profile share: colours by type of operator, axes, fonts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from edgewise.record import Layer, Run
+from edgewise.report.charts import SERIES_COLOURS, WIDE, Spec, colour_of
+from edgewise.report.document import one_line
+from edgewise.report.profile import layers_of
+
+INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
+OVERHEAD = "overhead"
+OTHER = "other"
+# What measures the text here and what draws it there must agree on its width: these have the same metrics.
+_FONT = "Arial, Liberation Sans, Arimo, Helvetica, sans-serif"
+
+
+def colours_of(run: Run) -> dict[str, str]:
+    """Type of operator → colour, the dearest types first; what there is no colour left for is not in it."""
+    sums: dict[str, float] = {}
+    for layer in layers_of(run, "operator"):
+        name = one_line(layer.op)
+        sums[name] = sums.get(name, 0.0) + (layer.time or 0.0)
+    dearest = sorted(sums, key=lambda name: -sums[name])[:SERIES_COLOURS]
+    colours = {name: colour_of(index) for index, name in enumerate(dearest)}
+    if any(layer.kind == "overhead" for layer in run.layers):
+        colours[OVERHEAD] = "var(--overhead)"
+    return colours
+
+
+def op_of(layer: Layer, colours: dict[str, str]) -> str:
+    """What the legend calls a layer: its type, `OVERHEAD`, or `OTHER` where there is no colour left for its type."""
+    name = one_line(layer.op) if layer.kind == "operator" else OVERHEAD
+    return name if name in colours else OTHER
+
+
+def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
+    """The colour channel of marks whose field ``op`` is an `op_of`; the legend has just what `rows` have."""
+    used = {row["op"] for row in rows}
+    shown = {name: colour for name, colour in [*colours.items(), (OTHER, SOFT)] if name in used}
+    return {
+        "field": "op",
+        "type": "nominal",
+        "scale": {"domain": list(shown), "range": list(shown.values())},
+        "legend": {"orient": "bottom", "title": None, "columns": 8, "labelLimit": 110, "symbolOpacity": 1},
+    }
+
+
+def spec_of(layers: Sequence[Spec], *, height: int | Spec) -> Spec:
+    """A layered specification in the page's fonts and colours."""
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "width": WIDE,
+        # All charts are as wide as each other, whatever their labels take.
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "height": height,
+        "background": None,
+        "padding": 4,
+        "layer": list(layers),
+        "config": {
+            "font": _FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": SOFT, "titleColor": SOFT, "gridColor": RULE, "domainColor": RULE, "tickColor": RULE,
+                "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8,
+            },
+            "axisY": {"labelColor": INK},
+            "legend": {"labelColor": INK, "labelFontSize": 12, "symbolType": "square"},
+            "text": {"fontSize": 12},
+        },
+    }  # fmt: skip

@@ -1,0 +1,111 @@
+"""A profile on the terminal: the layer table, what it adds up to, the memory timeline, the findings."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgewise.record import Run
+from edgewise.report.conditions import labels_of
+from edgewise.report.document import Document, Table
+from edgewise.report.profile import (
+    MOST_ROWS,
+    NARROW,
+    caution_sections,
+    header,
+    is_profiled,
+    layer_table,
+    method_sections,
+    operator_names,
+    shorten,
+    sum_sections,
+)
+from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_findings import finding_sections
+from edgewise.report.text import print_document
+from edgewise.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+HEIGHT = 4
+WIDEST = 72
+
+
+def render_profile_text(runs: Sequence[Run], console: Console, *, top: int = MOST_ROWS) -> None:
+    """Print the profiles of `runs` on `console`, one after the other, then what changed where there are two."""
+    from rich.text import Text
+
+    for index, (run, label) in enumerate(zip(runs, labels_of(runs), strict=True)):
+        if index:
+            console.print()
+        console.print(Text(header(run), style="bold"), soft_wrap=False)
+        if is_profiled(run):
+            console.print()
+        tables = (layer_table(run, top=top, width=console.width),) if is_profiled(run) else ()
+        print_document(Document(title=label, tables=tables, sections=tuple(sum_sections(run))), console)
+        for line in memory_timeline(run, width=min(WIDEST, console.width - 2)):
+            console.print(Text(f"  {line}"), no_wrap=True, crop=True)
+        sections = (*finding_sections(run), *method_sections(run))
+        print_document(Document(title=label, tables=(), sections=sections), console)
+    print_document(Document(title="", tables=(), sections=tuple(caution_sections(runs))), console)
+    if (table := diff_table(runs)) is not None:
+        console.print()
+        print_document(Document(title="", tables=(_narrowed(table, console.width),)), console)
+
+
+def profile_text(runs: Sequence[Run], *, width: int = 80, top: int = MOST_ROWS) -> str:
+    """The same as plain text without colours, at most `width` cells wide."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)
+    render_profile_text(runs, console, top=top)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _narrowed(table: Table, width: int) -> Table:
+    """`table` with its first column shortened to what the width allows."""
+    from dataclasses import replace
+
+    most = 20 if width < NARROW else 36
+    rows = tuple((replace(row[0], text=shorten(row[0].text, most)), *row[1:]) for row in table.rows)
+    return replace(table, rows=rows)
+
+
+def memory_timeline(run: Run, *, width: int = WIDEST, height: int = HEIGHT) -> list[str]:
+    """Live bytes along the model's operators as bars of text, at most `width` cells wide; nothing where not known."""
+    memory = run.profile.memory if run.profile is not None else None
+    live = [float(value) for value in (memory or {}).get("live_bytes") or ()]
+    highest = max(live, default=0.0)
+    if highest <= 0:
+        return []
+    bars = _columns(live, width)
+    steps = len(BLOCKS) - 1
+    levels = [math.ceil(value / highest * height * steps) for value in bars]
+    lines = [
+        "".join(BLOCKS[min(max(level - row * steps, 0), steps)] for level in levels).rstrip()
+        for row in reversed(range(height))
+    ]
+    peak = live.index(highest)
+    name = operator_names(run).get(peak)
+    each = "" if len(bars) >= len(live) else f", each bar the highest of {math.ceil(len(live) / len(bars))}"
+    found = f"highest: {format_bytes(highest)} at operator {peak}"
+    where = f" ({shorten(name, max(width - len(found) - 3, 8))})" if name else ""
+    return [
+        *lines,
+        shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
+        shorten(found + where, width),
+    ]
+
+
+def _columns(live: Sequence[float], width: int) -> list[float]:
+    """One bar per operator, several cells wide where there is room; else one per group, the group's highest."""
+    if len(live) <= width:
+        wide = max(1, min(4, width // len(live)))
+        return [value for value in live for _ in range(wide)]
+    size = math.ceil(len(live) / width)
+    return [max(live[first : first + size]) for first in range(0, len(live), size)]

@@ -1,0 +1,360 @@
+"""Layer times of LiteRT: a pass of the compiled-model API under the profiler that its C API has and Python lacks.
+
+LiteRT runs its operators one after the other. Those outside a delegate are timed by two readings of a clock that counts
+whole microseconds, so that their mean over many inferences is right; XNNPACK times its own steps in nanoseconds and
+cuts each duration to whole microseconds. At both ends of the events around the operators the profiler reads the
+process's memory use, which takes longer than many a small model. One such reading lies between two of these events with
+nothing else, which tells how long it takes; one lies inside the loop over the operators, before the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from time import monotonic_ns
+from typing import Any
+
+from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile
+from edgewise.runtime.litert import replaced_by
+from edgewise.runtime.litert_capi import Event, Named, TimedModel, library_of, settings_of
+from edgewise.runtime.litert_xnnpack import Meaning, Operator, interpret
+
+RESOLUTION_NS = 1000
+_REFERENCES = 20
+"""Inferences without the profiler, by which the compiled model is compared with the session."""
+_FACTOR, _MARGIN_NS = 2, 100_000
+"""A compiled model that takes this much longer or shorter, and by this margin, does not run the session's kernels."""
+
+_LOOP, _OPERATOR, _DELEGATED, _WHOLE = 1, 2, 8, 16
+_TELEMETRY = 0b1_1110_0000
+_LOOP_TAG = "Invoke"
+
+#: provider → the compiled model's setting for the same kernels
+_KERNELS: Mapping[str, tuple[str, ...]] = {
+    "interpreter": (),
+    "compiled": (),
+    "interpreter-noxnnpack": ('kernel_mode = "builtin"',),
+}
+_KERNEL_MODES = {0: (), 2: ('kernel_mode = "builtin"',)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """The model's first graph as the interpreter sees it.
+
+    Attributes:
+        operators: in the model's order, by index.
+        partitions: of the delegate, in order: the operators that each replaced.
+    """
+
+    operators: Mapping[int, Operator]
+    partitions: tuple[tuple[Operator, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is to be profiled: the model with the settings and data of a session.
+
+    Attributes:
+        inputs, outputs: names and arrays; the outputs are those the session made of the inputs.
+        invoke: the session's own inference.
+    """
+
+    path: Path
+    provider: str
+    threads: int | None
+    structure: Structure
+    inputs: Sequence[Named]
+    outputs: Sequence[Named]
+    invoke: Callable[[], object]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    """One profiled inference.
+
+    Attributes:
+        steps: events of operators and of the delegate's steps, in order.
+        starts_ns: when each began after the call; XNNPACK tells none, its steps lie end to end before what follows.
+        loop_ns: from before the first step to after the last, by the engine's clock.
+        reading_ns: what one reading of the process's memory took.
+        readings: how many there were, the one in the loop included.
+        wall_ns: of the call.
+    """
+
+    steps: tuple[Event, ...]
+    starts_ns: tuple[float, ...]
+    loop_ns: int
+    reading_ns: int
+    readings: int
+    wall_ns: int
+
+
+def time_layers(subject: Subject, inferences: int) -> EngineProfile:
+    """Run so many inferences under LiteRT's profiler. Raises `CannotProfile` where that can't be done or trusted."""
+    if inferences < 1:
+        raise ValueError(f"{inferences} inferences can't be profiled")
+    import ai_edge_litert
+
+    found = version("ai-edge-litert")
+    settings = settings_of(threads=subject.threads, extra=_kernels(subject))
+    library = library_of(ai_edge_litert, found)
+    model = TimedModel(library, subject.path, settings=settings, inputs=subject.inputs, outputs=subject.outputs)
+    try:
+        model.run()
+        _compare(model.read_outputs())
+        _compare_times(_shortest_ns(subject.invoke), _shortest_ns(model.run))
+        recorded = [read_inference(*model.record(monotonic_ns)) for _ in range(inferences)]
+    finally:
+        model.close()
+    nodes = make_nodes(recorded, subject.structure)
+    return EngineProfile(
+        method=f"LiteRT {found}: profiler of the C API",
+        resolution_ns=RESOLUTION_NS,
+        truncates=any(step.type == _DELEGATED for step in recorded[0].steps),
+        nodes=nodes,
+        overheads=tuple(_overheads(recorded, subject.provider)),
+        inference_ns=tuple(each.wall_ns for each in recorded),
+        ordered=True,
+        notes=_notes(nodes, subject.provider),
+    )
+
+
+def _overheads(recorded: Sequence[Inference], provider: str) -> Iterator[EngineOverhead]:
+    between = (each.loop_ns - each.reading_ns - 1000 * sum(step.elapsed_us for step in each.steps) for each in recorded)
+    yield EngineOverhead(name="between operators", times_ns=tuple(map(float, between)))
+    # The interpreter hands no buffers over: what the compiled model does around its graph is no part of it.
+    if provider == "compiled":
+        around = (each.wall_ns - each.loop_ns - (each.readings - 1) * each.reading_ns for each in recorded)
+        yield EngineOverhead(name="buffers and call", times_ns=tuple(map(float, around)))
+
+
+def _kernels(subject: Subject) -> tuple[str, ...]:
+    """Lines of settings for the session's kernels. Raises `CannotProfile` where the C API can't run the same."""
+    if subject.provider not in _KERNELS:
+        raise CannotProfile(
+            f"LiteRT's profiler is part of its compiled models, and these have no kernels like those of "
+            f"{subject.provider}: they run the optimised ones where reference kernels are asked for; "
+            f"profile with --provider interpreter or interpreter-noxnnpack"
+        )
+    lines = list(_KERNELS[subject.provider])
+    for name, value in subject.extra.items():
+        if name == "kernel_mode" and (value is None or int(value) in _KERNEL_MODES):
+            lines += _KERNEL_MODES[int(value or 0)]
+        elif name == "xnnpack_flags" and (value is None or type(value) is int):
+            lines += [] if value is None else [f"flags = {value}"]
+        elif value:
+            raise CannotProfile(f"the profiled pass can't be given the engine setting {name}={value!r}; leave it out")
+    return tuple(lines)
+
+
+def _compare(outputs: Sequence[tuple[Any, Any]]) -> None:
+    """Raise `CannotProfile` where the compiled model makes other outputs than the session did."""
+    import numpy as np
+
+    for expected, made in outputs:
+        if expected.dtype.kind == "f":
+            size = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0))
+            same = np.allclose(made, expected, rtol=1e-3, atol=1e-4 * size, equal_nan=True)
+        else:
+            same = np.array_equal(made, expected)
+        if not same:
+            raise CannotProfile(
+                "the compiled model that LiteRT's profiler needs gave other outputs than the session, so its times "
+                "are not those of the session (a model that keeps a state from one inference to the next does so)"
+            )
+
+
+def _shortest_ns(invoke: Callable[[], object]) -> int:
+    """The shortest of some inferences without the profiler."""
+    times = []
+    for _ in range(_REFERENCES):
+        begin = monotonic_ns()
+        invoke()
+        times.append(monotonic_ns() - begin)
+    return min(times)
+
+
+def _compare_times(own: int, compiled: int) -> None:
+    """Raise `CannotProfile` where the compiled model must be running other kernels than the session."""
+    short, long = sorted((own, compiled))
+    if long > _FACTOR * short and long - short > _MARGIN_NS:
+        raise CannotProfile(
+            f"the compiled model that LiteRT's profiler needs takes {compiled / 1000:.0f} µs where the session takes "
+            f"{own / 1000:.0f} µs: it does not run the same kernels"
+        )
+
+
+def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> Inference:
+    """Check one inference's events and pick out the steps.
+
+    Args:
+        began_ns, ended_ns: of the call around them, by the monotonic clock, which is the profiler's too.
+
+    Raises `CannotProfile` where they are not what this was written for.
+    """
+    unknown = [each for each in events if each.type not in (_LOOP, _OPERATOR, _DELEGATED, _WHOLE)]
+    for event in unknown:
+        if not event.type & _TELEMETRY:
+            raise CannotProfile(f"LiteRT's profiler recorded an event of an unknown type: {event.tag}")
+    known = [each for each in events if each.type in (_LOOP, _OPERATOR, _DELEGATED, _WHOLE)]
+    wall_us = (ended_ns - began_ns) // 1000 + 1
+    first_us, last_us = began_ns // 1000, ended_ns // 1000
+    for event in known:
+        timed = event.type != _DELEGATED
+        inside = not timed or first_us <= event.start_us <= event.start_us + event.elapsed_us <= last_us + 1
+        if event.elapsed_us > wall_us or not inside:
+            raise CannotProfile(f"LiteRT's profiler tells times of {event.tag} that don't lie inside its inference")
+    loops = [each for each in known if each.type == _LOOP and each.tag == _LOOP_TAG]
+    steps = tuple(each for each in known if each.type in (_OPERATOR, _DELEGATED))
+    if len(loops) != 1:
+        raise CannotProfile(
+            f"LiteRT's profiler recorded {len(loops)} runs of a graph in one inference; the steps of a model with "
+            f"branches or loops can't be told apart"
+        )
+    if not steps:
+        raise CannotProfile("LiteRT's profiler recorded no operators")
+    total = sum(each.elapsed_us for each in steps)
+    # Each timed operator may seem up to a microsecond longer than it was.
+    if total > loops[0].elapsed_us + len(steps):
+        raise CannotProfile("LiteRT's profiler tells operators that together take longer than the graph they are in")
+    return Inference(
+        steps=steps,
+        starts_ns=_starts(steps, loops[0], began_ns),
+        loop_ns=1000 * loops[0].elapsed_us,
+        reading_ns=_reading_ns(known, loops[0]),
+        readings=2 * sum(each.type in (_LOOP, _WHOLE) for each in known),
+        wall_ns=ended_ns - began_ns,
+    )
+
+
+def _reading_ns(events: Sequence[Event], loop: Event) -> int:
+    """From the event before the loop, its beginning where it encloses the loop and else its end, to the loop."""
+    at = events.index(loop)
+    if at == 0 or events[at - 1].type not in (_LOOP, _WHOLE):
+        raise CannotProfile("LiteRT's profiler recorded no event before the graph's")
+    before = events[at - 1]
+    begin = before.start_us + (0 if before.type == _WHOLE else before.elapsed_us)
+    if begin > loop.start_us:
+        raise CannotProfile("LiteRT's profiler recorded events out of order")
+    return 1000 * (loop.start_us - begin)
+
+
+def _starts(steps: Sequence[Event], loop: Event, began_ns: int) -> tuple[float, ...]:
+    ends_us = loop.start_us + loop.elapsed_us
+    starts = []
+    for step in reversed(steps):
+        ends_us = step.start_us if step.type == _OPERATOR else max(loop.start_us, ends_us - step.elapsed_us)
+        starts.append(max(0.0, 1000.0 * ends_us - began_ns))
+    return tuple(reversed(starts))
+
+
+def make_nodes(recorded: Sequence[Inference], structure: Structure) -> tuple[EngineNode, ...]:
+    """One node per step, with its times in all inferences. Raises `CannotProfile` where inferences differ in steps."""
+    first = recorded[0].steps
+    shape = [(each.tag, each.type, each.index, each.subgraph) for each in first]
+    for inference in recorded:
+        if [(each.tag, each.type, each.index, each.subgraph) for each in inference.steps] != shape:
+            raise CannotProfile("LiteRT ran other steps in one inference than in another")
+    names, meanings = _interpret(first, structure)
+    return tuple(
+        EngineNode(
+            name=names[at],
+            op=step.tag,
+            times_ns=tuple(1000.0 * inference.steps[at].elapsed_us for inference in recorded),
+            role=meanings[at].role,
+            kinds=meanings[at].kinds,
+            originals=meanings[at].originals,
+            start_ns=median(inference.starts_ns[at] for inference in recorded),
+            provider="XNNPACK" if step.type == _DELEGATED else "built-in",
+            dtype=meanings[at].dtype,
+        )
+        for at, step in enumerate(first)
+    )
+
+
+def _interpret(steps: Sequence[Event], structure: Structure) -> tuple[list[str], list[Meaning]]:
+    """Names and meanings of one inference's steps."""
+    partitions = _split(steps)
+    agree = len(partitions) == len(structure.partitions)
+    names, meanings = [""] * len(steps), [Meaning()] * len(steps)
+    for number, places in enumerate(partitions):
+        replaced = structure.partitions[number] if agree else ()
+        found = interpret([steps[at].tag for at in places], replaced)
+        for at, meaning in zip(places, found, strict=True):
+            names[at], meanings[at] = f"{steps[at].tag} [XNNPACK {number}.{steps[at].index}]", meaning
+    for at, step in enumerate(steps):
+        if step.type == _OPERATOR:
+            operator = structure.operators.get(step.index)
+            if step.subgraph != 0 or operator is None or operator.op != step.tag:
+                raise CannotProfile(f"LiteRT's profiler names an operator that the model does not have: {step.tag}")
+            originals = (operator.output,) if operator.output else ()
+            names[at], meanings[at] = f"{step.tag} [{step.index}]", Meaning(originals=originals)
+    return names, meanings
+
+
+def _split(steps: Sequence[Event]) -> list[list[int]]:
+    """Positions of the delegate's steps by partition: its numbers begin again in each."""
+    partitions: list[list[int]] = []
+    for at, step in enumerate(steps):
+        if step.type == _DELEGATED:
+            if step.index == 0 or not partitions:
+                partitions.append([])
+            if step.index != len(partitions[-1]):
+                raise CannotProfile("LiteRT's profiler numbers the steps of XNNPACK otherwise than expected")
+            partitions[-1].append(at)
+    return partitions
+
+
+def _notes(nodes: Sequence[EngineNode], provider: str) -> tuple[str, ...]:
+    notes = [
+        f"Layers were timed in LiteRT's compiled-model API, with the kernels, threads and inputs of the provider "
+        f"{provider} and the same outputs. The profiler reads the process's memory use around the operators, which "
+        f"lengthens the profiled inferences; this is no part of the overheads."
+    ]
+    if any(node.provider == "XNNPACK" and median(node.times_ns) < RESOLUTION_NS for node in nodes):
+        notes.append(
+            "XNNPACK cuts the times of its steps to whole microseconds; those of steps that take less than one are "
+            "known only to within it."
+        )
+    return tuple(notes)
+
+
+def read_structure(interpreter: Any) -> Structure:
+    """Operators and partitions of an interpreter whose tensors were allocated.
+
+    Raises `CannotProfile` where this version of the Python package does not list them.
+    """
+    try:
+        nodes = interpreter._get_ops_details()
+        tensors = {int(each["index"]): str(each["name"]) for each in interpreter.get_tensor_details()}
+        return _structure(nodes, tensors)
+    except (AttributeError, RuntimeError, ValueError, KeyError) as error:
+        raise CannotProfile(f"LiteRT's interpreter does not list its operators: {error}") from error
+
+
+def _structure(nodes: Sequence[Mapping[str, Any]], tensors: Mapping[int, str]) -> Structure:
+    uses = Counter(tensors.values())
+
+    def own_name(node: Mapping[str, Any]) -> str:
+        """Of its first output, where no other tensor has it."""
+        name = next((tensors.get(int(tensor), "") for tensor in node["outputs"]), "")
+        return name if uses[name] == 1 else ""
+
+    plain = [node for node in nodes if node["op_name"] != "DELEGATE"]
+    operators = {
+        int(node["index"]): Operator(index=int(node["index"]), op=str(node["op_name"]), output=own_name(node))
+        for node in plain
+    }
+    producers = {int(tensor): node for node in plain for tensor in node["outputs"]}
+    partitions = [
+        tuple(operators[index] for index in sorted(replaced_by(node, producers)))
+        for node in nodes
+        if node["op_name"] == "DELEGATE"
+    ]
+    return Structure(operators=operators, partitions=tuple(partitions))

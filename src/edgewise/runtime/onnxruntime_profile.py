@@ -1,0 +1,327 @@
+"""Layer timing in ONNX Runtime, from the profile that the engine writes, mapped to the model's operators.
+
+A session of its own is profiled, so that the ordinary one is never slowed. It also saves the graph that the engine made
+of the model; the names and tensors that this graph shares with the model's file are where `edgewise.runtime.lineage`
+starts from.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from edgewise.runtime.arrays import closed
+from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role
+from edgewise.runtime.lineage import Outline
+from edgewise.runtime.onnxruntime import OnnxSession
+from edgewise.runtime.onnxruntime_lineage import Executed, trace
+from edgewise.runtime.onnxruntime_trace import Step, Trace, read_trace
+from edgewise.runtime.protowire import Damaged, read_outline
+
+WARMUP = 3
+"""Inferences of the profiled session that are not counted."""
+BLOCK = 5
+"""Profiled and ordinary inferences take turns in blocks of so many, so that a drift of the clock rate meets both."""
+PLAIN_S = 5.0
+"""Ordinary inferences are run for about so long at most; where they take longer, profiling costs next to nothing."""
+_METHOD = "ONNX Runtime's profiler: the time of each kernel's call, less what profiling adds to it"
+_RESOLUTION_NS = 1000.0
+
+_EPILOGUE = ("elementwise", "activation", "normalization", "quantize")
+_FUSING = ("dequantize", *_EPILOGUE)
+#: kernel → kinds of operators (`edgewise.model.cost.KINDS`) it may execute, its own first
+_KINDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Conv", "FusedConv", "NhwcFusedConv", "NhwcConv"), ("convolution", *_EPILOGUE)),
+    **dict.fromkeys(("QLinearConv", "ConvInteger"), ("convolution", *_FUSING)),
+    "ConvTranspose": ("transposed-convolution", *_EPILOGUE),
+    **dict.fromkeys(("MatMul", "FusedMatMul", "Gemm", "FusedGemm", "MatMulNBits"), ("matrix-multiplication", *_FUSING)),
+    **dict.fromkeys(
+        ("QLinearMatMul", "QGemm", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"),
+        ("matrix-multiplication", *_FUSING),
+    ),
+    **dict.fromkeys(
+        ("Attention", "MultiHeadAttention", "GroupQueryAttention", "QAttention"),
+        ("attention", "matrix-multiplication", "softmax", "movement", *_EPILOGUE),
+    ),
+    **dict.fromkeys(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"), ("recurrent",)),
+    **dict.fromkeys(
+        ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Sqrt", "Neg", "Abs", "Max", "Min", "Mean", "Where", "Equal"),
+        ("elementwise", "activation"),
+    ),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), ("elementwise", *_FUSING)),
+    **dict.fromkeys(
+        ("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Softplus",
+         "Erf", "Exp", "Log"),
+        ("activation", "elementwise"),
+    ),
+    **dict.fromkeys(
+        ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasSplitGelu"), ("activation", "elementwise"),
+    ),
+    **dict.fromkeys(("QLinearSigmoid", "QLinearLeakyRelu"), ("activation", "dequantize", "quantize")),
+    **dict.fromkeys(
+        ("BatchNormalization", "LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization",
+         "InstanceNormalization", "GroupNorm", "LRN", "LpNormalization", "EmbedLayerNormalization"),
+        ("normalization", "elementwise", "reduction", "activation"),
+    ),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "QLinearSoftmax"), ("softmax", "dequantize", "quantize")),
+    **dict.fromkeys(
+        ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "QLinearAveragePool",
+         "QLinearGlobalAveragePool"),
+        ("pooling", "reduction", "dequantize", "quantize"),
+    ),
+    **dict.fromkeys(
+        ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ArgMax", "ArgMin",
+         "QLinearReduceMean"),
+        ("reduction", "dequantize", "quantize"),
+    ),
+    **dict.fromkeys(("Resize", "Upsample"), ("resize",)),
+    **dict.fromkeys(("QuantizeLinear", "DynamicQuantizeLinear"), ("quantize",)),
+    "DequantizeLinear": ("dequantize",),
+    **dict.fromkeys(
+        ("Reshape", "Flatten", "Transpose", "Concat", "QLinearConcat", "Split", "Slice", "Squeeze", "Unsqueeze", "Pad",
+         "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Identity", "Shape", "DepthToSpace", "SpaceToDepth"),
+        ("movement", "dequantize", "quantize"),
+    ),
+    "Cast": ("elementwise", "movement"),
+    **dict.fromkeys(("TopK", "NonMaxSuppression", "NonZero", "Unique"), ("sorting",)),
+    "If": ("branch",),
+    **dict.fromkeys(("Loop", "Scan"), ("loop",)),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Timing:
+    """Nanoseconds of profiled and of ordinary inferences.
+
+    Attributes:
+        counted: which of the inferences in the engine's profile `walls` are of.
+        total: inferences in the engine's profile.
+    """
+
+    walls: list[int] = field(default_factory=list)
+    plain: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
+    total: int = 0
+
+    def excess_us(self) -> float:
+        """What profiling adds to an inference."""
+        return max(0.0, median(self.walls) - median(self.plain)) / 1e3
+
+
+class ProfiledOnnxSession(OnnxSession):
+    """A session that can time its layers.
+
+    Args:
+        path: of the model's file.
+        reopen: opens the model once more with the same settings after its argument has changed them.
+    """
+
+    def __init__(
+        self, session: Any, *, path: Path, reopen: Callable[[Callable[[Any], None]], Any], **given: Any
+    ) -> None:
+        super().__init__(session, **given)
+        self._path = path
+        self._reopen = reopen
+        self._given = given
+        self._arrays: Sequence[Any] | None = None
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Copy one array per input into values that stay bound. Raises ValueError where they don't fit."""
+        super().bind(arrays)
+        self._arrays = [array.copy() for array in arrays]
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run so many inferences in a profiled session of the same settings, and as many ordinary ones in between.
+
+        Raises:
+            CannotProfile: the engine's profile is damaged, cut off, or differs from one inference to the next.
+            ValueError: fewer than one inference.
+        """
+        if inferences < 1:
+            raise ValueError("at least one inference must be profiled")
+        if self._arrays is None:
+            closed()
+        with tempfile.TemporaryDirectory(prefix="edgewise-profile-") as folder:
+            session, saved = self._open(Path(folder))
+            timing, file = self._run(session, inferences)
+            traced = read_trace(file, inferences=timing.total).select(timing.counted)
+            executed, note = _follow(self._path, saved, traced.steps)
+        return _assemble(traced, timing, executed, note)
+
+    def _open(self, folder: Path) -> tuple[Any, Path | None]:
+        """A profiled session, and the file of the graph it made; None where the engine can't save that."""
+        saved = folder / "optimised.onnx"
+
+        def record(settings: Any) -> None:
+            settings.enable_profiling = True
+            settings.profile_file_prefix = str(folder / "profile")
+
+        def record_and_save(settings: Any) -> None:
+            record(settings)
+            settings.optimized_model_filepath = str(saved)
+            # Weights in a file of their own: a graph of more than 2 GB could not be saved otherwise.
+            settings.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+            settings.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "64")
+
+        try:
+            return self._reopen(record_and_save), saved
+        except Exception:
+            # Graphs that a provider has compiled can't be saved. The session itself opened before.
+            return self._reopen(record), None
+
+    def _run(self, engine: Any, inferences: int) -> tuple[_Timing, Path]:
+        """Times of profiled and ordinary inferences, and the engine's profile."""
+        session = OnnxSession(engine, **self._given)
+        try:
+            session.bind(self._arrays or ())
+            timing = _take_turns(session.invoke, self.invoke, inferences)
+        finally:
+            file = engine.end_profiling()
+            session.close()
+        return timing, Path(file)
+
+    def close(self) -> None:
+        """Release the session."""
+        self._arrays = None
+        super().close()
+
+
+def _take_turns(profiled: Callable[[], object], plain: Callable[[], object], inferences: int) -> _Timing:
+    """Time so many profiled inferences, and ordinary ones between them; the first of each turn is not counted."""
+    timing = _Timing(total=WARMUP)
+    _time(profiled, WARMUP)
+    while len(timing.walls) < inferences:
+        count = min(BLOCK, inferences - len(timing.walls))
+        if sum(timing.plain) < PLAIN_S * 1e9:
+            timing.plain += _time(plain, 1 + count)[1:]
+        timing.walls += _time(profiled, 1 + count)[1:]
+        timing.counted += range(timing.total + 1, timing.total + 1 + count)
+        timing.total += 1 + count
+    return timing
+
+
+def _time(invoke: Callable[[], object], count: int) -> list[int]:
+    """Nanoseconds of each of so many calls."""
+    clock = time.monotonic_ns
+    walls = []
+    for _ in range(count):
+        begin = clock()
+        invoke()
+        walls.append(clock() - begin)
+    return walls
+
+
+def _follow(path: Path, saved: Path | None, steps: Sequence[Step]) -> tuple[list[Executed], tuple[str, ...]]:
+    """What each step executes of the model, and a note where that is not known."""
+    empty = [Executed() for _ in steps]
+    if saved is None:
+        return empty, ("the engine can't save the graph it runs, so its steps are known by their type and order only",)
+    try:
+        original, optimised = read_outline(path), read_outline(saved)
+    except (Damaged, OSError) as error:
+        return empty, (f"the graph that the engine runs could not be read back ({error})",)
+    return match_steps(steps, optimised, trace(original, optimised))
+
+
+def match_steps(
+    steps: Sequence[Step], optimised: Outline, executed: Sequence[Executed]
+) -> tuple[list[Executed], tuple[str, ...]]:
+    """What each timed step executes: the saved graph's operators by name and type, equal ones in order."""
+    waiting: dict[tuple[str, str], deque[int]] = {}
+    for index, node in enumerate(optimised.nodes):
+        waiting.setdefault((node.name, node.op), deque()).append(index)
+    found, lost = [], 0
+    for step in steps:
+        # The engine makes up a name for an operator that has none: its type and a number.
+        queue = waiting.get((step.name, step.op)) or waiting.get(("", step.op))
+        lost += not queue
+        found.append(executed[queue.popleft()] if queue else Executed())
+    return found, (f"{lost} steps of the engine are not in the graph it saved",) if lost else ()
+
+
+def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], notes: tuple[str, ...]) -> EngineProfile:
+    steps = traced.steps
+    excess = timing.excess_us()
+    times, inside = take_out_cost([step.durations for step in steps], traced.executions, excess=excess)
+    runs = range(len(timing.walls))
+    names: dict[str, int] = {}
+    elsewhere = sorted({step.provider for step in steps if step.provider} - {"CPUExecutionProvider"})
+    if elsewhere:
+        notes += (f"kernels of {', '.join(elsewhere)} may go on after the time that is shown, which ends their call",)
+    places = [what.place for what in executed if what.place is not None]
+    return EngineProfile(
+        method=_METHOD,
+        resolution_ns=_RESOLUTION_NS,
+        truncates=True,
+        nodes=tuple(
+            _node(step, own, what, names=names) for step, own, what in zip(steps, times, executed, strict=True)
+        ),
+        overheads=(
+            _overhead("between operators", [traced.executions[run] - sum(own[run] for own in times) for run in runs]),
+            _overhead("session", [traced.sessions[run] - traced.executions[run] for run in runs]),
+            _overhead("call", [timing.walls[run] / 1e3 - traced.sessions[run] for run in runs]),
+        ),
+        inference_ns=tuple(timing.walls),
+        ordered=bool(places) and places == sorted(places),
+        notes=(_tell_cost(timing, inside, len(steps)), *notes),
+    )
+
+
+def take_out_cost(
+    durations: Sequence[Sequence[int]], executions: Sequence[int], *, excess: float
+) -> tuple[list[list[float]], float]:
+    """Take what profiling adds to an inference out of the readings of its steps.
+
+    The engine keeps its books of a kernel partly between two kernels and partly while the kernel's own time still runs.
+    What the excess is more than all the time between kernels must lie inside: in equal parts, for every kernel has one
+    record, and never more than the shortest step took.
+
+    Args:
+        durations: of every step in every inference, µs.
+        executions: of all steps together in every inference, µs.
+        excess: of a profiled inference over an ordinary one, µs.
+
+    Returns:
+        Times of every step in every inference, and what was taken out of each, µs.
+    """
+    gaps = [whole - sum(row[run] for row in durations) for run, whole in enumerate(executions)]
+    rest = max(0.0, excess - median(gaps)) / len(durations)
+    inside = min(rest, *(median(row) for row in durations))
+    return [[max(0.0, value - inside) for value in row] for row in durations], inside
+
+
+def _tell_cost(timing: _Timing, inside: float, steps: int) -> str:
+    profiled, plain = median(timing.walls) / 1e3, median(timing.plain) / 1e3
+    return (
+        f"an inference of {steps} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without (medians, in "
+        f"turns); {inside:.2f} µs of that were found inside each step and taken out, the rest lies between them"
+    )
+
+
+def _overhead(name: str, microseconds: Sequence[float]) -> EngineOverhead:
+    return EngineOverhead(name=name, times_ns=tuple(1e3 * value for value in microseconds))
+
+
+def _node(step: Step, times: Sequence[float], executed: Executed, *, names: dict[str, int]) -> EngineNode:
+    names[step.name] = names.get(step.name, 0) + 1
+    role: Role = "copy" if step.op.startswith("Memcpy") else executed.role
+    return EngineNode(
+        name=step.name if names[step.name] == 1 else f"{step.name} ({names[step.name]})",
+        op=step.op,
+        times_ns=tuple(1e3 * value for value in times),
+        role=role,
+        kinds=_KINDS.get(step.op, ()) if role == "operator" else (),
+        originals=executed.originals,
+        inputs=executed.inputs,
+        outputs=executed.outputs,
+        start_ns=1e3 * median(step.starts),
+        provider=step.provider,
+        dtype=step.dtype,
+        detail=step.detail,
+    )

@@ -1,0 +1,296 @@
+"""Which operators of a model's file the steps of OpenVINO execute.
+
+Every step carries the names of the operators of the engine's model that it was made of. Operators of an IR have those
+names in the file. Of an ONNX file, tensors keep their names, and what the engine unfolds an operator into leads to its
+tensor. Of a TFLite file little is left after layouts were changed: some operators are called after their index, some
+tensors are still there, and the heavy operators are the file's in the same order, which the data flow must confirm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.runtime.flatwire import read_outline
+from edgewise.runtime.lineage import Outline, OutlineNode, complete_claims
+from edgewise.runtime.protowire import Damaged
+
+_SILENT = frozenset({"Constant", "Parameter", "Result"})
+_SUFFIX = re.compile(r"/(?:Dequantization\w+|WithoutBiases)$")
+#: operator of the engine's model → numbers of the TFLite types it can be the heart of
+_HEARTS: dict[str, frozenset[str]] = {
+    "Convolution": frozenset({"3"}),
+    "GroupConvolution": frozenset({"4"}),
+    "ConvolutionBackpropData": frozenset({"67"}),
+    "MatMul": frozenset({"9", "126"}),
+    "AvgPool": frozenset({"1"}),
+    "MaxPool": frozenset({"17"}),
+    "Softmax": frozenset({"25"}),
+    "Concat": frozenset({"2"}),
+    "ReduceMean": frozenset({"40"}),
+    "Add": frozenset({"0"}),
+    "Multiply": frozenset({"18"}),
+    "Subtract": frozenset({"41"}),
+}
+#: names that the engine makes up for what it puts in the place of an operator: its type and a number
+_MADE_UP = re.compile(r"(?:^|,)([A-Z][A-Za-z0-9]*)_\d+(?=,|$)")
+#: of these there are many that stand for no operator
+_COMMON = frozenset({"Add", "Constant", "Convert", "Divide", "Multiply", "Reshape", "Squeeze", "Subtract", "Transpose"})
+_BINARY = frozenset({"Add", "Multiply", "Subtract"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a step executes.
+
+    Attributes:
+        originals: names of the file's operators, or of the tensors they make.
+        types: of the operators of the engine's model.
+        place: in the file's order, of the first; None where that is not looked up.
+    """
+
+    originals: tuple[str, ...]
+    types: frozenset[str]
+    place: int | None
+
+
+def find_origins(model: Any, path: Path, parts: Sequence[Part]) -> list[Origin]:
+    """What each step executes of the file's operators; `parts` in the order of execution.
+
+    Args:
+        model: as the engine read it from `path`.
+    """
+    outline, tensors = outline_of(model)
+    claims = claims_of(outline, parts)
+    places: dict[str, int] = {}
+    with path.open("rb") as file:
+        head = file.read(64)
+    if head[4:8] == b"TFL3":
+        try:
+            original = read_outline(path)
+        except (Damaged, OSError):
+            original = Outline(())
+        own, places = tensors_by_order(outline, tensors, original), original.producers()
+    elif head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
+        own = [(node.name,) for node in outline.nodes]
+    else:
+        own = tensors_by_flow(outline, tensors)
+    found = []
+    for claim in claims:
+        originals = tuple(dict.fromkeys(name for at in claim for name in own[at]))
+        place = min((places[name] for name in originals if name in places), default=None)
+        found.append(Origin(originals, frozenset(outline.nodes[at].op for at in claim), place))
+    return found
+
+
+def outline_of(model: Any) -> tuple[Outline, list[tuple[str, ...]]]:
+    """The operators of the engine's model, and of each the names of the file's tensors that it makes."""
+    nodes: list[OutlineNode] = []
+    constants: set[str] = set()
+    tensors: list[tuple[str, ...]] = []
+    for op in model.get_ordered_ops():
+        name, kind = op.get_friendly_name(), op.get_type_name()
+        outputs = tuple(_tensor(op, port.get_index()) for port in op.outputs())
+        if kind == "Constant":
+            constants.update(outputs)
+        if kind in _SILENT:
+            continue
+        sources = [port.get_source_output() for port in op.inputs()]
+        inputs = tuple(_tensor(source.get_node(), source.get_index()) for source in sources)
+        nodes.append(OutlineNode(name=name, op=kind, inputs=inputs, outputs=outputs))
+        tensors.append(tuple(sorted({kept for port in op.outputs() for kept in port.get_names()})))
+    return Outline(tuple(nodes), frozenset(constants)), tensors
+
+
+def _tensor(op: Any, port: int) -> str:
+    return f"{op.get_name()}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A step of the graph that runs.
+
+    Attributes:
+        texts: its own name, and the text in which the engine lists the operators it was made of.
+        fed_with: names of the steps and constants it takes its inputs from.
+    """
+
+    texts: tuple[str, str]
+    fed_with: tuple[str, ...]
+
+
+def claims_of(outline: Outline, parts: Sequence[Part]) -> list[tuple[int, ...]]:
+    """Operators of the engine's model that each step executes; `parts` in the order of execution."""
+    places: dict[str, int] = {node.name: index for index, node in enumerate(outline.nodes)}
+    claims = [{places[name] for text in part.texts for name in _split(text, places)} for part in parts]
+    # Every step lists what it made part of itself: what it does not list before it was replaced, not what follows it.
+    visible = frozenset(range(len(outline.nodes)))
+    guess = complete_claims(outline, claims, visible=visible)
+    _claim_replaced(outline, parts, claims, guess)
+    return complete_claims(outline, claims, visible=visible)
+
+
+def _claim_replaced(
+    outline: Outline, parts: Sequence[Part], claims: list[set[int]], guess: Sequence[Sequence[int]]
+) -> None:
+    """Steps made of operators with names of the engine's own making take those of their type that nothing claims.
+
+    Args:
+        guess: what would go to which step otherwise: to one after the step that is looked at.
+    """
+    after: list[set[int]] = [set() for _ in parts]
+    steps = {part.texts[0]: index for index, part in enumerate(parts)}
+    for index, part in enumerate(parts):
+        for name in part.fed_with:
+            if steps.get(name, index) < index:
+                after[steps[name]].add(index)
+    claimed = set().union(*claims)
+    for index, part in enumerate(parts):
+        for kind in dict.fromkeys(_MADE_UP.findall(",".join(part.texts))):
+            found = [at for at in _beyond(index, after, guess) if at not in claimed and outline.nodes[at].op == kind]
+            if kind not in _COMMON and found:
+                claims[index].add(found[0])
+                claimed.add(found[0])
+
+
+def _beyond(step: int, after: Sequence[Set[int]], guess: Sequence[Sequence[int]]) -> list[int]:
+    """What would go to the next steps that anything goes to, in the model's order."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    pending = list(after[step])
+    while pending:
+        at = pending.pop()
+        if at not in seen:
+            seen.add(at)
+            found.update(guess[at])
+            pending.extend(() if guess[at] else after[at])
+    return sorted(found)
+
+
+def _split(text: str, known: Mapping[str, int]) -> Iterator[str]:
+    """The known names in a list with commas; a name may have commas itself."""
+    parts = text.split(",")
+    at = 0
+    while at < len(parts):
+        for end in range(min(len(parts), at + 16), at, -1):
+            name = ",".join(parts[at:end])
+            found = name if name in known else _SUFFIX.sub("", name)
+            if found in known:
+                yield found
+                at = end
+                break
+        else:
+            at += 1
+
+
+def tensors_by_flow(outline: Outline, tensors: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Of each operator the file's tensors it makes or helps to make: its own, else those of what it feeds."""
+    producers = outline.producers()
+    found = [set(names) for names in tensors]
+    for index in reversed(range(len(outline.nodes))):
+        for name in outline.nodes[index].inputs:
+            source = producers.get(name)
+            if source is not None and not tensors[source]:
+                found[source] |= found[index]
+    return [tuple(sorted(names)) for names in found]
+
+
+def tensors_by_order(outline: Outline, tensors: Sequence[tuple[str, ...]], original: Outline) -> list[tuple[str, ...]]:
+    """Of each operator the outputs of the TFLite operator that it is the heart of; () for all others.
+
+    Args:
+        outline, tensors: of the engine's model.
+        original: of the file.
+    """
+    sure = _sure_pairs(outline, tensors, original)
+    pairs = dict(sure)
+    for kind, types in _HEARTS.items():
+        # A change of layout after an operator is called after it too.
+        taken = {pair for at, pair in sure.items() if outline.nodes[at].op == kind}
+        ours = [at for at in _dynamic(outline, kind) if at not in sure]
+        theirs = [
+            at
+            for at, node in enumerate(original.nodes)
+            if node.op in types and at not in taken and (kind not in _BINARY or _fed(original, node) > 1)
+        ]
+        if len(ours) == len(theirs):
+            pairs.update(zip(sorted(ours, key=lambda at: _made(outline.nodes[at].name)), theirs, strict=True))
+    pairs = _confirm(outline, original, pairs, sure=sure)
+    return [
+        tuple(filter(None, original.nodes[pairs[at]].outputs)) if at in pairs else ()
+        for at in range(len(outline.nodes))
+    ]
+
+
+def _made(name: str) -> int:
+    """When an operator was made: operators of a TFLite file are unfolded in its order and numbered as they are."""
+    number = name.rpartition("_")[2]
+    return int(number) if number.isdecimal() and len(number) < 10 else 0
+
+
+def _sure_pairs(outline: Outline, tensors: Sequence[tuple[str, ...]], original: Outline) -> dict[int, int]:
+    """Operators of the engine's model that are called after a TFLite operator's index, or make its tensor."""
+    producers = original.producers()
+    pairs: dict[int, int] = {}
+    for at, node in enumerate(outline.nodes):
+        makers = {producers[name] for name in tensors[at] if name in producers}
+        if len(makers) == 1:
+            pairs[at] = makers.pop()
+        elif node.name.isdecimal() and len(node.name) < 8 and int(node.name) < len(original.nodes):
+            pairs[at] = int(node.name)
+    return pairs
+
+
+def _fed(outline: Outline, node: OutlineNode) -> int:
+    """How many inputs that are not in the file an operator has."""
+    return sum(bool(name) and name not in outline.constants for name in node.inputs)
+
+
+def _dynamic(outline: Outline, kind: str) -> list[int]:
+    """Operators of a type that depend on the model's inputs (both operands of arithmetic), in order."""
+    producers = outline.producers()
+    moving: set[int] = set()
+    found = []
+    for at, node in enumerate(outline.nodes):
+        sources = [
+            name
+            for name in node.inputs
+            if name not in outline.constants and (name not in producers or producers[name] in moving)
+        ]
+        if sources:
+            moving.add(at)
+            if node.op == kind and (kind not in _BINARY or len(sources) > 1):
+                found.append(at)
+    return found
+
+
+def _confirm(
+    outline: Outline, original: Outline, pairs: Mapping[int, int], *, sure: Mapping[int, int]
+) -> dict[int, int]:
+    """`pairs` without those whose nearest paired predecessors differ between the two graphs."""
+    kept = dict(pairs)
+    for _ in range(1 + len(_HEARTS)):
+        ours = _nearest(outline, kept)
+        theirs = _nearest(original, {pair: pair for pair in kept.values()})
+        wrong = {at for at, pair in kept.items() if ours[at] != theirs[pair]} - set(sure)
+        if not wrong:
+            return kept
+        kept = {at: pair for at, pair in kept.items() if at not in wrong}
+    return dict(sure)
+
+
+def _nearest(outline: Outline, labels: Mapping[int, int]) -> list[frozenset[int]]:
+    """Of every operator the labels of the nearest labelled operators before it."""
+    producers = outline.producers()
+    found: list[frozenset[int]] = []
+    for node in outline.nodes:
+        before: set[int] = set()
+        for name in node.inputs:
+            at = producers.get(name)
+            if at is not None and at < len(found):
+                before |= {labels[at]} if at in labels else found[at]
+        found.append(frozenset(before))
+    return found

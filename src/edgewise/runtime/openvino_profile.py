@@ -1,0 +1,326 @@
+"""Layer timing in OpenVINO, from its performance counters, mapped to the model's operators.
+
+A counter of the CPU plug-in is the sum of its readings, each cut to whole microseconds, divided by their number and cut
+again (``PerfCount`` and ``Graph::GetPerfData`` in https://github.com/openvinotoolkit/openvino). It starts with the cold
+first inference and is never reset. So the model is compiled anew for every block of inferences: while they are few, the
+sum is known to a few microseconds, and the difference between two sums is the time of the inferences between them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from edgewise.runtime.arrays import closed
+from edgewise.runtime.base import (
+    CannotProfile,
+    EngineNode,
+    EngineOverhead,
+    EngineProfile,
+    LoadOptions,
+    Role,
+)
+from edgewise.runtime.openvino import OpenVinoSession, _call, _fill
+from edgewise.runtime.openvino_lineage import Origin, Part, find_origins
+
+BLOCKS = 10
+"""The model is compiled for so many blocks of inferences at most."""
+COMPILE_S = 10.0
+"""Fewer blocks, but three, where compiling takes longer than this in all."""
+WARMUP = 3
+"""Inferences at the beginning of each block that are not counted."""
+_METHOD = "OpenVINO's performance counters: differences of their sums, over blocks of inferences"
+_RESOLUTION_NS = 1000.0
+_DTYPES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "boolean": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
+}  # fmt: skip
+_PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
+
+_EPILOGUE = ("elementwise", "activation", "normalization", "quantize", "dequantize")
+#: type of layer → kinds of operators (`edgewise.model.cost.KINDS`) it may execute, its own first
+_KINDS: dict[str, tuple[str, ...]] = {
+    "Convolution": ("convolution", *_EPILOGUE),
+    "GroupConvolution": ("convolution", *_EPILOGUE),
+    "Deconvolution": ("transposed-convolution", *_EPILOGUE),
+    **dict.fromkeys(("FullyConnected", "MatMul"), ("matrix-multiplication", *_EPILOGUE)),
+    **dict.fromkeys(
+        ("ScaledDotProductAttention", "ScaledAttn", "MHA"), ("attention", "matrix-multiplication", "softmax")
+    ),
+    **dict.fromkeys(("RNNSeq", "RNNCell"), ("recurrent",)),
+    "Eltwise": ("elementwise", "activation", "normalization", "quantize", "dequantize"),
+    "Subgraph": ("elementwise", "activation", "normalization", "quantize", "dequantize", "softmax", "reduction"),
+    "FakeQuantize": ("quantize", "dequantize"),
+    "Convert": ("quantize", "dequantize", "elementwise", "movement"),
+    **dict.fromkeys(("MVN", "NormalizeL2", "Lrn", "RMSNorm"), ("normalization", "reduction", "elementwise")),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), ("softmax",)),
+    **dict.fromkeys(("Pooling", "AdaptivePooling"), ("pooling", "reduction", "quantize", "dequantize")),
+    "Reduce": ("reduction", "pooling", *_EPILOGUE),
+    "Interpolate": ("resize",),
+    **dict.fromkeys(
+        ("Reshape", "Transpose", "Concatenation", "Split", "StridedSlice", "Gather", "GatherND", "GatherElements",
+         "Broadcast", "Tile", "Pad", "ShapeOf", "DepthToSpace", "SpaceToDepth", "ShuffleChannels"),
+        ("movement",),
+    ),
+    **dict.fromkeys(("TopK", "NonMaxSuppression", "NonZero", "Unique"), ("sorting", "reduction")),
+    "If": ("branch",),
+    **dict.fromkeys(("TensorIterator", "Loop"), ("loop", "recurrent")),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Block:
+    """Of one block of inferences: mean times in ns, and of every step its mean time in µs."""
+
+    wall: float
+    latency: float
+    plain: float
+    times: list[float]
+
+
+@dataclass(slots=True)
+class _Counters:
+    """What the counters of one compiled model said after some of its inferences.
+
+    Attributes:
+        averages: inferences → µs of every step.
+    """
+
+    names: list[str] = field(default_factory=list)
+    kinds: list[tuple[str, str]] = field(default_factory=list)
+    averages: dict[int, list[int]] = field(default_factory=dict)
+
+    def read(self, request: Any, inferences: int) -> None:
+        """Note what they say now, after so many inferences."""
+        told = request.get_profiling_info()
+        if not self.names:
+            self.names = [entry.node_name for entry in told]
+            self.kinds = [(entry.node_type, entry.exec_type) for entry in told]
+        self.averages[inferences] = [round(entry.real_time.total_seconds() * 1e6) for entry in told]
+
+    def columns(self) -> list[dict[int, int]]:
+        """Of every step: inferences → µs."""
+        return [{count: row[at] for count, row in self.averages.items()} for at in range(len(self.names))]
+
+
+class ProfiledOpenVinoSession(OpenVinoSession):
+    """A session that can time its layers.
+
+    Args:
+        model: as the engine read it.
+        path: of its file.
+        compile_anew: the same model compiled once more, with performance counters.
+    """
+
+    def __init__(
+        self, compiled: Any, options: LoadOptions, *, model: Any, path: Path, compile_anew: Callable[[], Any]
+    ) -> None:
+        super().__init__(compiled, options)
+        self._model = model
+        self._path = path
+        self._compile_anew = compile_anew
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run so many inferences with performance counters, in blocks that are one reading each.
+
+        Raises:
+            CannotProfile: the device is not the CPU, or its counters show nothing.
+            ValueError: fewer than one inference.
+        """
+        if inferences < 1:
+            raise ValueError("at least one inference must be profiled")
+        if self._arrays is None:
+            closed()
+        device = self.effective.get("device")
+        if device != "CPU":
+            raise CannotProfile(f"what OpenVINO's counters mean is known for its CPU only, not for {device}")
+        begin = time.monotonic()
+        compiled = self._compile_anew()
+        each = time.monotonic() - begin
+        count = min(inferences, BLOCKS, max(3, int(COMPILE_S / each)))
+        blocks, steps = [], None
+        for index in range(count):
+            if compiled is None:
+                compiled = self._compile_anew()
+            block, counters = self._run(compiled, (inferences + index) // count)
+            blocks.append(block)
+            if steps is None:
+                steps = _Steps(compiled, counters)
+            # Names that the engine makes up have a number that grows from one compilation to the next.
+            if counters.kinds != steps.kinds:
+                raise CannotProfile("OpenVINO compiled the same model to other steps the second time")
+            compiled = None
+        assert steps is not None
+        found = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
+        return _assemble(blocks, steps, [found[name] for name in steps.shown], inferences=inferences)
+
+    def _run(self, compiled: Any, count: int) -> tuple[_Block, _Counters]:
+        """One block: ordinary inferences, then as many with counters, after a few to warm up."""
+        _time(self.invoke, self._request, WARMUP)
+        plain, _ = _time(self.invoke, self._request, count)
+        request = compiled.create_infer_request()
+        _fill(request, self._arrays or [])
+        invoke, counters = _call(request), _Counters()
+        # Reading the counters takes a while and cools the caches: no more often than is needed.
+        _time(invoke, request, 1)
+        counters.read(request, 1)
+        _time(invoke, request, WARMUP - 1)
+        counters.read(request, WARMUP)
+        walls, latencies = _time(invoke, request, count)
+        counters.read(request, WARMUP + count)
+        times = [mean_increase(column) for column in counters.columns()]
+        return _Block(fmean(walls), fmean(latencies), fmean(plain), times), counters
+
+    def close(self) -> None:
+        """Release requests and models."""
+        self._model = None
+        super().close()
+
+
+def _time(invoke: Callable[[], object], request: Any, count: int) -> tuple[list[int], list[float]]:
+    """Nanoseconds of so many calls by our clock and by the engine's."""
+    clock = time.monotonic_ns
+    walls, latencies = [], []
+    for _ in range(count):
+        begin = clock()
+        invoke()
+        walls.append(clock() - begin)
+        latencies.append(request.latency * 1e6)
+    return walls, latencies
+
+
+class _Steps:
+    """The steps of a compiled model.
+
+    Attributes:
+        kinds: type and kernel of everything the counters list.
+        placed: names of all that have a place in the graph that runs, in the order of execution.
+        shown: those that can run, with their place among what the counters list; views on another's memory never do.
+        ran: those that took a whole microsecond, be it the first time.
+    """
+
+    def __init__(self, compiled: Any, counters: _Counters) -> None:
+        self.kinds = counters.kinds
+        self.info: dict[str, dict[str, str]] = {}
+        self._fed_with: dict[str, tuple[str, ...]] = {}
+        for op in compiled.get_runtime_model().get_ordered_ops():
+            info = op.get_rt_info()
+            name = op.get_friendly_name()
+            self.info[name] = {key: info[key].astype(str) for key in info}
+            sources = [port.get_source_output().get_node().get_friendly_name() for port in op.inputs()]
+            self._fed_with[name] = tuple(sources)
+        self.types = dict(zip(counters.names, counters.kinds, strict=True))
+        # What was fused into a step is listed after it and has no place in the graph that runs.
+        self.placed = [name for name in self.types if self.layer(name) not in _PASSIVE]
+        self.ran = {
+            name for name, column in zip(counters.names, counters.columns(), strict=True) if any(column.values())
+        }
+        self.shown = {
+            name: counters.names.index(name)
+            for name in self.placed
+            if name in self.ran or not self.types[name][1].startswith("unknown")
+        }
+        if not self.ran & self.shown.keys():
+            raise CannotProfile("OpenVINO's counters show no step of a whole microsecond: the model is too small")
+
+    def parts(self) -> list[Part]:
+        """What the engine says each step was made of."""
+        return [
+            Part((name, self.info[name].get("originalLayersNames", "")), self._fed_with[name]) for name in self.placed
+        ]
+
+    def layer(self, name: str) -> str:
+        """Type of layer; one that nothing shows counts as passive."""
+        return self.info.get(name, {}).get("layerType", "Const")
+
+    def precision(self, name: str) -> str:
+        """Of its outputs."""
+        return self.info.get(name, {}).get("outputPrecisions", "")
+
+    def role(self, name: str, origin: Origin) -> Role:
+        """What a step is for."""
+        layer = self.layer(name)
+        if origin.originals:
+            return "operator"
+        if layer in ("Reorder", "Convert") and self.precision(name) != self.precision(
+            "".join(self._fed_with[name][:1])
+        ):
+            return "precision"
+        if layer in ("Reorder", "Transpose"):
+            return "layout"
+        conversions = {"Convert", "FakeQuantize", "Multiply", "Subtract", "Transpose"}
+        made = origin.types or {name.partition("_")[0]}
+        if made <= conversions and made & {"Convert", "FakeQuantize"}:
+            return "precision"
+        return "operator"
+
+
+def mean_increase(averages: Mapping[int, int]) -> float:
+    """Mean of the readings between the last two counts, µs, from the running averages at some counts of readings.
+
+    The sum after n readings lies between n × average and n × average + n − 1, and never falls; its middle is taken.
+
+    Args:
+        averages: number of readings → their average in whole microseconds, cut; at least two, in rising order.
+    """
+    counts = list(averages)
+    low = list(accumulate((count * averages[count] for count in counts), max))
+    tops = (count * averages[count] + count - 1 for count in reversed(counts))
+    high = list(accumulate(tops, min))[::-1]
+    increase = (low[-1] + high[-1] - low[-2] - high[-2]) / 2
+    return max(0.0, increase) / (counts[-1] - counts[-2])
+
+
+def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin], *, inferences: int) -> EngineProfile:
+    wall, plain = median(block.wall for block in blocks), median(block.plain for block in blocks)
+    gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
+    places = [origin.place for origin in origins if origin.place is not None]
+    return EngineProfile(
+        method=_METHOD,
+        resolution_ns=_RESOLUTION_NS,
+        truncates=True,
+        nodes=tuple(
+            _node(name, [1e3 * block.times[at] for block in blocks], steps, origin)
+            for (name, at), origin in zip(steps.shown.items(), origins, strict=True)
+        ),
+        overheads=(
+            EngineOverhead(name="between operators", times_ns=tuple(gaps)),
+            EngineOverhead(name="call", times_ns=tuple(block.wall - block.latency for block in blocks)),
+        ),
+        inference_ns=tuple(round(block.wall) for block in blocks),
+        ordered=bool(places) and places == sorted(places),
+        notes=(
+            f"each of the {len(blocks)} readings is the mean of a block of inferences, {inferences} in all: the engine "
+            "tells sums only",
+            f"an inference took {wall / 1e3:.1f} µs with counters and {plain / 1e3:.1f} µs without (medians of means)",
+        ),
+    )
+
+
+def _node(name: str, times: Sequence[float], steps: _Steps, origin: Origin) -> EngineNode:
+    layer, (kind, kernel), info = steps.layer(name), steps.types[name], steps.info[name]
+    role = steps.role(name, origin)
+    told = (("layout", "outputLayouts"), ("made_of", "originalLayersNames"))
+    detail: Mapping[str, Any] = {
+        "type": kind,
+        **{title: info[key] for title, key in told if info.get(key)},
+    }
+    return EngineNode(
+        name=name,
+        op=f"{layer} {kernel}",
+        times_ns=tuple(times),
+        role=role,
+        kinds=(_KINDS.get(kind) or _KINDS.get(layer, ())) if role == "operator" else (),
+        originals=origin.originals,
+        provider="CPU",
+        dtype=_DTYPES.get(info.get("runtimePrecision", "")),
+        # One that never took a whole microsecond, not even when it was cold, may be one that does nothing.
+        truncates=None if name in steps.ran else False,
+        detail=detail,
+    )

@@ -1,0 +1,137 @@
+"""The outline of an ONNX file read from its bytes: operators and the tensors between them, and nothing else.
+
+Needs no library, so that it can be sent to devices. Weights are skipped and not read: a file of gigabytes costs what
+its graph costs. Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto; the wire format is that
+of https://protobuf.dev/programming-guides/encoding.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+from edgewise.runtime.lineage import Outline, OutlineNode
+
+MAX_NODES = 1_000_000
+MAX_NAME_BYTES = 65_536
+
+_MODEL_GRAPH = 7
+_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_SPARSE = 1, 5, 15
+_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE, _NODE_DOMAIN = 1, 2, 3, 4, 5, 7
+_TENSOR_NAME = 8
+_SPARSE_VALUES = 1
+
+Span = tuple[int, int]
+
+
+class Damaged(ValueError):
+    """The bytes are no such message."""
+
+
+def read_outline(path: Path) -> Outline:
+    """Operators and constants of the ONNX file at `path`, in the file's order; bodies of operators are not looked into.
+
+    Raises:
+        Damaged: it is no protobuf message of that kind, or has more than a million operators.
+        OSError: it can't be read.
+    """
+    with path.open("rb") as file:
+        try:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise Damaged("it is empty") from error
+        with data, memoryview(data) as view:
+            return parse_outline(view)
+
+
+def parse_outline(view: memoryview) -> Outline:
+    """The outline of an ONNX model in memory. Raises `Damaged`."""
+    nodes: list[OutlineNode] = []
+    constants: set[str] = set()
+    for number, span in messages(view, (0, len(view))):
+        if number != _MODEL_GRAPH:
+            continue
+        for part, inner in messages(view, span):
+            if part == _GRAPH_NODE:
+                nodes.append(_read_node(view, inner))
+            elif part == _GRAPH_INITIALIZER:
+                constants.add(_name_in(view, inner))
+            elif part == _GRAPH_SPARSE:
+                values = (at for field, at in messages(view, inner) if field == _SPARSE_VALUES)
+                constants.update(_name_in(view, at) for at in values)
+            if len(nodes) > MAX_NODES:
+                raise Damaged(f"it has more than {MAX_NODES} operators")
+    return Outline(tuple(nodes), frozenset(constants))
+
+
+def messages(view: memoryview, span: Span) -> Iterator[tuple[int, Span]]:
+    """Number and place of every field of the message at `span` that has a length; numbers of fixed size are skipped.
+
+    Raises `Damaged` where the bytes end early or make no sense.
+    """
+    at, end = span
+    while at < end:
+        key, at = _varint(view, at, end)
+        number, wire = key >> 3, key & 7
+        if not number:
+            raise Damaged("a field has the number 0")
+        if wire == 0:
+            _, at = _varint(view, at, end)
+        elif wire in (1, 5):
+            at += 8 if wire == 1 else 4
+        elif wire == 2:
+            length, at = _varint(view, at, end)
+            if length > end - at:
+                raise Damaged("a field is longer than what holds it")
+            yield number, (at, at + length)
+            at += length
+        else:
+            raise Damaged(f"a field is of the unknown type {wire}")
+        if at > end:
+            raise Damaged("a field is cut off")
+
+
+def _varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= end:
+            raise Damaged("a number is cut off")
+        byte = view[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise Damaged("a number is too long")
+
+
+def _text(view: memoryview, span: Span) -> str:
+    if span[1] - span[0] > MAX_NAME_BYTES:
+        raise Damaged(f"a name has more than {MAX_NAME_BYTES} bytes")
+    return bytes(view[span[0] : span[1]]).decode("utf-8", "replace")
+
+
+def _name_in(view: memoryview, span: Span) -> str:
+    """The name of the tensor at `span`, "" where it has none."""
+    return next((_text(view, at) for number, at in messages(view, span) if number == _TENSOR_NAME), "")
+
+
+def _read_node(view: memoryview, span: Span) -> OutlineNode:
+    texts: dict[int, list[str]] = {
+        number: [] for number in (_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_DOMAIN)
+    }
+    attributes = blake2b(digest_size=16)
+    for number, at in messages(view, span):
+        if number in texts:
+            texts[number].append(_text(view, at))
+        elif number == _NODE_ATTRIBUTE:
+            attributes.update(view[at[0] : at[1]])
+    domain = "".join(texts[_NODE_DOMAIN][-1:])
+    return OutlineNode(
+        name="".join(texts[_NODE_NAME][-1:]),
+        op="".join(texts[_NODE_OP][-1:]),
+        inputs=tuple(texts[_NODE_INPUT]),
+        outputs=tuple(texts[_NODE_OUTPUT]),
+        signature=f"{domain}:{attributes.hexdigest()}",
+    )

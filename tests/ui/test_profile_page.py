@@ -1,0 +1,178 @@
+"""The page of profiles in a real Chromium, from a file, without a network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgewise.report.profile_html import render_profile_html
+from sample_profiles import FORMULA, LONG, faster_run, many_layers_run, profiled_run, unprofiled_run
+
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
+]
+RUNS = {
+    "one": [profiled_run()],
+    "two": [profiled_run(), faster_run()],
+    "many": [many_layers_run()],
+    "none": [unprofiled_run()],
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, runs in RUNS.items():
+        (folder / f"{name}.html").write_text(render_profile_html(runs), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def visit(browser, pages):
+    """Opens one of `RUNS`; whatever a page asks for or complains about is a failure."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    requests, complaints, allowed = [], [], set()
+
+    def open_page(name):
+        page = context.new_page()
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.goto((pages / f"{name}.html").as_uri())
+        allowed.add((pages / f"{name}.html").as_uri())
+        return page
+
+    yield open_page
+    assert complaints == []
+    assert {url.partition("#")[0] for url in requests} == allowed
+    context.close()
+
+
+def numbers(page, part="tbody:first-of-type"):
+    return page.locator(f"#table-1 > {part} > tr > td:first-child").all_inner_texts()
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("width", [375, 1280])
+def test_pages_open_offline_and_do_not_scroll_sideways(visit, name, width):
+    page = visit(name)
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_layers_are_sorted_by_headings_and_overheads_stay_below(visit):
+    page = visit("one")
+    assert numbers(page) == ["0", "2", "3", "5", "6", "8", "7"]
+    head = page.get_by_role("button", name="Time (µs)").first
+    head.click()
+    assert numbers(page) == ["8", "6", "5", "3", "2", "0", "7"]
+    assert page.locator("#table-1 th[aria-sort=ascending]").count() == 1
+    head.click()
+    assert numbers(page) == ["0", "2", "3", "5", "6", "8", "7"]
+    page.locator("#table-1").get_by_role("button", name="#").focus()
+    page.keyboard.press("Enter")
+    assert numbers(page) == ["0", "2", "3", "5", "6", "7", "8"]
+    assert numbers(page, "tbody.overhead") == ["+", "+", "+"]
+
+
+def test_the_filter_says_what_it_leaves_and_its_sum(visit):
+    page = visit("one")
+    page.get_by_label("Filter").fill("conv 64")
+    assert page.locator("#table-1 tr[data-words]:visible").count() == 0
+    page.get_by_label("Filter").fill("conv RELU")
+    assert page.locator("#table-1 tr[data-words]:visible").count() == 3
+    assert page.locator(".filter output").inner_text() == "3 of 10 rows: 750 µs, 75.0 %"
+    page.get_by_label("Filter").fill("")
+    assert page.locator("#table-1 tr[data-words]:visible").count() == 10
+
+
+def test_rows_open_with_what_is_known_of_a_layer(visit):
+    page = visit("one")
+    row = page.locator("#layer-1-2")
+    assert not row.locator("dl").is_visible()
+    row.locator("summary").click()
+    assert LONG in row.locator("dl").inner_text()
+    assert "b 1×64×?×w float32" in row.locator("dl").inner_text()
+
+
+def test_hostile_names_are_text(visit):
+    page = visit("one")
+    names = page.locator("#table-1 summary").all_inner_texts()
+    assert """conv "one" </td><script>alert(1)</script> & 'two'""" in names
+    assert FORMULA in names
+    assert page.locator("script").count() == 1
+    assert page.locator("#layer-1-0 dd", has_text="<b>bold</b>").count() == 1
+    assert page.locator("b", has_text="bold").count() == 0
+
+
+def test_charts_lead_to_the_rows_of_their_layers(visit):
+    pytest.importorskip("vl_convert")
+    page = visit("one")
+    assert page.locator("figure").count() == 4
+    mark = page.locator("figure [data-layer='3']").first
+    mark.scroll_into_view_if_needed()
+    mark.hover()
+    assert page.locator("#tip").inner_text().split("\n") == [
+        "pw1", "Conv +1", "200 ± 4 µs · 20.0 %", "4.00 M MACs", "67 % of its roof, bound by compute",
+    ]  # fmt: skip
+    mark.click()
+    assert page.locator("#layer-1-3.chosen details[open]").count() == 1
+    page.mouse.move(0, 0)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_findings_lead_to_their_layers(visit):
+    page = visit("one")
+    assert page.locator(".finding .won").all_inner_texts()[0].startswith("225 µs")
+    page.locator(".finding a").first.click()
+    page.wait_for_selector("#layer-1-2.chosen")
+
+
+def test_two_runs_are_compared_first(visit):
+    page = visit("two")
+    assert page.locator("main h2").first.inner_text() == "Before and after"
+    rows = page.locator("table.sortable >> nth=0 >> css=tbody tr").all_inner_texts()
+    assert rows[0].split() == ["pw1", "Conv", "200", "1001", "-100.0", "0.500", "faster"]
+    assert page.locator("#table-1").count() == page.locator("#table-2").count() == 1
+    identities = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
+    assert len(identities) == len(set(identities))
+
+
+def test_a_run_without_a_profile_says_why(visit):
+    assert visit("none").get_by_text("litert 9.9 is not a version whose profiler is known").is_visible()
+
+
+def test_charts_follow_the_scheme(visit):
+    pytest.importorskip("vl_convert")
+    page = visit("one")
+    for scheme, colour in (("light", "rgb(47, 111, 208)"), ("dark", "rgb(110, 162, 242)")):
+        page.emulate_media(color_scheme=scheme)
+        blue = page.locator("figure svg path[fill='var(--series-1)']").first
+        assert blue.evaluate("element => getComputedStyle(element).fill") == colour
+
+
+def test_it_reads_without_scripts(browser, pages):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto((pages / "one.html").as_uri())
+    page.locator("#layer-1-2 summary").click()
+    assert page.locator("#layer-1-2 dl").is_visible()
+    assert page.locator(".filter").is_hidden()
+    context.close()

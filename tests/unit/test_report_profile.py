@@ -1,0 +1,327 @@
+"""What a profile says: layers, sums, memory, findings, differences, in text, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from edgewise.errors import BadInput
+from edgewise.profiling.layers import NAMELESS
+from edgewise.record import Finding
+from edgewise.report.markdown import render_markdown
+from edgewise.report.profile import (
+    NAMELESS_NOTE,
+    conservation_line,
+    header,
+    layer_table,
+    memory_line,
+    operator_names,
+    profile_document,
+    shorten,
+)
+from edgewise.report.profile_charts import KINDS, LIGHT, chart_of, draw, in_light, render_chart
+from edgewise.report.profile_csv import layers_csv
+from edgewise.report.profile_diff import diff_table, pair_layers
+from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings
+from edgewise.report.profile_text import memory_timeline, profile_text
+from sample_profiles import (
+    FORMULA,
+    HOSTILE,
+    LONG,
+    MEMORY,
+    NO_COST,
+    NO_TIME,
+    faster_run,
+    many_layers_run,
+    profiled_run,
+    sample_profile,
+    unprofiled_run,
+)
+from sample_runs import make_run
+
+
+def column(table, title):
+    index = [each.title for each in table.columns].index(title)
+    return [row[index].text for row in table.rows]
+
+
+def test_layers_come_by_time_then_overheads_then_the_rest_and_the_whole():
+    table = layer_table(profiled_run())
+    assert column(table, "Layer")[1:] == [
+        LONG, "pw1", "whirl", FORMULA, "softmax", "silent",
+        "reorder a", "between operators", "session", "unattributed", "end to end",
+    ]  # fmt: skip
+    assert column(table, "Op")[:3] == ["Conv +2", "DepthwiseConv", "Conv +1"]
+    assert column(table, "Time (µs)") == [
+        "300 ± 6", "250 ± 5", "200 ± 4", "80.0 ± 1.6", "60.0 ± 1.2", "30.0 ± 0.6", "n/a",
+        "30.0 ± 0.6", "20.0 ± 0.4", "10.0", "20.0", "1000",
+    ]  # fmt: skip
+    assert column(table, "%") == [
+        "30.0", "25.0", "20.0", "8.0", "6.0", "3.0", "–", "3.0", "2.0", "1.0", "2.0", "100.0",
+    ]  # fmt: skip
+    assert column(table, "Σ %")[:6] == ["30.0", "55.0", "75.0", "83.0", "89.0", "92.0"]
+    assert column(table, "MACs")[:6] == ["6.00 M", "400 k", "4.00 M", "n/a", "64.0 k", "0"]
+    assert column(table, "Roof (%)")[:2] == ["66.7 compute", "10.0 memory"]
+    assert table.notes[1] == "removed by the engine: 1 operator"
+
+
+def test_the_parts_of_the_table_add_up_to_the_whole():
+    *parts, whole = layer_table(profiled_run(), top=2).rows
+    times = [row[3].value for row in parts if row[3].value is not None]
+    assert sum(times) == pytest.approx(whole[3].value)
+    assert sum(row[4].value for row in parts if row[4].value is not None) == pytest.approx(100.0)
+
+
+def test_what_is_folded_keeps_its_sum_and_says_what_it_lacks():
+    table = layer_table(profiled_run(), top=3)
+    folded = table.rows[3]
+    assert folded[1].text == "… 4 more layers"
+    assert folded[1].notes == (f"1 of them without a time: {NO_TIME}",)
+    assert folded[3].value == pytest.approx(170.0)
+    assert folded[5].text == "92.0"
+    assert folded[6].text == "–"  # one of them has an unknown cost, so their sum has too
+
+
+def test_one_layer_more_is_not_folded():
+    assert len(layer_table(profiled_run(), top=6).rows) == len(layer_table(profiled_run(), top=7).rows)
+
+
+def test_absent_values_have_reasons():
+    table = layer_table(profiled_run())
+    notes = {note for row in table.rows for cell in row for note in cell.notes}
+    assert notes == {NO_COST, NO_TIME}
+    without = layer_table(faster_run())
+    softmax = next(row for row in without.rows if row[1].text == "silent")
+    assert softmax[8].notes == ("peaks were not measured",)
+
+
+def test_steps_that_nobody_could_name_are_said_to_be_unattributed():
+    run = profiled_run()
+    layers = tuple(replace(each, op=NAMELESS) if each.name == "reorder a" else each for each in run.layers)
+    rows = {row[1].text: row for row in layer_table(replace(run, layers=layers)).rows}
+    assert rows["unattributed"][1].notes == (NAMELESS_NOTE,)
+    assert {row[1].text: row for row in layer_table(run).rows}["unattributed"][1].notes == ()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("runs", [[profiled_run()], [profiled_run(), faster_run()], [many_layers_run(count=200)]])
+def test_text_fits_the_terminal(width, runs):
+    lines = profile_text(runs, width=width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert not any(character in line for line in lines for character in "\x1b\x00\r")
+
+
+def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
+    narrow, wide = (profile_text([profiled_run()], width=width) for width in (80, 120))
+    assert "no room for: GOP/s, Roof (%), dtype" in narrow
+    assert re.search(r"^2 +Mobile…onv_7/Relu6 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
+    assert "no room" not in wide
+    assert re.search(r"400 k +3\.20 +10\.0 memory +float32$", wide, re.M)
+
+
+def test_text_says_everything_of_a_profile():
+    text = " ".join(profile_text([profiled_run()], width=120).split())
+    for words in (
+        "kws.onnx · onnxruntime 1.2.3 (cpu, 1 thread, f32) · latency 1.00 ± 0.01 ms",
+        "operators 92.0 % + overheads 6.0 % = 98.0 % of the end-to-end latency 1.00 ms; 2.0 % unattributed",
+        "removed by the engine: 1 operator",
+        "arena 98.3 kB, lower bound 90.1 kB, peak at operator 3",
+        "1. up to 225 µs (22.5 %): the depthwise layer",
+        "[time 250 µs, roof share 10.0 %, ops per second 3.20 G/s; saving: time at the roof] → try another runtime",
+        "2. up to 30.0 µs (3.0 %)",
+        "300 inferences in 3 processes of their own",
+        "with profiling on an inference takes 1.06 ms, 6.0 % more than without",
+    ):
+        assert words in text
+
+
+def test_a_run_without_a_profile_says_why():
+    text = profile_text([unprofiled_run()], width=80)
+    assert "Not profiled\n  litert 9.9 is not a version whose profiler is known" in text
+    sections = profile_document([make_run(1)]).sections
+    assert [section.lines for section in sections] == [("the run was not asked to be profiled",)]
+
+
+def test_more_than_the_whole_is_said():
+    profile = replace(sample_profile(), operators_time=1.0e-3, unattributed=-6e-5, conservation=1.06)
+    assert conservation_line(profile).endswith("= 106.0 % of the end-to-end latency 1.00 ms; 6.0 % more than the whole")
+
+
+def test_memory_that_is_not_known_says_why():
+    assert memory_line(faster_run()) == "memory of the activations: n/a (an input has an open shape)"
+    planless = replace(sample_profile(), memory={**MEMORY, "arena_bytes": None})
+    run = replace(profiled_run(), profile=planless)
+    assert "arena n/a (too many tensors to plan), lower bound 90.1 kB" in memory_line(run)
+
+
+def test_the_timeline_of_memory_is_as_high_as_the_peak_and_no_wider_than_asked():
+    *bars, axis, peak = memory_timeline(profiled_run(), width=60, height=4)
+    # Four cells an operator; eighths of a quarter of 90,112 B are rounded up, so that 20,000 B fill the lowest row.
+    assert [line.count("█") for line in bars] == [4, 12, 16, 32]
+    assert axis == "live bytes along operators 0 to 10"
+    assert peak.startswith("highest: 90.1 kB at operator 3 (Mob")
+    folded = memory_timeline(many_layers_run(count=200), width=60)
+    assert max(map(len, folded)) <= 60
+    assert "each bar the highest of 4" in folded[-2]
+    assert memory_timeline(faster_run()) == []
+
+
+def test_operators_are_named_by_their_layers():
+    names = operator_names(profiled_run())
+    assert (names[1], names[5], names[7]) == ("bn1", "relu2", "whirl")
+
+
+@pytest.mark.parametrize(("text", "width", "short"), [("abc", 3, "abc"), ("abcdefgh", 5, "ab…gh"), ("a\n b", 9, "a b")])
+def test_names_are_shortened_in_the_middle(text, width, short):
+    assert shorten(text, width) == short
+
+
+def test_findings_that_are_won_once_come_last_and_say_so():
+    once = Finding(
+        code="slow-first", message="slow", suggestion="warm up", saving=0.5, evidence={"first": 0.51}, once=True
+    )
+    profile = replace(sample_profile(), findings=(once, *sample_profile().findings))
+    assert [finding.code for finding in ranked_findings(profile)] == ["far-from-roof", "layout", "slow-first"]
+    assert finding_line(once, profile).startswith("up to 500 ms once, at the start: slow [first 510 ms]")
+
+
+def test_evidence_has_units_by_name():
+    finding = Finding(code="x", message="", suggestion="", saving=0.0,
+                      evidence={"time_at_roof": 2e-5, "worst": 0.125, "moved_bytes": 2048, "steps": 7.0, "factor": 1.25})  # fmt: skip
+    assert evidence_of(finding) == [
+        ("time at roof", "20.0 µs"), ("worst", "12.5 %"), ("moved bytes", "2.05 kB"), ("steps", "7"), ("factor", "1.25"),
+    ]  # fmt: skip
+
+
+def test_markdown_has_tables_sums_and_no_html():
+    text = render_markdown(profile_document([profiled_run()]))
+    assert text.startswith("# Profile of kws.onnx on Example CPU")
+    assert "<script>" not in text
+    assert "operators 92.0 % + overheads 6.0 %" in text
+
+
+def test_two_runs_are_aligned_by_the_operators_that_layers_execute():
+    pairs = {pair.name: pair for pair in pair_layers(profiled_run(), faster_run())}
+    assert [layer.name for layer in pairs["pw1"].after] == ["pw1", "relu2"]
+    assert pairs["pw1"].change == pytest.approx(-100e-6)
+    assert pairs["pw1"].is_clear
+    assert not pairs["whirl"].is_clear
+    assert pairs["reorder a"].times == (pytest.approx(30e-6), 0)
+    assert pairs["silent"].times == (None, None)
+
+
+def test_nothing_is_lost_or_counted_twice_in_a_comparison():
+    before, after = profiled_run(), faster_run()
+    pairs = pair_layers(before, after)
+    assert sum(len(pair.before) for pair in pairs) == len(before.layers)
+    assert sum(len(pair.after) for pair in pairs) == len(after.layers)
+    whole = sum(layer.time for layer in after.layers if layer.time) - sum(
+        layer.time for layer in before.layers if layer.time
+    )
+    assert sum(pair.change for pair in pairs if pair.change is not None) == pytest.approx(whole)
+
+
+def test_the_table_of_changes_says_what_is_clear():
+    table = diff_table([profiled_run(), faster_run()])
+    assert table.title == "Before and after: onnxruntime/cpu → openvino/cpu"
+    assert [cell.text for cell in table.rows[0]] == ["pw1", "Conv", "200", "100", "-100.0", "0.500", "faster"]
+    assert table.rows[0][3].notes == ("2 steps: pw1, relu2",)
+    assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "faster"]
+    assert {row[0].text: row[6].text for row in table.rows}["whirl"] == "unclear"
+
+
+def test_changes_are_folded_with_their_sums():
+    table = diff_table([profiled_run(), faster_run()], most=3)
+    assert table.rows[3][0].text == "… 7 more with smaller changes"
+    assert table.rows[3][2].value == pytest.approx(450.0)
+
+
+def test_models_without_common_names_are_not_compared():
+    assert diff_table([profiled_run(), many_layers_run()]) is None
+    assert diff_table([profiled_run()]) is None
+    assert diff_table([profiled_run(), unprofiled_run()]) is None
+
+
+def test_csv_has_every_layer_in_si_units_and_no_formula():
+    rows = list(csv.DictReader(io.StringIO(layers_csv([profiled_run(), faster_run()]), newline="")))
+    assert len(rows) == 11 + 11
+    assert rows[0]["Time (s)"] == "0.0003"
+    assert (rows[0]["Time (s) low"], rows[0]["Time (s) high"]) == ("0.000294", "0.000306")
+    assert rows[0]["MACs (1)"] == "6000000"
+    assert rows[0]["Outputs"] == "a 1×64×25×5 float32"
+    assert rows[2]["Outputs"] == "b 1×64×?×w float32"
+    formula = next(row for row in rows if row["Op"] == "Gemm")
+    assert formula["Name"] == f"'{FORMULA}"
+    assert not any(value.startswith(("=", "+", "@")) for row in rows for value in row.values())
+    whirl = next(row for row in rows if row["Name"] == "whirl")
+    assert whirl["MACs (1)"] == "n/a"
+    assert (
+        f"MACs, Ops, Parameters, Weights, Activations, Intensity, Ops per second, Roof, Share of roof: {NO_COST}"
+        == whirl["Notes"]
+    )
+
+
+def test_every_chart_draws_its_layers():
+    pytest.importorskip("vl_convert")
+    marks = {kind: set(re.findall(r'data-layer="(\d+)"', draw(chart_of(profiled_run(), kind).spec))) for kind in KINDS}
+    assert marks["layers"] == marks["timeline"] == {"0", "1", "2", "3", "5", "6", "8", "9", "10"}
+    assert marks["roofline"] == {"0", "2", "3", "6", "8"}
+    assert marks["memory"] == set()
+
+
+def test_names_in_charts_are_text():
+    pytest.importorskip("vl_convert")
+    svg = draw(chart_of(profiled_run(), "layers").spec)
+    assert "<script" not in svg
+    assert "alert(1)&lt;/script&gt;" in svg or "alert(1)&lt;" in svg
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_known_is_not_drawn(kind):
+    bare = replace(profiled_run(), layers=(), profile=replace(sample_profile(), peaks=(), memory=None))
+    assert chart_of(bare, kind) is None
+    with pytest.raises(BadInput, match="nothing for the chart"):
+        render_chart(bare, kind, ".svg")
+
+
+def test_a_chart_of_another_name_is_refused():
+    with pytest.raises(BadInput, match="no chart 'pie'") as caught:
+        chart_of(profiled_run(), "pie")
+    assert caught.value.advice == "one of: timeline, layers, roofline, memory"
+
+
+def test_files_have_the_pages_light_colours_and_their_data_as_it_is():
+    from importlib.resources import files
+
+    spec = {"mark": {"color": "var(--ink)"}, "data": {"values": [{"name": "var(--ink)"}]}}
+    assert in_light(spec) == {"mark": {"color": LIGHT["--ink"]}, "data": {"values": [{"name": "var(--ink)"}]}}
+    styles = [
+        files("edgewise.report").joinpath("templates", name).read_text() for name in ("report.css", "profile.css")
+    ]
+    light = [style.partition("@media (prefers-color-scheme: dark)")[0] for style in styles]
+    for name, colour in LIGHT.items():
+        assert f"{name}: {colour};" in light[0] + light[1]
+
+
+def test_charts_are_files_of_their_own():
+    pytest.importorskip("vl_convert")
+    assert render_chart(profiled_run(), "memory", ".png").startswith(b"\x89PNG\r\n")
+    svg = render_chart(profiled_run(), "roofline", ".svg").decode()
+    assert svg.startswith("<svg")
+    assert "var(--" not in svg
+
+
+def test_the_header_of_a_failed_latency_says_so():
+    run = replace(profiled_run(), measurements=())
+    assert header(run).endswith("latency 1.00 ms")
+    assert header(replace(run, profile=None)).endswith("latency n/a")
+
+
+def test_hostile_names_stay_on_one_line():
+    assert "\n" in HOSTILE
+    assert all("\n" not in cell.text for row in layer_table(profiled_run()).rows for cell in row)
