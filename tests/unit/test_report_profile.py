@@ -14,6 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Finding
 from edgewise.report.markdown import render_markdown
+from edgewise.report.names import short_names, shorten
 from edgewise.report.profile import (
     NAMELESS_NOTE,
     conservation_line,
@@ -22,7 +23,6 @@ from edgewise.report.profile import (
     memory_line,
     operator_names,
     profile_document,
-    shorten,
 )
 from edgewise.report.profile_charts import KINDS, LIGHT, chart_of, draw, in_light, render_chart
 from edgewise.report.profile_csv import layers_csv
@@ -325,3 +325,20 @@ def test_the_header_of_a_failed_latency_says_so():
 def test_hostile_names_stay_on_one_line():
     assert "\n" in HOSTILE
     assert all("\n" not in cell.text for row in layer_table(profiled_run()).rows for cell in row)
+
+
+def test_what_all_names_share_is_left_out_first():
+    names = [f"model/backbone/stage/block_{at}/convolution" for at in range(12)]
+    found = short_names(names, 18)
+    assert len(set(found)) == 12
+    assert all(len(name) <= 18 for name in found)
+    assert found[3] == "…block_3/convolution"[:18] or "3" in found[3]
+
+
+def test_names_that_fit_stay_whole():
+    assert short_names(["a", "b\nc"], 10) == ["a", "b c"]
+    assert short_names(["x" * 50], None) == ["x" * 50]
+
+
+def test_equal_names_cannot_be_told_apart():
+    assert len(set(short_names(["y" * 50, "y" * 50], 10))) == 1

@@ -448,10 +448,11 @@ def _weights(graph: Graph) -> dict[str, tuple[Tensor, int | None]]:
         for operator in graph.operators
         for name, elements in _parameters(operator, graph).items()
     }
-    for name, inner in graph.subgraphs.items():
-        # A weight that a body captures from outside has the outer graph's name and counts once.
+    for inner in graph.subgraphs.values():
+        # A weight that a body captures from outside has the outer graph's name; a body that two operators run is one
+        # object: both count once.
         for weight, pair in _weights(inner).items():
-            found.setdefault(weight if weight in graph.tensors else f"{name}/{weight}", pair)
+            found.setdefault(weight if weight in graph.tensors else f"\0{id(pair[0])}", pair)
     return found
 
 

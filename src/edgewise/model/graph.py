@@ -156,7 +156,7 @@ class Graph:
         return (self.tensors[name] for name in operator.outputs if name)
 
     def producers(self) -> dict[str, int]:
-        """Name of a tensor → index of the operator that makes it; inputs and constants have none."""
+        """Name of a tensor → index of the operator that makes it; inputs and the file's own constants have none."""
         return {name: operator.index for operator in self.operators for name in operator.outputs if name}
 
     def consumers(self) -> dict[str, list[int]]:

@@ -66,7 +66,7 @@ def build_profile(
     layers = tuple(
         replace(row, index=at, share=None if row.time is None else row.time / latency) for at, row in enumerate(rows)
     )
-    notes = list(dict.fromkeys(note for profile in profiles for note in profile.notes))
+    notes = list(profiles[0].notes)
     if abs(accounts.conservation - 1) > TOLERANCE:
         notes.append(
             f"the parts come to {accounts.conservation:.1%} of the latency: under its profiler this engine takes "

@@ -9,6 +9,7 @@ from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.cells import quantity
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.report.names import short_names, shorten
 from edgewise.units import format_bytes, format_si, significant
 
 NARROW = 100
@@ -124,7 +125,8 @@ def layer_table(inspection: Inspection, *, top: int | None = None, width: int | 
         dearest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
         order, folded = sorted(dearest[:top]), sorted(dearest[top:])
     name_width = 24 if width is not None and width < NARROW else (44 if width is not None else None)
-    rows = [_row(inspection, at, name_width) for at in order]
+    names = short_names([operators[at].name for at in order], name_width)
+    rows = [_row(inspection, at, name, narrow=width is not None) for at, name in zip(order, names, strict=True)]
     if folded:
         rows.append(_folded(inspection, folded))
     return Table(
@@ -148,14 +150,14 @@ def layer_table(inspection: Inspection, *, top: int | None = None, width: int | 
     )
 
 
-def _row(inspection: Inspection, at: int, name_width: int | None) -> tuple[Cell, ...]:
+def _row(inspection: Inspection, at: int, name: str, *, narrow: bool) -> tuple[Cell, ...]:
     graph, operator, cost = inspection.graph, inspection.graph.operators[at], inspection.costs[at]
     outputs = list(graph.output_tensors(operator))
     refused = [each.name for each in inspection.support if at in each.refusals]
     return (
         Cell(text=str(at), value=at),
-        Cell(text=_shorten(one_line(operator.name), name_width)),
-        Cell(text=_shorten(one_line(operator.op), None if name_width is None else 22)),
+        Cell(text=name),
+        Cell(text=shorten(operator.op, 22 if narrow else None)),
         Cell(text="; ".join(_shape(tensor) for tensor in outputs[:2]) + ("; …" if len(outputs) > 2 else "")),
         _count(cost.macs, cost.why),
         _count(cost.ops, cost.why),
@@ -201,14 +203,6 @@ def _shape(tensor: Tensor) -> str:
     return "×".join("?" if size is None else one_line(str(size)) for size in tensor.shape) or "scalar"
 
 
-def _shorten(text: str, width: int | None) -> str:
-    """`text` with its middle left out: the ends of layers' names tell them apart."""
-    if width is None or len(text) <= width:
-        return text
-    tail = (width - 1) * 2 // 3
-    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
-
-
 def support_table(support: Sequence[Support], inspection: Inspection) -> Table:
     """Per target how many operators it would not take, and which first."""
     return Table(
@@ -225,7 +219,7 @@ def _support_row(support: Support, inspection: Inspection) -> tuple[Cell, ...]:
         return Cell(text=support.name), Cell(text=f"all {count}", tone="good"), Cell(text="")
     first = next(iter(support.refusals))
     operator = inspection.graph.operators[first]
-    text = f"{one_line(operator.op)} ({_shorten(one_line(operator.name), 24)}): {one_line(support.refusals[first])}"
+    text = f"{one_line(operator.op)} ({shorten(operator.name, 24)}): {one_line(support.refusals[first])}"
     more = f" and {len(support.refusals) - 1} more" if len(support.refusals) > 1 else ""
     taken = f"{count - len(support.refusals)} of {count}"
     return Cell(text=support.name), Cell(text=taken, tone="poor"), Cell(text=text + more)
@@ -244,7 +238,7 @@ def memory_lines(inspection: Inspection, *, width: int = 80) -> list[str]:
     lines = [
         f"arena {arena} (greedy by size, offsets on {plan.alignment} B){persistent}; at least "
         f"{format_bytes(plan.lower_bound_bytes)} live at once, at #{at} "
-        f"{_shorten(one_line(operators[at].name), 30)} ({one_line(operators[at].op)})"
+        f"{shorten(operators[at].name, 30)} ({one_line(operators[at].op)})"
     ]
     return [*lines, *draw_timeline(plan.live_bytes, width=min(width, NARROW) - 14)]
 

@@ -12,6 +12,7 @@ from edgewise.report.bench import caution_lines, default_title
 from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
 from edgewise.report.conditions import engine_of, labels_of, precision_of, threads_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.report.names import short_names, shorten
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, titled
 from edgewise.units import format_bytes, format_si, significant
@@ -95,15 +96,6 @@ def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
     return word, factor
 
 
-def shorten(text: str, width: int | None) -> str:
-    """`text` as one line of at most `width` characters, its middle left out: both ends tell layers apart."""
-    text = one_line(text)
-    if width is None or len(text) <= width:
-        return text
-    tail = (width - 1) * 2 // 3
-    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
-
-
 def op_words(layer: Layer, width: int | None = None) -> str:
     """``"Conv +2"``: the type of its dearest operator and how many more run in the same step."""
     fused = f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else ""
@@ -132,19 +124,20 @@ def layer_table(run: Run, *, top: int = MOST_ROWS, width: int | None = None, lab
         Column(title="Op"),
         Column(title=f"Time ({unit})", numeric=True),
         Column(title="%", numeric=True),
-        Column(title="Σ %", numeric=True, rank=1),
+        Column(title="Σ %", numeric=True, rank=2),
         Column(title="MACs", numeric=True, rank=1),
-        Column(title="GOP/s", numeric=True, rank=3),
-        Column(title="Roof (%)", numeric=True, rank=2),
-        Column(title="dtype", rank=4),
+        Column(title="GOP/s", numeric=True, rank=4),
+        Column(title="Roof (%)", numeric=True, rank=3),
+        Column(title="dtype", rank=5),
     )
     found = ranked(layers_of(run, "operator"))
     # One row folded into "1 more layer" would take the room it saves.
     shown = found if len(found) <= top + 1 else found[:top]
     cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
+    names = short_names([layer.name for layer in shown], name_width)
     rows = [
-        _layer_row(layer, profile, factor=factor, cumulative=total, name_width=name_width, op_width=op_width)
-        for layer, total in zip(shown, cumulative, strict=True)
+        _layer_row(layer, profile, name=name, factor=factor, cumulative=total, op_width=op_width)
+        for layer, name, total in zip(shown, names, cumulative, strict=True)
     ]
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more layers", before=shown))
@@ -173,13 +166,13 @@ def _profile(run: Run) -> Profile:
 
 
 def _layer_row(
-    layer: Layer, profile: Profile, *, factor: float, cumulative: float, name_width: int | None, op_width: int | None
+    layer: Layer, profile: Profile, *, name: str, factor: float, cumulative: float, op_width: int | None
 ) -> tuple[Cell, ...]:
     share = share_of(layer, profile)
     unknown = one_line(layer.cost_unknown_because) or NOT_MEASURED
     return (
         Cell(text=str(layer.index), value=layer.index),
-        Cell(text=shorten(layer.name, name_width)),
+        Cell(text=name),
         Cell(text=op_words(layer, op_width)),
         time_cell(layer, factor),
         _DASH if share is None else _percent(share),

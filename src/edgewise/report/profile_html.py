@@ -29,6 +29,7 @@ from edgewise.report.conditions import (
 )
 from edgewise.report.document import ABSENT, Table, number_notes, one_line
 from edgewise.report.mltk import mltk_tables
+from edgewise.report.names import shorten
 from edgewise.report.profile import (
     conservation_line,
     count_words,
@@ -39,7 +40,6 @@ from edgewise.report.profile import (
     method_sections,
     ranked,
     reason_of_no_profile,
-    shorten,
     time_unit,
 )
 from edgewise.report.profile_diff import diff_table

@@ -9,6 +9,7 @@ from typing import Any
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import NOT_MEASURED, quantity
 from edgewise.report.document import one_line
+from edgewise.report.names import shorten
 from edgewise.report.profile import (
     count_words,
     layers_of,
@@ -16,7 +17,6 @@ from edgewise.report.profile import (
     ranked,
     rate_reason,
     share_of,
-    shorten,
     time_cell,
     time_reason,
     time_unit,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgewise.record import Run
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import Document, Table
+from edgewise.report.names import shorten
 from edgewise.report.profile import (
     MOST_ROWS,
     NARROW,
@@ -19,7 +20,6 @@ from edgewise.report.profile import (
     layer_table,
     method_sections,
     operator_names,
-    shorten,
     sum_sections,
 )
 from edgewise.report.profile_diff import diff_table

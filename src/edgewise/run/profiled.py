@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
@@ -16,12 +16,22 @@ from edgewise.profiling.layers import build_profile
 from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.run.host import SessionResult
+from edgewise.runtime.base import runtimes
 
 SESSIONS = 3
 """Fresh processes that time layers, after those that time the whole."""
 
-FindPeaks = Callable[[Sequence[str], int], tuple[tuple[Peak, ...], str | None]]
-"""Data types and threads → this machine's peaks, or why there are none."""
+ABOVE_ROOF = 1.05
+"""A layer that attains more than this share of its roof shows that a peak was measured too low."""
+
+
+class FindPeaks(Protocol):
+    """Tells what the machine can do."""
+
+    def __call__(
+        self, dtypes: Sequence[str], threads: int, *, again: bool = False
+    ) -> tuple[tuple[Peak, ...], str | None]:
+        """Data types and threads → this machine's peaks, or why there are none; `again` measures them anew."""
 
 
 def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: FindPeaks) -> Run:
@@ -45,6 +55,9 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     peaks, absent = find_peaks(peak_dtypes(layers), _threads(run))
     layers = place(layers, peaks)
+    if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in layers):
+        peaks, absent = find_peaks(peak_dtypes(layers), _threads(run), again=True)
+        layers = place(layers, peaks)
     profile = replace(profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph))
     findings = find(layers, profile, graph=graph, first=run.value("latency_first"))
     return replace(run, layers=layers, profile=replace(profile, findings=findings))
@@ -59,9 +72,11 @@ def _threads(run: Run) -> int:
 
 
 def _accelerated(run: Run) -> str | None:
-    """The provider that was asked for, by the engine's word; None for the processor's own."""
-    provider = run.job.runtime.provider
-    return None if provider in (None, "cpu") else run.effective.get("profiled_provider", provider)
+    """The accelerator that was asked for, as its layers name it; None for the processor's own kernels."""
+    runtime = runtimes().get(run.job.runtime.name)
+    return next(
+        (each.title for each in runtime.providers if each.name == run.job.runtime.provider and each.accelerator), None
+    )
 
 
 def _memory(graph: Graph) -> dict[str, Any]:
@@ -83,4 +98,5 @@ def memory_document(plan: MemoryPlan) -> dict[str, Any]:
         "peak_operator": plan.peak_operator,
         "live_bytes": list(plan.live_bytes),
         "alignment": plan.alignment,
+        "folded_bytes": plan.folded_bytes,
     }

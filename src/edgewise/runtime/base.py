@@ -33,11 +33,13 @@ class Provider:
         name: what ``--provider`` takes and records keep.
         title: the engine's own word for it.
         precisions: execution precisions that can be asked for, the like-for-like default (f32) first.
+        accelerator: it runs elsewhere than on the processor, or takes only some operators and leaves the others to it.
     """
 
     name: str
     title: str
     precisions: tuple[str, ...] = ("f32",)
+    accelerator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

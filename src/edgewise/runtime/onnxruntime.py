@@ -70,7 +70,7 @@ class OnnxRuntime:
     @cached_property
     def providers(self) -> Sequence[Provider]:
         """The CPU and the execution providers that came with the installed package, found without importing it."""
-        return (_CPU, *(Provider(name=_short(title), title=title) for title in _installed_providers()))
+        return (_CPU, *(_accelerator(title) for title in _installed_providers()))
 
     def availability(self) -> Availability:
         """Whether one of the packages that bring the engine is installed."""
@@ -200,6 +200,10 @@ class OnnxSession:
         self.invoke = closed
         self._bindings = []
         self._session = None
+
+
+def _accelerator(title: str) -> Provider:
+    return Provider(name=_short(title), title=title, accelerator=True)
 
 
 def _short(title: str) -> str:

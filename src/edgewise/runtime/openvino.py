@@ -55,8 +55,8 @@ class OpenVino:
     formats: Sequence[str] = ("openvino", "onnx", "tflite")
     providers: Sequence[Provider] = (
         Provider(name="cpu", title="CPU", precisions=("f32", "bf16", "f16")),
-        Provider(name="gpu", title="GPU", precisions=("f32", "f16")),
-        Provider(name="npu", title="NPU", precisions=("f16",)),
+        Provider(name="gpu", title="GPU", precisions=("f32", "f16"), accelerator=True),
+        Provider(name="npu", title="NPU", precisions=("f16",), accelerator=True),
         Provider(name="auto", title="AUTO"),
     )
     in_default = True

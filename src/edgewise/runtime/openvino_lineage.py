@@ -9,8 +9,10 @@ tensors are still there, and the heavy operators are the file's in the same orde
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -149,11 +151,13 @@ def _claim_replaced(
                 after[steps[name]].add(index)
     claimed = set().union(*claims)
     for index, part in enumerate(parts):
-        for kind in dict.fromkeys(_MADE_UP.findall(",".join(part.texts))):
-            found = [at for at in _beyond(index, after, guess) if at not in claimed and outline.nodes[at].op == kind]
-            if kind not in _COMMON and found:
-                claims[index].add(found[0])
-                claimed.add(found[0])
+        made_up = Counter(_MADE_UP.findall(part.texts[1]))
+        for kind in made_up.keys() - _COMMON:
+            lacking = made_up[kind] - sum(outline.nodes[at].op == kind and at not in claimed for at in guess[index])
+            beyond = (at for at in _beyond(index, after, guess) if outline.nodes[at].op == kind and at not in claimed)
+            found = set(islice(beyond, max(0, lacking)))
+            claims[index] |= found
+            claimed |= found
 
 
 def _beyond(step: int, after: Sequence[Set[int]], guess: Sequence[Sequence[int]]) -> list[int]:

@@ -265,11 +265,14 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     """Mean of the readings between the last two counts, µs, from the running averages at some counts of readings.
 
     The sum after n readings lies between n × average and n × average + n − 1, and never falls; its middle is taken.
+    Where the last average is below 1 it counts as 0: most readings were cut to 0, and more is not known.
 
     Args:
         averages: number of readings → their average in whole microseconds, cut; at least two, in rising order.
     """
     counts = list(averages)
+    if not averages[counts[-1]]:
+        return 0.0
     low = list(accumulate((count * averages[count] for count in counts), max))
     tops = (count * averages[count] + count - 1 for count in reversed(counts))
     high = list(accumulate(tops, min))[::-1]

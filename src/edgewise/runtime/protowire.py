@@ -1,8 +1,8 @@
 """The outline of an ONNX file read from its bytes: operators and the tensors between them, and nothing else.
 
 Needs no library, so that it can be sent to devices. Weights are skipped and not read: a file of gigabytes costs what
-its graph costs. Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto; the wire format is that
-of https://protobuf.dev/programming-guides/encoding.
+its graph costs. Numbers of fields are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto; the format is
+that of https://protobuf.dev/programming-guides/encoding.
 """
 
 from __future__ import annotations

@@ -1,0 +1,323 @@
+"""A TFLite model as a graph: tensors and operators by name, subgraphs, entry points, and what the file says of itself.
+
+Names: a tensor is called as in the file, a second one of the same name in the same subgraph with its index behind it. A
+constant of another subgraph that shares its buffer with one of the first subgraph is the same weight and has the same
+name there; one that only happens to be called the same gets its subgraph's name in front.
+
+A tensor that DEQUANTIZE or DENSIFY makes of a constant counts as that constant: the interpreter computes it once, when
+the model is loaded, and the operator that takes it is the one whose parameters they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadModel
+from edgewise.model.dialects.base import Question
+from edgewise.model.dialects.tflite import read_meaning
+from edgewise.model.graph import Graph, Operator
+from edgewise.model.readers.base import damaged
+from edgewise.model.readers.tflite_operators import ABSENT, Step, StepReader, order_subgraphs
+from edgewise.model.readers.tflite_shapes import Shape, apply_shapes, settle_outputs
+from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
+from edgewise.model.readers.tflite_tensors import Stored, TensorReader
+from edgewise.model.readers.tflite_values import compute_values
+
+_MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
+_MAX_NOTE_BYTES = 256
+
+
+def read_network(path: Path, tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The graph of a model whose tables have been read.
+
+    Raises:
+        BadModel: an index leads nowhere, or operators are not in an order in which they can run.
+        BadInput: `shapes` does not fit the inputs.
+    """
+    records: list[Table] = model["subgraphs"]
+    if len({id(record) for record in records}) < len(records):
+        raise damaged(path, "one subgraph is listed twice")
+    reader, step_reader = TensorReader(path, tables, model), StepReader(path, tables, model)
+    steps = [step_reader.read_all(record) for record in records]
+    names = _name_subgraphs(records)
+    stored = _name_tensors(tables, records, [reader.read_all(record["tensors"]) for record in records], names)
+    graphs: dict[int, Graph] = {}
+    for at in order_subgraphs(path, steps):
+        used = {index for step in steps[at] for index in step.subgraphs}
+        if 0 in used:
+            raise damaged(path, f"subgraph {at} runs the first one")
+        if at != 0:
+            builder = _GraphBuilder(path, reader, steps[at], stored[at], names)
+            graphs[at] = builder.build(tables, records[at], {names[index]: graphs[index] for index in sorted(used)}, {})
+    # The first one has what its operators run and the entry points, which nobody runs.
+    run = {index for at, each in enumerate(steps) if at for step in each for index in step.subgraphs}
+    run -= {index for step in steps[0] for index in step.subgraphs}
+    inner = {names[index]: graph for index, graph in sorted(graphs.items()) if index not in run}
+    main = _GraphBuilder(path, reader, steps[0], stored[0], names).build(tables, records[0], inner, shapes)
+    return _describe(path, tables, model, main, names=names, stored=stored)
+
+
+def _name_subgraphs(records: Sequence[Table]) -> list[str]:
+    """The file's names, made unique; "" for the first, as `Graph.signatures` wants it."""
+    names = {"": None}
+    for at, record in enumerate(records[1:], 1):
+        name = record["name"] or f"subgraph_{at}"
+        while name in names:
+            name += f"#{at}"
+        names[name] = None
+    return list(names)
+
+
+def _name_tensors(
+    tables: Tables, records: Sequence[Table], stored: Sequence[Sequence[Stored]], names: Sequence[str]
+) -> list[list[Stored]]:
+    """Tensors of every subgraph by their names in the graph."""
+    answer: list[list[Stored]] = []
+    weights: dict[tuple[Any, ...], str] = {}
+    taken: set[str] = set()
+    characters = 0
+    for record, tensors, prefix in zip(records, stored, names, strict=True):
+        named: dict[int, str] = {}
+        used: set[str] = set()
+        # Inputs and outputs first: their names are a user's handles.
+        public = [index for field in ("inputs", "outputs") for index in tables.numbers(record[field])]
+        first = [index for index in dict.fromkeys(public) if 0 <= index < len(tensors)]
+        for index in dict.fromkeys([*first, *range(len(tensors))]):
+            tensor = tensors[index].tensor
+            name = tensor.name
+            if prefix and tensor.constant:
+                shared = weights.get(_identify(tensors[index]), "")
+                name = shared or (f"{prefix}/{name}" if name in taken else name)
+            while name in used:
+                name += f"#{index}"
+            named[index] = name
+            used.add(name)
+            # A long name that thousands of tensors share is small in the file; made unique it is not.
+            characters += len(name)
+            if characters > MAX_CHARACTERS:
+                raise damaged(tables.path, f"its names take more than {MAX_CHARACTERS} characters")
+        here = [replace(each, tensor=replace(each.tensor, name=named[at])) for at, each in enumerate(tensors)]
+        if not prefix:
+            weights = {_identify(each): each.tensor.name for each in here if each.tensor.constant and each.buffer}
+            taken = set(weights.values())
+        answer.append(here)
+    return answer
+
+
+def _identify(stored: Stored) -> tuple[Any, ...]:
+    """What two tensors have in common that are one weight."""
+    return stored.buffer, stored.tensor.shape, stored.tensor.dtype
+
+
+class _GraphBuilder:
+    """Makes the graph of one subgraph."""
+
+    def __init__(
+        self, path: Path, reader: TensorReader, steps: Sequence[Step], stored: Sequence[Stored], names: Sequence[str]
+    ) -> None:
+        self.path = path
+        self.reader = reader
+        self.steps = steps
+        self.stored = stored
+        self.names = names
+        self.tensors = [each.tensor for each in stored]
+        self.taken = {tensor.name for tensor in self.tensors}
+        # What is there before the first operator runs. A tensor without elements needs nobody to make it.
+        self.ready = [each.constant or each.variable or each.elements == 0 for each in self.tensors]
+        self.made = [False] * len(self.tensors)
+        self.given = False
+        self.computed: dict[int, tuple[int, ...]] = {}
+
+    def build(
+        self, tables: Tables, record: Table, inner: Mapping[str, Graph], shapes: Mapping[str, tuple[int, ...]]
+    ) -> Graph:
+        """The graph, whose operators run `inner`, for inputs of the `shapes`."""
+        inputs = [self._find(index) for index in tables.numbers(record["inputs"])]
+        outputs = [self._find(index) for index in tables.numbers(record["outputs"])]
+        inputs = [index for index in dict.fromkeys(inputs) if not self.tensors[index].constant]
+        given = apply_shapes([self.tensors[index] for index in inputs], shapes)
+        self.given = bool(given)
+        for index in inputs:
+            self.ready[index] = True
+            self._reshape(index, given.get(self.tensors[index].name))
+        operators = [self._operator(at, step) for at, step in enumerate(self.steps)]
+        for index in outputs:
+            if not self.ready[index]:
+                raise damaged(self.path, f"no operator makes its output {self.tensors[index].name!r}")
+        return Graph(
+            name=record["name"],
+            format="tflite",
+            tensors={tensor.name: tensor for tensor in self.tensors},
+            operators=tuple(operators),
+            inputs=tuple(self.tensors[index].name for index in inputs),
+            outputs=tuple(self.tensors[index].name for index in outputs),
+            subgraphs=dict(inner),
+        )
+
+    def _find(self, index: int) -> int:
+        if not 0 <= index < len(self.tensors):
+            raise damaged(self.path, f"it refers to tensor {index} of {len(self.tensors)}")
+        return index
+
+    def _reshape(self, index: int, shape: Shape | None) -> None:
+        if shape is not None and shape != self.tensors[index].shape:
+            self.tensors[index] = replace(self.tensors[index], shape=shape)
+            self.reader.check_size(self.tensors[index])
+
+    def _operator(self, at: int, step: Step) -> Operator:
+        self._check_order(at, step)
+        question = self._question(step)
+        if self.given or any(tensor is not None and None in (tensor.shape or ()) for tensor in question.outputs):
+            for index, shape in zip(step.outputs, settle_outputs(question, given=self.given), strict=True):
+                if index != ABSENT:
+                    self._reshape(index, shape)
+            question = self._question(step)
+        computed = compute_values(question)
+        if computed is not None and step.outputs[0] != ABSENT:
+            self.computed[step.outputs[0]] = computed
+        meaning = read_meaning(question)
+        if step.code.op in _MADE_ON_LOADING and not step.code.custom:
+            self._keep_constant(step)
+        weights = [step.inputs[each] for each in meaning.weights if each < len(step.inputs)]
+        outputs = self._names(step.outputs)
+        return Operator(
+            index=at,
+            name=next(filter(None, outputs), "") or self._invent_name(f"{step.code.op}#{at}"),
+            op=step.code.op,
+            kind=meaning.kind,
+            inputs=self._names(step.inputs),
+            outputs=outputs,
+            weights=self._names([index for index in weights if index != ABSENT and self.tensors[index].constant]),
+            geometry=meaning.geometry,
+            attributes=step.attributes,
+            custom=step.code.custom,
+            subgraphs=tuple(self.names[index] for index in step.subgraphs),
+            unknown_because=meaning.why,
+        )
+
+    def _check_order(self, at: int, step: Step) -> None:
+        for index in step.inputs:
+            if index != ABSENT and not self.ready[index]:
+                name = self.tensors[index].name
+                raise damaged(self.path, f"operator {at} ({step.code.op}) takes {name!r} before it is made")
+        for index in step.outputs:
+            if index == ABSENT:
+                continue
+            tensor = self.tensors[index]
+            if self.made[index] or tensor.constant or (self.ready[index] and tensor.elements != 0):
+                raise damaged(
+                    self.path, f"operator {at} ({step.code.op}) makes {tensor.name!r}, which is there already"
+                )
+            self.made[index] = self.ready[index] = True
+
+    def _question(self, step: Step) -> Question:
+        def values(position: int) -> tuple[int | float, ...] | None:
+            index = step.inputs[position] if 0 <= position < len(step.inputs) else ABSENT
+            if index == ABSENT:
+                return None
+            return self.computed.get(index) or self.reader.values(self.stored[index])
+
+        return Question(
+            op=step.code.op,
+            domain="custom" if step.code.custom else "",
+            version=step.code.version,
+            attributes=step.attributes,
+            inputs=[None if index == ABSENT else self.tensors[index] for index in step.inputs],
+            outputs=[None if index == ABSENT else self.tensors[index] for index in step.outputs],
+            values=values,
+        )
+
+    def _keep_constant(self, step: Step) -> None:
+        """What is computed of a constant on loading is one, and takes in the file what that takes."""
+        if len(step.inputs) != 1 or len(step.outputs) != 1 or ABSENT in (*step.inputs, *step.outputs):
+            return
+        (source,), (target,) = step.inputs, step.outputs
+        origin = self.tensors[source]
+        if origin.constant and origin.elements == self.tensors[target].elements:
+            stored_bytes = origin.stored_bytes or origin.size_bytes
+            kept = replace(self.tensors[target], constant=True, stored_bytes=stored_bytes, sparsity=origin.sparsity)
+            self.tensors[target] = kept
+
+    def _invent_name(self, name: str) -> str:
+        """A name for an operator without outputs, which no tensor has."""
+        while name in self.taken:
+            name += "#"
+        return name
+
+    def _names(self, indices: Sequence[int]) -> tuple[str, ...]:
+        return tuple("" if index == ABSENT else self.tensors[index].name for index in indices)
+
+
+def _describe(
+    path: Path,
+    tables: Tables,
+    model: Table,
+    graph: Graph,
+    *,
+    names: Sequence[str],
+    stored: Sequence[Sequence[Stored]],
+) -> Graph:
+    """`graph` with its entry points and what the file says of itself."""
+    signatures: dict[str, str] = {}
+    handles: dict[str, Any] = {}
+    for record in model["signature_defs"]:
+        key, at = record["signature_key"], record["subgraph_index"]
+        if at >= len(names):
+            raise damaged(path, f"its signature {key!r} refers to subgraph {at} of {len(names)}")
+        if key in signatures:
+            raise damaged(path, f"two of its signatures are called {key!r}")
+        signatures[key] = names[at]
+        handles[key] = {field: _read_handles(path, key, record[field], stored[at]) for field in ("inputs", "outputs")}
+    notes = _read_notes(path, tables, model)
+    metadata: dict[str, Any] = {"metadata": [record["name"] for record in model["metadata"]]}
+    if model["description"]:
+        metadata["description"] = model["description"]
+    if handles:
+        metadata["signatures"] = handles
+    metadata |= notes
+    return replace(
+        graph,
+        producer=_find_producer(tables, model),
+        version=f"schema {model['version']}",
+        signatures=signatures,
+        metadata=metadata,
+    )
+
+
+def _read_handles(path: Path, key: str, maps: Sequence[Table], stored: Sequence[Stored]) -> dict[str, str]:
+    """A signature's names → tensors."""
+    for each in maps:
+        if each["tensor_index"] >= len(stored):
+            raise damaged(path, f"its signature {key!r} refers to tensor {each['tensor_index']} of {len(stored)}")
+    return {each["name"]: stored[each["tensor_index"]].tensor.name for each in maps}
+
+
+def _read_notes(path: Path, tables: Tables, model: Table) -> dict[str, str]:
+    """The oldest runtime that runs the file, where it says so."""
+    found: dict[str, str] = {}
+    for record in model["metadata"]:
+        if record["buffer"] >= len(model["buffers"]):
+            raise damaged(path, f"its metadata refer to buffer {record['buffer']} of {len(model['buffers'])}")
+        data = model["buffers"][record["buffer"]]["data"]
+        if record["name"] == "min_runtime_version" and data is not None and data.length <= _MAX_NOTE_BYTES:
+            text = tables.buffer[data.start : data.start + data.length].split(b"\0")[0].decode(errors="replace")
+            if text:
+                found["min_runtime_version"] = text
+    return found
+
+
+def _find_producer(tables: Tables, model: Table) -> str:
+    """TensorFlow's converter leaves its version in a flatbuffer of its own."""
+    for record in model["metadata"]:
+        data = model["buffers"][record["buffer"]]["data"]
+        if record["name"] == "CONVERSION_METADATA" and data is not None:
+            try:
+                environment = tables.read_root("ConversionMetadata", data.start)["environment"]
+            except BadModel:
+                return ""  # a note that nobody runs; a model is not refused for it
+            version = environment["tensorflow_version"] if environment else ""
+            return f"TensorFlow {version}" if version else ""
+    return ""

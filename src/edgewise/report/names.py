@@ -1,0 +1,48 @@
+"""Names of layers in little room: exporters write long ones that differ in a few characters, and those must stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.report.document import one_line
+
+_SEPARATORS = "/.;:_ "
+
+
+def shorten(text: str, width: int | None) -> str:
+    """`text` in at most `width` cells with its middle left out, mostly its end kept; whole where there is no limit."""
+    text = one_line(text)
+    if width is None or len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def short_names(names: Sequence[str], width: int | None) -> list[str]:
+    """Names in at most `width` cells each that are told apart as well as can be: what all share is left out first."""
+    whole = [one_line(name) for name in names]
+    if width is None or all(len(name) <= width for name in whole):
+        return whole
+    prefix = _shared_beginning(whole)
+    forms = [
+        [shorten(name, width) for name in whole],
+        [name if len(name) <= width else shorten(f"…{name[prefix:]}", width) for name in whole],
+        [name if len(name) <= width else _head(f"…{name[prefix:]}", width) for name in whole],
+    ]
+    wanted = len(set(whole))
+    # The first form that tells all apart, else the one that tells most.
+    return max(forms, key=lambda form: (len(set(form)) == wanted, len(set(form))))
+
+
+def _head(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _shared_beginning(names: Sequence[str]) -> int:
+    """How many characters the names that are too long all begin with, up to a separator."""
+    # Of all names in order the first and the last differ the earliest.
+    first, last = min(names), max(names)
+    if first == last:
+        return 0
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return max(first.rfind(mark, 0, same) for mark in _SEPARATORS) + 1
