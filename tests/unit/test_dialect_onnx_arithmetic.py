@@ -48,7 +48,7 @@ ARITHMETIC = [
     Case("GreaterOrEqual", [X, X], [truths(2, 3)], 0, 6),
     Case("Less", [X, X], [truths(2, 3)], 0, 6),
     Case("LessOrEqual", [X, X], [truths(2, 3)], 0, 6),
-    Case("Where", [truths(2, 3), X, (3,)], [X], 0, 6, parameters=6 + 3, constant=(0, 1, 2)),
+    Case("Where", [truths(2, 3), X, (3,)], [X], 0, 0, parameters=6 + 3, constant=(0, 1, 2)),
     *(
         unary(op)
         for op in [

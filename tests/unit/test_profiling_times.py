@@ -191,3 +191,13 @@ def test_a_step_may_have_a_clock_of_its_own():
     timings = Timings([mixed])
     assert timings.duration([0]).value == pytest.approx(3e-6)
     assert timings.duration([1]).value == pytest.approx(5.5e-6)
+
+
+def test_ordinary_inferences_in_turns_are_the_whole():
+    from dataclasses import replace
+
+    one = replace(profile([[90] * 8]), unprofiled_ns=(100,) * 7 + (900,))
+    other = replace(profile([[90] * 8]), unprofiled_ns=(120,) * 8)
+    assert Timings([one, other], latency=1.0).latency_s == pytest.approx(110e-9)
+    # where one process has none, they can't be compared
+    assert Timings([one, profile([[90] * 8])], latency=1.0).latency_s == 1.0

@@ -24,6 +24,9 @@ def command(
             rich_help_panel=_VARY,
         ),
     ] = None,
+    device: Annotated[
+        str, typer.Option("-d", "--device", metavar="DEVICE", help="Where to run", rich_help_panel=_VARY)
+    ] = "local",
     provider: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Providers by name (default: each runtime's first)", rich_help_panel=_VARY),
@@ -119,8 +122,8 @@ def command(
     """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
     from edgewise.api import stopping_of
     from edgewise.cli.measuring import check_output, finish, measure, show, write_report
-    from edgewise.cli.settings import seconds, size, split_numbers, split_shapes, split_words
-    from edgewise.record import Scenario, TargetSpec
+    from edgewise.cli.settings import seconds, size, split_numbers, split_shapes, split_words, target
+    from edgewise.record import Scenario
     from edgewise.run.plan import Axes, make_plan
 
     if scenario not in ("single-stream", "offline", "paced"):
@@ -146,7 +149,7 @@ def command(
             report_every=report_every,
             timeout=seconds(timeout) or 0.0,
         ),
-        target=TargetSpec(memory_limit_bytes=size(memory_limit)),
+        target=target(device, memory_limit=size(memory_limit)),
         seed=seed,
         input_data=input_data,
     )

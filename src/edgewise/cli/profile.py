@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgewise.errors import BadInput, ExitCode
+
+if TYPE_CHECKING:
+    from edgewise.record import Run
 
 _MEASURE, _VARY, _OUTPUT, _MODEL = "How to measure", "What to vary", "Output", "Which model"
 
@@ -142,8 +146,16 @@ def command(
         if outcome.runs:
             write_report(outcome.runs, path, overwrite=force)
     code = finish(outcome)
-    lacking = any(run.status == "done" and run.profile is None for run in outcome.runs)
-    return ExitCode.UNAVAILABLE if code == ExitCode.DONE and lacking else code
+    return _lack_of_layers(outcome.runs) if code == ExitCode.DONE else code
+
+
+def _lack_of_layers(runs: Sequence[Run]) -> int:
+    """The exit code of runs that all have a latency: whether each has layers too."""
+    from edgewise.run.profiled import is_profiling_failed
+
+    if any(map(is_profiling_failed, runs)):
+        return ExitCode.RUN_FAILED
+    return ExitCode.UNAVAILABLE if any(run.profile is None for run in runs) else ExitCode.DONE
 
 
 def _find_files(

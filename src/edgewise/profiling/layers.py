@@ -13,6 +13,7 @@ from edgewise.profiling.conservation import Balance, balance
 from edgewise.profiling.times import Duration, Timings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
+from edgewise.units import format_quantity
 
 TOLERANCE = 0.05
 """How far the parts of a profile may be from the whole before a note says so."""
@@ -44,11 +45,14 @@ def build_profile(
 
     Args:
         profiles: one per process, at least one.
-        latency: end to end without profiling, s; above 0.
+        latency: end to end without profiling, s; above 0. Where the engine took ordinary inferences in turns with the
+            profiled ones, theirs is used instead: both saw the same machine.
         provider: the accelerated provider that was asked for, by the engine's own word; None for the processor.
     """
     nodes = profiles[0].nodes
     timings = Timings(profiles, latency=latency)
+    apart = latency
+    latency = timings.latency_s or latency
     found = attribute(graph, nodes, ordered=profiles[0].ordered)
     network = _Network(graph, graph.consumers())
     rows = [_operator_row(network, group, nodes, timings, provider) for group in found.groups]
@@ -71,6 +75,11 @@ def build_profile(
         notes.append(
             f"the parts come to {accounts.conservation:.1%} of the latency: under its profiler this engine takes "
             "another time than without"
+        )
+    if abs(latency / apart - 1) > TOLERANCE:
+        notes.append(
+            f"between profiled inferences an ordinary one took {format_quantity(latency, 's')}; in the processes that "
+            f"measured the latency {format_quantity(apart, 's')}: the machine was not the same all the time"
         )
     if timings.left_out:
         notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")

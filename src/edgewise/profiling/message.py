@@ -34,6 +34,7 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
             for each in document["overheads"]
         ),
         inference_ns=inference_ns,
+        unprofiled_ns=tuple(round(value) for value in _times(document.get("unprofiled_ns", ()))),
         ordered=bool(document["ordered"]),
         notes=tuple(str(note) for note in document["notes"]),
     )

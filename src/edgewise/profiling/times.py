@@ -40,6 +40,8 @@ class Timings:
         inferences: used, in all processes.
         sessions: processes used.
         total_s: mean of the used inferences' whole time, s.
+        latency_s: the whole that the parts should add up to, s: the mean of ordinary inferences in turns with the
+            profiled ones, of those between their quartiles; without any, what was given.
     """
 
     def __init__(self, profiles: Sequence[EngineProfile], *, latency: float | None = None) -> None:
@@ -64,7 +66,9 @@ class Timings:
         self._times: Samples = (
             np.concatenate([_table([node.times_ns for node in profile.nodes], keep) for profile, keep in pairs]) * 1e-9
         )
-        self._half_s = self._half_step(latency)
+        ordinary = [_central_mean(profile.unprofiled_ns) for profile in agreeing if profile.unprofiled_ns]
+        self.latency_s = float(np.mean(ordinary)) * 1e-9 if len(ordinary) == len(agreeing) else latency
+        self._half_s = self._half_step(self.latency_s)
         self.overheads = {overhead.name: self._overhead(at, pairs) for at, overhead in enumerate(first.overheads)}
 
     def _half_step(self, latency: float | None) -> float:
@@ -127,6 +131,10 @@ def _central(inference_ns: Sequence[int]) -> npt.NDArray[np.int64]:
         return np.arange(len(times))
     low, high = np.quantile(times, (0.25, 0.75))
     return np.flatnonzero((times >= low) & (times <= high))
+
+
+def _central_mean(inference_ns: Sequence[int]) -> float:
+    return float(np.asarray(inference_ns, dtype=float)[_central(inference_ns)].mean())
 
 
 def _table(columns: Sequence[Sequence[float]], rows: npt.NDArray[np.int64]) -> Samples:

@@ -85,7 +85,7 @@ class Finding:
     """Something in a profile that costs time, with its evidence.
 
     Attributes:
-        code: of the catalogue `edgewise.profile.findings.FINDINGS`.
+        code: of the catalogue `edgewise.profiling.findings.FINDINGS`.
         message: what was seen, with its numbers.
         suggestion: what to do about it.
         saving: s per inference that could be won at most, by `method`.
@@ -114,7 +114,7 @@ class Peak:
         dtype: of the arithmetic; None for bandwidth.
         threads: that worked.
         size_bytes: of bandwidth: what was moved in turn, over and over; smaller sizes stay in faster caches.
-        value, low, high: ops/s or B/s, with the spread of the repetitions as its interval.
+        value, low, high: ops/s or B/s of the fastest tenth of the repetitions; of their median and of the fastest.
         method: which micro-benchmark, on which library.
         measured_at: ISO 8601, UTC; peaks are kept per machine.
     """
@@ -137,7 +137,8 @@ class Profile:
     Attributes:
         method: how the engine timed its layers.
         sessions, inferences: fresh processes and profiled inferences in all of them.
-        latency: end to end without profiling, s: what the parts must add up to.
+        latency: end to end without profiling, s: what the parts must add up to. Where the engine can do both in one
+            process, of ordinary inferences in turns with the profiled ones; else that of the run.
         operators_time: s in layers of kind ``operator``, with its interval.
         overheads_time: s in named overheads.
         conservation: (operators + overheads) / latency.

@@ -8,7 +8,7 @@ from typing import Any
 from edgewise.runtime.base import CannotProfile, ProfilesLayers, Session
 
 WARMUP_NS = 200_000_000
-BUDGET_NS = 800_000_000
+BUDGET_NS = 500_000_000
 LEAST_INFERENCES, MOST_INFERENCES = 3, 1000
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
@@ -15,6 +15,7 @@ from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
 from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
+from edgewise.record.run import Cause
 from edgewise.run.host import SessionResult
 from edgewise.runtime.base import runtimes
 
@@ -53,6 +54,10 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     except EdgewiseError as error:
         return replace(run, profile_absent_because=f"its network can't be read: {error.message}")
     layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
+    if failure is not None:
+        profile = replace(
+            profile, notes=(*profile.notes, f"one more process failed: {failure.cause}: {failure.message}")
+        )
     peaks, absent = find_peaks(peak_dtypes(layers), _threads(run))
     layers = place(layers, peaks)
     if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in layers):
@@ -61,6 +66,15 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     profile = replace(profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph))
     findings = find(layers, profile, graph=graph, first=run.value("latency_first"))
     return replace(run, layers=layers, profile=replace(profile, findings=findings))
+
+
+def is_profiling_failed(run: Run) -> bool:
+    """Whether the process that was to time layers failed, which is more than that the engine can't time them.
+
+    The reason of a process that ended badly begins with its cause (`edgewise.record.run.Cause`).
+    """
+    cause, sign, _ = (run.profile_absent_because or "").partition(": ")
+    return bool(sign) and cause in get_args(Cause) and cause != "Unavailable"
 
 
 def _shapes(run: Run) -> dict[str, tuple[int, ...]]:

@@ -221,6 +221,8 @@ class EngineProfile:
         nodes: in the order of execution.
         overheads: what its clock shows outside them.
         inference_ns: of every profiled inference, by the monotonic clock around the engine's call.
+        unprofiled_ns: of ordinary inferences between them, by the same clock: what the parts should add up to. Means of
+            several inferences where single ones can't be told; empty where the engine can't do both in one process.
         ordered: whether `nodes` follow the model's own order, which attribution by order needs.
         notes: what a reader should know.
     """
@@ -231,6 +233,7 @@ class EngineProfile:
     nodes: tuple[EngineNode, ...]
     overheads: tuple[EngineOverhead, ...] = ()
     inference_ns: tuple[int, ...]
+    unprofiled_ns: tuple[int, ...] = ()
     ordered: bool = True
     notes: tuple[str, ...] = ()
 

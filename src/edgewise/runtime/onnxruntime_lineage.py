@@ -24,7 +24,9 @@ _INSERTED: dict[str, Role] = {
     "MemcpyFromHost": "copy",
     "MemcpyToHost": "copy",
 }
-_SUFFIX = re.compile(r"(?:_token_\d+|_nchwc|/[^/]*)$")
+_BLOCKED = re.compile(r"(?:_bn|_mul)?_nchwc$")
+_SUFFIXES = (_BLOCKED, re.compile(r"_token_\d+$"), re.compile(r"/[^/]*$"))
+"""What the engine appends to names, the surer first: names of the model's own have slashes too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,15 @@ def trace(original: Outline, optimised: Outline) -> list[Executed]:
     claims: list[set[int]] = []
     visible: set[int] = set()
     for node, role in zip(optimised.nodes, roles, strict=True):
-        kept = set() if role != "operator" else finder.makers(meaning.get(name, name) for name in node.outputs)
+        if role != "operator":
+            claims.append(set())
+            continue
+        kept = finder.makers(meaning.get(name, name) for name in node.outputs)
+        # A step that is called after a tensor makes that tensor, whatever it calls it in its own layout; but sums and
+        # activations become part of a convolution after it got its name.
+        kept = kept or (set() if node.op == "Conv" else finder.maker_it_is_called_after(node))
         visible |= kept
-        claims.append(kept or (finder.namesake(node) if role == "operator" else set()))
+        claims.append(kept or finder.namesake(node))
     _inherit(optimised, claims, roles=roles, known=finder.tensors)
     names = name_operators(original)
     executed = complete_claims(original, claims, visible=visible)
@@ -88,18 +96,17 @@ class _Finder:
 
     def namesake(self, node: OutlineNode) -> set[int]:
         """The operator that `node` is called after, exactly or but for what the engine has appended."""
-        name = node.name
-        while name:
+        for name in _stems(node.name):
             if len(self._by_name.get(name, ())) == 1:
                 return self._by_name[name]
-            # Operators in the blocked layout are called after the tensor that they made before.
             if name in self._producers and name != node.name:
                 return {self._producers[name]}
-            shorter = _SUFFIX.sub("", name)
-            if shorter == name:
-                break
-            name = shorter
         return set()
+
+    def maker_it_is_called_after(self, node: OutlineNode) -> set[int]:
+        """The operator whose output `node` is called after: so the engine calls operators in its blocked layout."""
+        stem = _BLOCKED.sub("", node.name)
+        return {self._producers[stem]} if stem != node.name and stem in self._producers else set()
 
     def role_of(self, node: OutlineNode) -> Role:
         """What `node` is for: an operator that the model has, or one that the engine has inserted."""
@@ -108,6 +115,16 @@ class _Finder:
             return role
         same = self.namesake(node) | self.makers(iter(node.outputs))
         return "operator" if any(self._nodes[index].op == node.op for index in same) else role
+
+
+def _stems(name: str) -> Iterator[str]:
+    """`name`, then what is left of it without one suffix after the other."""
+    while name:
+        yield name
+        suffix = next((each for each in _SUFFIXES if each.search(name)), None)
+        if suffix is None:
+            return
+        name = suffix.sub("", name)
 
 
 def _meanings(optimised: Outline, roles: Sequence[Role]) -> dict[str, str]:

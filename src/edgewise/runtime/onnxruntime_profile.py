@@ -7,6 +7,7 @@ starts from.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections import deque
@@ -32,6 +33,8 @@ PLAIN_S = 5.0
 """Ordinary inferences are run for about so long at most; where they take longer, profiling costs next to nothing."""
 _METHOD = "ONNX Runtime's profiler: the time of each kernel's call, less what profiling adds to it"
 _RESOLUTION_NS = 1000.0
+
+_NUMBERED = re.compile(r"_token_\d+$")
 
 _EPILOGUE = ("elementwise", "activation", "normalization", "quantize")
 _FUSING = ("dequantize", *_EPILOGUE)
@@ -268,6 +271,7 @@ def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], note
             _overhead("call", [timing.walls[run] / 1e3 - traced.sessions[run] for run in runs]),
         ),
         inference_ns=tuple(timing.walls),
+        unprofiled_ns=tuple(timing.plain),
         ordered=bool(places) and places == sorted(places),
         notes=(_tell_cost(timing, inside, len(steps)), *notes),
     )
@@ -309,10 +313,11 @@ def _overhead(name: str, microseconds: Sequence[float]) -> EngineOverhead:
 
 
 def _node(step: Step, times: Sequence[float], executed: Executed, *, names: dict[str, int]) -> EngineNode:
-    names[step.name] = names.get(step.name, 0) + 1
     role: Role = "copy" if step.op.startswith("Memcpy") else executed.role
+    name = _stable_name(step, executed)
+    names[name] = names.get(name, 0) + 1
     return EngineNode(
-        name=step.name if names[step.name] == 1 else f"{step.name} ({names[step.name]})",
+        name=name if names[name] == 1 else f"{name} ({names[name]})",
         op=step.op,
         times_ns=tuple(1e3 * value for value in times),
         role=role,
@@ -325,3 +330,10 @@ def _node(step: Step, times: Sequence[float], executed: Executed, *, names: dict
         dtype=step.dtype,
         detail=step.detail,
     )
+
+
+def _stable_name(step: Step, executed: Executed) -> str:
+    """The engine's name without what differs from one session to the next: numbers, in no fixed order."""
+    plain = _NUMBERED.sub("", step.name)
+    tensors = (*executed.outputs, *executed.inputs)
+    return plain if executed.role == "operator" or not tensors else f"{plain} {tensors[0]}"

@@ -28,10 +28,12 @@ from edgewise.runtime.base import (
 from edgewise.runtime.openvino import OpenVinoSession, _call, _fill
 from edgewise.runtime.openvino_lineage import Origin, Part, find_origins
 
-BLOCKS = 10
+BLOCKS = 20
 """The model is compiled for so many blocks of inferences at most."""
-COMPILE_S = 10.0
+COMPILE_S = 8.0
 """Fewer blocks, but three, where compiling takes longer than this in all."""
+BLOCK = 20
+"""Inferences of a block at most: an interruption spoils the whole block, and a longer one is hardly read better."""
 WARMUP = 3
 """Inferences at the beginning of each block that are not counted."""
 _METHOD = "OpenVINO's performance counters: differences of their sums, over blocks of inferences"
@@ -76,8 +78,9 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class _Block:
-    """Of one block of inferences: mean times in ns, and of every step its mean time in µs."""
+    """Of one block of inferences: their number, mean times in ns, and of every step its mean time in µs."""
 
+    count: int
     wall: float
     latency: float
     plain: float
@@ -127,7 +130,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         self._compile_anew = compile_anew
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run so many inferences with performance counters, in blocks that are one reading each.
+        """Run so many inferences with performance counters, 400 at most, in blocks that are one reading each.
 
         Raises:
             CannotProfile: the device is not the CPU, or its counters show nothing.
@@ -143,12 +146,12 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         begin = time.monotonic()
         compiled = self._compile_anew()
         each = time.monotonic() - begin
-        count = min(inferences, BLOCKS, max(3, int(COMPILE_S / each)))
+        count = min(inferences, BLOCKS, max(3, int(COMPILE_S / max(each, 1e-3))))
         blocks, steps = [], None
         for index in range(count):
             if compiled is None:
                 compiled = self._compile_anew()
-            block, counters = self._run(compiled, (inferences + index) // count)
+            block, counters = self._run(compiled, min(BLOCK, (inferences + index) // count))
             blocks.append(block)
             if steps is None:
                 steps = _Steps(compiled, counters)
@@ -158,7 +161,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
             compiled = None
         assert steps is not None
         found = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
-        return _assemble(blocks, steps, [found[name] for name in steps.shown], inferences=inferences)
+        return _assemble(blocks, steps, [found[name] for name in steps.shown])
 
     def _run(self, compiled: Any, count: int) -> tuple[_Block, _Counters]:
         """One block: ordinary inferences, then as many with counters, after a few to warm up."""
@@ -175,7 +178,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         walls, latencies = _time(invoke, request, count)
         counters.read(request, WARMUP + count)
         times = [mean_increase(column) for column in counters.columns()]
-        return _Block(fmean(walls), fmean(latencies), fmean(plain), times), counters
+        return _Block(count, fmean(walls), fmean(latencies), fmean(plain), times), counters
 
     def close(self) -> None:
         """Release requests and models."""
@@ -280,7 +283,8 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     return max(0.0, increase) / (counts[-1] - counts[-2])
 
 
-def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin], *, inferences: int) -> EngineProfile:
+def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]) -> EngineProfile:
+    total = sum(block.count for block in blocks)
     wall, plain = median(block.wall for block in blocks), median(block.plain for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
     places = [origin.place for origin in origins if origin.place is not None]
@@ -299,7 +303,7 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]
         inference_ns=tuple(round(block.wall) for block in blocks),
         ordered=bool(places) and places == sorted(places),
         notes=(
-            f"each of the {len(blocks)} readings is the mean of a block of inferences, {inferences} in all: the engine "
+            f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in all: the engine "
             "tells sums only",
             f"an inference took {wall / 1e3:.1f} µs with counters and {plain / 1e3:.1f} µs without (medians of means)",
         ),

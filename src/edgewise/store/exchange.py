@@ -164,7 +164,7 @@ def to_markdown(runs: Sequence[Run]) -> str:
 
 
 def write_file(path: Path, content: str | bytes, *, overwrite: bool) -> None:
-    """Put `content`, text as UTF-8, at `path`, whole or not at all. Raises `BadInput`; for a failing disk `StoreError`."""
+    """Put `content`, text as UTF-8, at `path`, whole or not at all. Raises `BadInput`, `StoreError` for a bad disk."""
     if path.exists() and not overwrite:
         raise _exists(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")

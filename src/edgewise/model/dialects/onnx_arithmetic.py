@@ -193,7 +193,7 @@ TABLE: dict[str, Rule] = {
     **dict(repeat("Sum Max Min", _read_variadic)),
     **dict(repeat("ScatterElements ScatterND", read_scatter)),
     "Mean": read_average,
-    "Where": per_element(1, weights=(1, 2)),
+    "Where": moving(1, 2),
     "PRelu": function("leaky-relu", weights=(1,)),
     "Shrink": per_element(3, weights=(0,)),  # two comparisons and an addition
     "Hardmax": per_element(2, weights=(0,)),  # one comparison for the maximum, one with it
