@@ -77,11 +77,9 @@ def command(
         documents.append(inspection.to_dict())
         inspections.append(inspection)
         if not as_json and len(cases) == 1:
-            from edgewise.report.inspection import inspection_document
-            from edgewise.report.text import print_document
+            from edgewise.report.inspection import print_inspection
 
-            console = out()
-            print_document(inspection_document(inspection, top=top or None, width=console.width), console)
+            print_inspection(inspection, out(), top=top or None)
     if as_json:
         print_json(documents[0] if len(cases) == 1 else {"schema": documents[0]["schema"], "inspections": documents})
     elif len(cases) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from edgewise.model.graph import Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
@@ -10,10 +11,13 @@ from edgewise.model.support import Support
 from edgewise.report.cells import quantity
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
 from edgewise.report.names import short_names, shorten
+from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.units import format_bytes, format_si, significant
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 NARROW = 100
-_BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def inspection_document(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Document:
@@ -26,7 +30,7 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
     tables = [totals_table(inspection), layer_table(inspection, top=top, width=width)]
     if inspection.support:
         tables.append(support_table(inspection.support, inspection))
-    sections = [Section(title="Memory of activations", lines=tuple(memory_lines(inspection, width=width or NARROW)))]
+    sections = []
     if assumed := inspection.source.get("assumed"):
         sections.append(Section(title="Assumed", lines=tuple(assumed), tone="poor"))
     if inspection.total.unknown:
@@ -34,6 +38,7 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
         more = "" if len(inspection.total.unknown) <= 5 else f" and {len(inspection.total.unknown) - 5} more"
         line = f"{len(inspection.total.unknown)} operator(s) have no known cost: {names}{more}. {inspection.total.why}"
         sections.append(Section(title="Not known", lines=(line,), tone="poor"))
+    sections.append(Section(title="Memory of activations", lines=(memory_line(inspection),)))
     title = f"Inspection of {one_line(str(inspection.source.get('name', '')))}"
     return Document(title=title, tables=tuple(tables), sections=tuple(sections))
 
@@ -225,37 +230,35 @@ def _support_row(support: Support, inspection: Inspection) -> tuple[Cell, ...]:
     return Cell(text=support.name), Cell(text=taken, tone="poor"), Cell(text=text + more)
 
 
-def memory_lines(inspection: Inspection, *, width: int = 80) -> list[str]:
-    """The live bytes over the operators as bars, and where the peak is."""
+def memory_line(inspection: Inspection) -> str:
+    """How much memory activations take, and where the most."""
     plan, operators = inspection.plan, inspection.graph.operators
     if plan.unknown:
-        return [f"not planned: {_open(inspection)}"]
+        return f"not planned: {_open(inspection)}"
     if not operators or not plan.lower_bound_bytes:
-        return ["nothing lives: the network has no operators"]
+        return "nothing lives: the network has no operators"
     at = plan.peak_operator or 0
     arena = "–" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)
     persistent = f", {format_bytes(plan.persistent_bytes)} of it persistent" if plan.persistent_bytes else ""
-    lines = [
+    folded = f"; {format_bytes(plan.folded_bytes)} follow from constants alone" if plan.folded_bytes else ""
+    return (
         f"arena {arena} (greedy by size, offsets on {plan.alignment} B){persistent}; at least "
-        f"{format_bytes(plan.lower_bound_bytes)} live at once, at #{at} "
-        f"{shorten(operators[at].name, 30)} ({one_line(operators[at].op)})"
-    ]
-    return [*lines, *draw_timeline(plan.live_bytes, width=min(width, NARROW) - 14)]
+        f"{format_bytes(plan.lower_bound_bytes)} live at once, at operator {at} ({one_line(operators[at].op)}){folded}"
+    )
 
 
-def draw_timeline(live: Sequence[int], *, width: int, height: int = 4) -> list[str]:
-    """Bars of the most that lives in each stretch of operators, `height` lines high, with an axis of bytes."""
-    count = min(width, len(live))
-    edges = [at * len(live) // count for at in range(count + 1)]
-    bars = [max(live[edges[at] : edges[at + 1]]) for at in range(count)]
-    top = max(bars) or 1
-    eighths = [round(bar / top * height * 8) for bar in bars]
-    lines = []
-    for level in range(height - 1, -1, -1):
-        label = format_bytes(top * (level + 1) / height)
-        lines.append(f"{label:>9} ┤" + "".join(_BLOCKS[min(8, max(0, value - level * 8))] for value in eighths))
-    lines.append(f"{'#0':>11}{f'#{len(live) - 1}':>{max(count - 1, 3)}}")
-    return lines
+def print_inspection(inspection: Inspection, console: Console, *, top: int | None) -> None:
+    """Print `inspection` on `console` with bars of the memory that lives along the network."""
+    from rich.text import Text
+
+    from edgewise.report.text import print_document
+
+    print_document(inspection_document(inspection, top=top, width=console.width), console)
+    if not inspection.plan.unknown:
+        at = inspection.plan.peak_operator
+        name = "" if at is None else inspection.graph.operators[at].name
+        for line in draw_timeline(inspection.plan.live_bytes, peak_name=name, width=min(WIDEST, console.width - 2)):
+            console.print(Text(f"  {line}"), no_wrap=True, crop=True)
 
 
 def render_inspection(inspection: Inspection, kind: str) -> str:

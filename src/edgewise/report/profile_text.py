@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,14 +24,10 @@ from edgewise.report.profile import (
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections
 from edgewise.report.text import print_document
-from edgewise.units import format_bytes
+from edgewise.report.timeline import HEIGHT, WIDEST, draw_timeline
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-BLOCKS = " ▁▂▃▄▅▆▇█"
-HEIGHT = 4
-WIDEST = 72
 
 
 def render_profile_text(runs: Sequence[Run], console: Console, *, top: int = MOST_ROWS) -> None:
@@ -80,32 +75,5 @@ def memory_timeline(run: Run, *, width: int = WIDEST, height: int = HEIGHT) -> l
     """Live bytes along the model's operators as bars of text, at most `width` cells wide; nothing where not known."""
     memory = run.profile.memory if run.profile is not None else None
     live = [float(value) for value in (memory or {}).get("live_bytes") or ()]
-    highest = max(live, default=0.0)
-    if highest <= 0:
-        return []
-    bars = _columns(live, width)
-    steps = len(BLOCKS) - 1
-    levels = [math.ceil(value / highest * height * steps) for value in bars]
-    lines = [
-        "".join(BLOCKS[min(max(level - row * steps, 0), steps)] for level in levels).rstrip()
-        for row in reversed(range(height))
-    ]
-    peak = live.index(highest)
-    name = operator_names(run).get(peak)
-    each = "" if len(bars) >= len(live) else f", each bar the highest of {math.ceil(len(live) / len(bars))}"
-    found = f"highest: {format_bytes(highest)} at operator {peak}"
-    where = f" ({shorten(name, max(width - len(found) - 3, 8))})" if name else ""
-    return [
-        *lines,
-        shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
-        shorten(found + where, width),
-    ]
-
-
-def _columns(live: Sequence[float], width: int) -> list[float]:
-    """One bar per operator, several cells wide where there is room; else one per group, the group's highest."""
-    if len(live) <= width:
-        wide = max(1, min(4, width // len(live)))
-        return [value for value in live for _ in range(wide)]
-    size = math.ceil(len(live) / width)
-    return [max(live[first : first + size]) for first in range(0, len(live), size)]
+    peak = live.index(max(live)) if live else 0
+    return draw_timeline(live, peak_name=operator_names(run).get(peak, ""), width=width, height=height)

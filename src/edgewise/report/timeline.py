@@ -1,0 +1,50 @@
+"""Bytes that live along a network as bars of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from edgewise.report.names import shorten
+from edgewise.units import format_bytes
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+HEIGHT = 4
+WIDEST = 72
+
+
+def draw_timeline(
+    live: Sequence[float], *, peak_name: str = "", width: int = WIDEST, height: int = HEIGHT
+) -> list[str]:
+    """Bars of `live` bytes per operator, then what they show; at most `width` cells wide, nothing where nothing lives.
+
+    Args:
+        peak_name: of the operator at the highest bar.
+    """
+    highest = max(live, default=0.0)
+    if highest <= 0:
+        return []
+    bars = _columns(live, width)
+    steps = len(BLOCKS) - 1
+    levels = [math.ceil(value / highest * height * steps) for value in bars]
+    lines = [
+        "".join(BLOCKS[min(max(level - row * steps, 0), steps)] for level in levels).rstrip()
+        for row in reversed(range(height))
+    ]
+    each = "" if len(bars) >= len(live) else f", each bar the highest of {math.ceil(len(live) / len(bars))}"
+    found = f"highest: {format_bytes(highest)} at operator {list(live).index(highest)}"
+    where = f" ({shorten(peak_name, max(width - len(found) - 3, 8))})" if peak_name else ""
+    return [
+        *lines,
+        shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
+        shorten(found + where, width),
+    ]
+
+
+def _columns(live: Sequence[float], width: int) -> list[float]:
+    """One bar per operator, several cells wide where there is room; else one per group, the group's highest."""
+    if len(live) <= width:
+        wide = max(1, min(4, width // len(live)))
+        return [value for value in live for _ in range(wide)]
+    size = math.ceil(len(live) / width)
+    return [max(live[first : first + size]) for first in range(0, len(live), size)]
