@@ -201,3 +201,12 @@ def test_ordinary_inferences_in_turns_are_the_whole():
     assert Timings([one, other], latency=1.0).latency_s == pytest.approx(110e-9)
     # where one process has none, they can't be compared
     assert Timings([one, profile([[90] * 8])], latency=1.0).latency_s == 1.0
+
+
+def test_processes_may_run_branches_in_another_order():
+    one = profile([[10] * 4, [20] * 4], names=["a", "b"])
+    other = profile([[40] * 4, [30] * 4], names=["b", "a"])
+    timings = Timings([one, other])
+    assert timings.left_out == 0
+    assert timings.duration([0]).value == pytest.approx(20e-9)
+    assert timings.duration([1]).value == pytest.approx(30e-9)

@@ -47,8 +47,9 @@ class Timings:
     def __init__(self, profiles: Sequence[EngineProfile], *, latency: float | None = None) -> None:
         first = profiles[0]
         names = [node.name for node in first.nodes]
-        # Processes that compiled the model otherwise have other steps; they can't be averaged with the first.
-        agreeing = [profile for profile in profiles if [node.name for node in profile.nodes] == names]
+        # Processes that compiled the model otherwise have other steps; they can't be averaged with the first. The same
+        # steps in another order (branches that don't depend on each other) can.
+        agreeing = [profile for profile in profiles if {node.name for node in profile.nodes} == set(names)]
         self.left_out = len(profiles) - len(agreeing)
         self.steps = len(names)
         self.sessions = len(agreeing)
@@ -64,7 +65,7 @@ class Timings:
         self.total_s = float(np.concatenate(wholes).mean()) * 1e-9
         # (inferences, steps), s
         self._times: Samples = (
-            np.concatenate([_table([node.times_ns for node in profile.nodes], keep) for profile, keep in pairs]) * 1e-9
+            np.concatenate([_table(_columns(profile, names), keep) for profile, keep in pairs]) * 1e-9
         )
         ordinary = [_central_mean(profile.unprofiled_ns) for profile in agreeing if profile.unprofiled_ns]
         self.latency_s = float(np.mean(ordinary)) * 1e-9 if len(ordinary) == len(agreeing) else latency
@@ -135,6 +136,12 @@ def _central(inference_ns: Sequence[int]) -> npt.NDArray[np.int64]:
 
 def _central_mean(inference_ns: Sequence[int]) -> float:
     return float(np.asarray(inference_ns, dtype=float)[_central(inference_ns)].mean())
+
+
+def _columns(profile: EngineProfile, names: Sequence[str]) -> list[Sequence[float]]:
+    """Times of the steps called `names`, in that order."""
+    times = {node.name: node.times_ns for node in profile.nodes}
+    return [times[name] for name in names]
 
 
 def _table(columns: Sequence[Sequence[float]], rows: npt.NDArray[np.int64]) -> Samples:

@@ -301,6 +301,7 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]
             EngineOverhead(name="call", times_ns=tuple(block.wall - block.latency for block in blocks)),
         ),
         inference_ns=tuple(round(block.wall) for block in blocks),
+        unprofiled_ns=tuple(round(block.plain) for block in blocks),
         ordered=bool(places) and places == sorted(places),
         notes=(
             f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in all: the engine "
