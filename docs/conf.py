@@ -11,7 +11,7 @@ version = release = __version__
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "generated/cautions.md"]
+exclude_patterns = ["_build", "generated/*"]
 nitpicky = True
 
 html_theme = "furo"

@@ -1,4 +1,4 @@
-"""Write the pages that follow from the code: metrics, cautions and the command line.
+"""Write the pages that follow from the code: metrics, cautions, costs, operators, findings and the command line.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails where a page is out of date.
 """
@@ -9,11 +9,16 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgewise.metrics import METRICS
+from edgewise.model.cost import ACTIVATIONS, KINDS
+from edgewise.model.dialects import keras, onnx, openvino, tflite, torch
+from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.graph import Tensor
+from edgewise.profiling import findings
 from edgewise.record.caution import CAUTIONS
 
 FOLDER = Path(__file__).parent
@@ -47,6 +52,108 @@ def cautions_table() -> str:
     """The catalogue of cautions, which the page on measuring includes."""
     rows = ((f"`{code}`", cap, advice) for code, (cap, advice) in CAUTIONS.items())
     return NOTE + table(("Caution", "Grade at best", "What to do"), rows)
+
+
+def kinds_table() -> str:
+    """The kinds of operators with the formula of each, which the page on costs includes."""
+    rows = ((f"`{name}`", kind.title, kind.formula, numbers_of(kind.geometry)) for name, kind in KINDS.items())
+    text = table(("Kind", "What it is", "Formula", "Numbers in it"), rows)
+    return NOTE + text.replace("`ACTIVATIONS`", "the table of functions")
+
+
+def numbers_of(geometry: Mapping[str, str]) -> str:
+    """The numbers that a formula takes, each with its meaning where its name does not say it."""
+    return "; ".join(f"`{name}`: {words}" if words else f"`{name}`" for name, words in geometry.items()) or "none"
+
+
+def activations_table() -> str:
+    """Operations per element of each function, which the page on costs includes."""
+    rows = ((f"`{name}`", str(ops)) for name, ops in ACTIVATIONS.items())
+    return NOTE + table(("Function", "Operations per element"), rows)
+
+
+def findings_table() -> str:
+    """The catalogue of findings with the bounds that they go by, which the page on profiling includes."""
+    rows = ((f"`{code}`", meaning) for code, meaning in findings.FINDINGS.items())
+    bounds = (
+        ("least saving that is worth telling", f"{findings.LEAST_SHARE:.0%} of the latency"),
+        ("far from its roof", f"below {findings.FAR_FROM_ROOF:.0%} of it"),
+        (
+            "tiny",
+            f"under {findings.TINY_SHARE:.1%} of the latency and under {findings.TINY_OPS:,} operations; "
+            f"told from {findings.STORM_LAYERS} such layers on",
+        ),
+        (
+            "slow first inference",
+            f"over {findings.SLOW_START:.0f} times the steady one, and over {findings.LEAST_START_S * 1e3:.0f} ms more",
+        ),
+    )
+    text = table(("Finding", "What it means"), rows) + "\n" + table(("Word", "Bound"), bounds)
+    return NOTE + re.sub(r"(?<=\d)%", " %", text)
+
+
+def operator_sets_table() -> str:
+    """The targets whose support is told without running them, which the page on inspecting includes."""
+    from edgewise.model import operator_sets
+
+    sets = (
+        operator_sets.OnnxRuntimeCpu(),
+        operator_sets.OpenVinoOnnx(),
+        operator_sets.LiteRtInterpreter(),
+        operator_sets.OpenVinoTflite(),
+    )
+    rows = ((f"`{each.name}`", each.title, ", ".join(each.formats), each.source) for each in sets)
+    return NOTE + table(("Target", "Name", "Formats", "How its table was found"), rows)
+
+
+#: format → how its operators are read, and their names with the set they are of
+DIALECTS: tuple[tuple[str, Callable[[Question], Meaning], Sequence[tuple[str, str]]], ...] = (
+    ("ONNX", onnx.read_meaning, [(domain, op) for domain, ops in onnx.OPERATORS.items() for op in ops]),
+    ("TFLite", tflite.read_meaning, [*(("", op) for op in tflite.BUILTIN), *(("custom", op) for op in tflite.CUSTOM)]),
+    ("OpenVINO IR", openvino.read_meaning, [("", op) for op in openvino.OPERATIONS]),
+    ("PyTorch", torch.read_meaning, [("", op) for op in torch.OPERATORS]),
+    ("Keras", keras.read_meaning, [("", op) for op in keras.OPERATORS]),
+)
+
+
+def operators_page() -> str:
+    """Every operator that has a kind, by format."""
+    parts = [
+        "# Operators\n\n",
+        "Which of the [kinds](costs.md) each operator of each format is counted as. An operator that is not on this "
+        "page has an unknown cost, and a model with one has unknown totals; it is never counted as 0. Some operators "
+        "are one kind or another, or unknown, by their options and shapes: those stand in the last row where no kind "
+        "could be told for plain tensors, and under their usual kind otherwise.\n",
+    ]
+    for title, read, names in DIALECTS:
+        by_kind: dict[str, list[str]] = {}
+        for domain, op in names:
+            by_kind.setdefault(usual_kind(read, domain, op), []).append(f"{domain}.{op}" if domain else op)
+        rows = [
+            (KINDS[kind].title if kind else "by its options, or unknown", plain(", ".join(sorted(set(by_kind[kind])))))
+            for kind in (*KINDS, "")
+            if kind in by_kind
+        ]
+        parts += [f"\n## {title}\n\n{len(names)} operators.\n\n", table(("Kind", "Operators"), rows)]
+    return NOTE + "".join(parts)
+
+
+def usual_kind(read: Callable[[Question], Meaning], domain: str, op: str) -> str:
+    """The kind of an operator on plain tensors, "" where it can't be told from those."""
+    return next((kind for question in plain_questions(domain, op) if (kind := read(question).kind)), "")
+
+
+def plain_questions(domain: str, op: str) -> Iterator[Question]:
+    """An operator with six inputs of every common rank and type, without options."""
+    for dtype in ("float32", "int8", "bool"):
+        for rank in (4, 3, 2, 1, 5):
+            for constant in (False, True):
+                inputs = [
+                    Tensor(name=f"x{at}", shape=(2,) * rank, dtype=dtype, constant=constant and at > 0)
+                    for at in range(6)
+                ]
+                output = Tensor(name="y", shape=(2,) * rank, dtype=dtype)
+                yield Question(op=op, domain=domain, inputs=inputs, outputs=[output], values=lambda at: (1,) * 4)
 
 
 def command_page() -> str:
@@ -180,6 +287,11 @@ def plain(text: str) -> str:
 PAGES = {
     "metrics.md": metrics_page,
     "generated/cautions.md": cautions_table,
+    "generated/kinds.md": kinds_table,
+    "generated/activations.md": activations_table,
+    "generated/findings.md": findings_table,
+    "generated/operator-sets.md": operator_sets_table,
+    "operators.md": operators_page,
     "cli.md": command_page,
 }
 

@@ -1,10 +1,14 @@
-"""Draws the picture of the README from a real run: ``python docs/picture.py`` on a quiet machine."""
+"""Draws the pictures of the README from real runs: ``python docs/picture.py`` on a quiet machine.
+
+With names (``bench``, ``profile``) it draws those only.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import re
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -13,24 +17,43 @@ from rich.terminal_theme import MONOKAI
 import edgewise
 from edgewise.data import path as bundled
 from edgewise.report.bench import bench_document
+from edgewise.report.profile_charts import render_chart
 from edgewise.report.text import print_document
 
-PICTURE = Path(__file__).parent / "images" / "bench.svg"
+IMAGES = Path(__file__).parent / "images"
 
 
-def main() -> None:
-    """Measure the bundled model as ``edgewise bench`` does and write what it prints as an SVG."""
-    os.chdir(bundled("digits_cnn.onnx").parent)
+def draw_bench() -> str:
+    """What ``edgewise bench`` prints of the bundled model."""
     runs = edgewise.bench("digits_cnn.tflite", runtimes=["litert", "openvino"])
     console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print("[bold]$ edgewise bench digits_cnn.tflite[/]")
     print_document(bench_document(runs), console)
-    PICTURE.parent.mkdir(exist_ok=True)
     # Rich refers to a font on a server; a picture in a repository asks nobody for anything.
-    drawn = re.sub(
+    return re.sub(
         r"@font-face \{.*?\}|<!--.*?-->", "", console.export_svg(title="edgewise bench", theme=MONOKAI), flags=re.S
     )
-    PICTURE.write_text("\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n")
+
+
+def draw_profile() -> str:
+    """The layers of the bundled model by time, as ``edgewise profile -o layers.svg`` draws them."""
+    (run,) = edgewise.profile("digits_cnn.onnx", runtimes=["openvino"])
+    drawn = render_chart(run, "layers", ".svg")
+    return drawn if isinstance(drawn, str) else drawn.decode()
+
+
+PICTURES = {"bench": draw_bench, "profile": draw_profile}
+
+
+def main() -> None:
+    """Measure and write the pictures."""
+    os.chdir(bundled("digits_cnn.onnx").parent)
+    IMAGES.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or PICTURES:
+        drawn = PICTURES[name]()
+        (IMAGES / f"{name}.svg").write_text(
+            "\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ def inspect(
     Raises:
         BadModel, BadInput, Unavailable (a package that the model needs is not installed).
     """
-    from edgewise.model.build import build_graph, is_factory
+    from edgewise.model.build import build_graph, give_shapes, is_factory
     from edgewise.model.inspection import inspect_graph
-    from edgewise.workload.networks import read_network
+    from edgewise.workload.networks import read_network, resolve_shapes
 
     if build is None and model is not None and is_factory(os.fspath(model)):
         build, model = os.fspath(model), None
@@ -58,7 +58,10 @@ def inspect(
         raise BadInput("give a model file or a factory with --build, and not both", advice="edgewise inspect MODEL")
     if build is not None:
         built = build_graph(build, what_if=what_if or {}, shapes=shapes)
-        return inspect_graph(built.graph, source=built.source)
+        concrete, assumed = resolve_shapes(built.graph, shapes or {})
+        if concrete:
+            built = give_shapes(built, concrete)
+        return inspect_graph(built.graph, source={**built.source, "assumed": assumed})
     if what_if:
         raise BadInput("--what-if is for models that are built", advice="give the factory with --build MODULE:FUNCTION")
     assert model is not None

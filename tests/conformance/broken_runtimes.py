@@ -119,3 +119,16 @@ class LoadsAnything(Broken):
 
 class ShoutsName(Broken):
     name = "Fake Engine"
+
+
+class TellsLayers(FakeRuntime):
+    """The make-believe engine with a profile that a test changes."""
+
+    change = staticmethod(lambda session, profile: profile)
+
+    def load(self, path, options):
+        session = super().load(path, options)
+        if options.profile and hasattr(session, "profile_layers"):
+            tell = session.profile_layers
+            session.profile_layers = lambda inferences: self.change(session, tell(inferences))
+        return session

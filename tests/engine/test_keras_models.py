@@ -12,6 +12,8 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 pytest.importorskip("torch", reason="PyTorch, which stands behind Keras here, is not installed")
 keras = pytest.importorskip("keras", reason="Keras is not installed")
 
+from edgewise.errors import BadInput  # noqa: E402
+from edgewise.model.build import build_graph, export_runnable  # noqa: E402
 from edgewise.model.cost import cost_of, total_of  # noqa: E402
 from edgewise.model.graph import Graph  # noqa: E402
 from edgewise.model.readers.keras import KerasReader  # noqa: E402
@@ -152,18 +154,26 @@ MODELS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=MODELS, ids=lambda make: make.__name__)
-def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[object, Graph]:
+#: Real architectures take some seconds to build.
+LARGE = (mobilenet, efficientnet, densenet, xception)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(make, marks=[pytest.mark.slow] if make in LARGE else []) for make in MODELS],
+    ids=[make.__name__ for make in MODELS],
+)
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, Graph, Path]:
     keras.utils.clear_session()
     make: Callable[[], object] = request.param
     model = make()
-    path = tmp_path / "m.keras"
+    path = tmp_path_factory.mktemp("keras") / "m.keras"
     model.save(path)
-    return model, KerasReader().read_graph(path)
+    return model, KerasReader().read_graph(path), path
 
 
-def calls(model: object, prefix: str = "") -> Iterator[tuple[str, object, int]]:
-    """Path, layer and number of calls of every layer, models in models opened."""
+def calls(model: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Path and layer of every layer, models in models opened."""
     for layer in model.layers:
         if isinstance(layer, keras.layers.InputLayer):
             continue
@@ -182,15 +192,15 @@ def parameters(graph: Graph, path: str) -> int:
     )
 
 
-def test_every_layer_has_keras_own_parameters(saved: tuple[object, Graph]):
-    model, graph = saved
+def test_every_layer_has_keras_own_parameters(saved: tuple[object, Graph, Path]):
+    model, graph, _ = saved
     ours = {path: parameters(graph, path) for path, _ in calls(model)}
     assert ours == {path: layer.count_params() for path, layer in calls(model)}
     assert total_of(graph).parameters == model.count_params()
 
 
-def test_every_layer_has_keras_own_output_shape(saved: tuple[object, Graph]):
-    model, graph = saved
+def test_every_layer_has_keras_own_output_shape(saved: tuple[object, Graph, Path]):
+    model, graph, _ = saved
     last = {}
     for operator in graph.operators:
         for path in parents(operator.attributes["layer"]):
@@ -212,9 +222,58 @@ def parents(path: str) -> list[str]:
     return ["/".join(parts[: at + 1]) for at in range(len(parts))]
 
 
-def test_every_cost_is_known_once_the_batch_is(saved: tuple[object, Graph], tmp_path: Path):
-    model, graph = saved
+def test_every_cost_is_known_once_the_batch_is(saved: tuple[object, Graph, Path]):
+    _, graph, path = saved
     shapes = {name: (2, *graph.tensors[name].shape[1:]) for name in graph.inputs}
-    graph = KerasReader().read_graph(tmp_path / "m.keras", shapes=shapes)
+    graph = KerasReader().read_graph(path, shapes=shapes)
     unknown = [(each.op, cost_of(each, graph).why) for each in graph.operators if cost_of(each, graph).ops is None]
     assert unknown == []
+
+
+FACTORY = """
+import keras
+
+def functional(units=4):
+    start = keras.Input((6,), name="x")
+    return keras.Model(start, keras.layers.Dense(units)(start))
+
+def sequential(units=4):
+    return keras.Sequential([keras.Input((6,), name="x"), keras.layers.Dense(units, activation="softmax")])
+
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(3)
+    def call(self, x):
+        return self.dense(x)
+"""
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> str:
+    file = tmp_path / "nets.py"
+    file.write_text(FACTORY)
+    return str(file)
+
+
+@pytest.mark.parametrize("name", ["functional", "sequential"])
+def test_models_are_built(factory: str, name: str):
+    built = build_graph(f"{factory}:{name}", what_if={"units": 5}, shapes={"": (2, 6)})
+    assert total_of(built.graph).macs == 2 * 30
+    assert built.thing == "a Keras model"
+
+
+def test_a_class_of_its_own_is_explained(factory: str):
+    with pytest.raises(BadInput, match="Python code") as caught:
+        build_graph(f"{factory}:Own")
+    assert caught.value.advice
+
+
+def test_a_built_model_is_written_as_onnx(factory: str, tmp_path: Path):
+    pytest.importorskip("onnxscript", reason="onnxscript, with which Keras writes ONNX, is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    built = build_graph(f"{factory}:sequential")
+    session = runtime.InferenceSession(export_runnable(built, tmp_path))
+    ones = keras.ops.convert_to_numpy(keras.ops.ones((1, 6)))
+    made = session.run(None, {session.get_inputs()[0].name: ones})[0]
+    assert abs(made - keras.ops.convert_to_numpy(built.network.value(ones))).max() < 1e-5

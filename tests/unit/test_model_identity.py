@@ -113,7 +113,7 @@ def test_an_unknown_format_lists_what_is_read(tmp_path):
     path.write_text("nothing to see here")
     error = refuse(path)
     assert "no known model format" in error.message
-    assert error.advice == "what is read: ONNX, OpenVINO IR (.xml), TFLite"
+    assert error.advice == "what is read: Keras, ONNX, OpenVINO IR (.xml), TFLite, PyTorch export"
 
 
 def test_every_truncation_of_onnx_is_noticed(tiny_onnx, tmp_path):
@@ -140,7 +140,6 @@ SAFETENSORS = struct.pack("<Q", 20) + b'{"__metadata__":{} }'
     [
         ("m.pt", zip_of("archive/data.pkl"), "PyTorch"),
         ("m.onnx", zip_of("m/data.pkl"), "PyTorch"),
-        ("m.keras", zip_of("metadata.json"), "Keras"),
         ("m.npz", zip_of("x.npy"), "arrays"),
         ("m.zip", zip_of("m.onnx"), "zip"),
         ("m.pkl", b"\x80\x04\x95abc", "pickle"),

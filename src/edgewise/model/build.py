@@ -7,7 +7,6 @@ bytes of a model file, or the path of one.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import importlib.util
@@ -15,68 +14,21 @@ import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.model.build_network import Network, describe_network, read_network
-from edgewise.model.graph import Graph
+from edgewise.model.build_export import export_runnable
+from edgewise.model.build_network import BuiltModel, Network, describe_network, read_network
+
+__all__ = ["BuiltModel", "build_graph", "export_runnable", "give_shapes", "is_factory"]
 
 _ADVICE = "give module:function or path/to/file.py:function"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltModel:
-    """What a function made.
-
-    Attributes:
-        target: ``module:function`` as it was given.
-        parameters: the keyword arguments that the function was called with.
-        graph: the network.
-        network: the object itself, with the inputs that it is exported with.
-    """
-
-    target: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    graph: Graph
-    network: Network
-
-    @property
-    def thing(self) -> str:
-        """What the function gave, in words: ``a PyTorch module``, ``an ONNX model``."""
-        return self.network.title
-
-    @property
-    def path(self) -> Path | None:
-        """The model file, where the function gave the path of one; for others see `build_export.export_runnable`."""
-        return self.network.value if isinstance(self.network.value, Path) else None
-
-
-def parse_what_if(pairs: Sequence[str]) -> dict[str, Any]:
-    """``["width=0.5", "name=small"]`` → ``{"width": 0.5, "name": "small"}``; what is no Python literal is text.
-
-    Raises:
-        BadInput: a pair without ``=`` or without a proper name, or a name twice.
-    """
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, text = pair.partition("=")
-        name = name.strip()
-        if not sign or not name.isidentifier():
-            raise BadInput(f"{pair!r} is not of the form name=value", advice="for example --what-if width=0.5")
-        if name in found:
-            raise BadInput(f"{name!r} is given twice", advice="give each parameter once for one model")
-        try:
-            found[name] = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            found[name] = text
-    return found
-
-
-def is_build_target(text: str) -> bool:
+def is_factory(text: str) -> bool:
     """Whether `text` names a function and no file: ``module:function``, ``file.py:function``."""
     module, sign, name = text.rpartition(":")
     if not sign or not name or not all(part.isidentifier() for part in name.split(".")) or Path(text).exists():
@@ -93,8 +45,8 @@ def build_graph(
         target: ``package.module:function`` or ``path/to/file.py:function``; modules are also looked for in the current
             folder. It may also name a class, or a model itself.
         what_if: keyword arguments for the function.
-        shapes: input name → shape: what a PyTorch module is exported with where it brings no example inputs, and what
-            open dimensions are otherwise.
+        shapes: input name → shape: what a PyTorch module is exported with, and what open dimensions are otherwise; the
+            name "" stands for the only input.
 
     Raises:
         BadInput: there is no such function, it takes no such argument, it fails, or what it makes is no network that
@@ -114,10 +66,22 @@ def build_graph(
         if network is None:
             raise BadInput(
                 f"{target} made {_name_type(made)}, which is no model that can be read",
-                advice="make a torch.nn.Module, a Keras model, an ONNX ModelProto, or the path or bytes of a model file",
+                advice="make a torch.nn.Module, a Keras model, an ONNX ModelProto, or a model file's path or bytes",
             )
-        with tempfile.TemporaryDirectory(prefix="edgewise-build-") as folder:
-            graph = read_network(network, folder=Path(folder), shapes=shapes or {}, label=target)
+        return _read(target, what_if, network, shapes or {})
+
+
+def give_shapes(built: BuiltModel, shapes: Mapping[str, tuple[int, ...]]) -> BuiltModel:
+    """The same network with other shapes of its inputs; the function is not called again. Raises as `build_graph`."""
+    with _own_code(built.target.rpartition(":")[0]):
+        return _read(built.target, built.parameters, built.network, shapes)
+
+
+def _read(
+    target: str, what_if: Mapping[str, Any], network: Network, shapes: Mapping[str, tuple[int, ...]]
+) -> BuiltModel:
+    with tempfile.TemporaryDirectory(prefix="edgewise-build-") as folder:
+        graph = read_network(network, folder=Path(folder), shapes=shapes, label=target)
     return BuiltModel(target=target, parameters=what_if, graph=graph, network=network)
 
 

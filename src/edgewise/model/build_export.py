@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import shutil
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import Unavailable
-from edgewise.model.build import BuiltModel
-from edgewise.model.build_network import export_program, find_reader
+from edgewise.model.build_network import BuiltModel, export_program
 
 _SUFFIXES = {"onnx": ".onnx", "tflite": ".tflite", "torch": ".pt2", "keras": ".keras"}
 
@@ -31,7 +29,9 @@ def export_runnable(built: BuiltModel, folder: Path) -> Path:
         case "path":
             return Path(network.value)
         case "bytes":
-            return _write_bytes(network.value, folder)
+            path = folder / ("model" + _SUFFIXES.get(built.graph.format, ".bin"))
+            path.write_bytes(network.value)
+            return path
         case "onnx":
             path = folder / "model.onnx"
             path.write_bytes(network.value.SerializeToString())
@@ -48,14 +48,6 @@ def export_runnable(built: BuiltModel, folder: Path) -> Path:
 
 def _whole(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if isinstance(size, int))
-
-
-def _write_bytes(content: bytes, folder: Path) -> Path:
-    path = folder / "model"
-    path.write_bytes(content)
-    named = path.with_suffix(_SUFFIXES.get(find_reader(path).format, ".bin"))
-    shutil.move(path, named)
-    return named
 
 
 def _export_torch(program: Any, folder: Path) -> Path:
@@ -79,8 +71,20 @@ def _export_keras(model: Any, folder: Path) -> Path:
             raise Unavailable("Keras needs onnxscript to write ONNX", advice="pip install onnxscript")
     path = folder / "model.onnx"
     with _quietly("Keras"):
+        _call_once(model)
         model.export(path, format="onnx", verbose=False)
     return path
+
+
+def _call_once(model: Any) -> None:
+    """Keras exports only what has been called; an untrained model never was. Open sizes are 1 for that."""
+    import numpy
+
+    given = [
+        numpy.zeros([1 if size is None else size for size in each.shape], dtype=str(each.dtype))
+        for each in model.inputs
+    ]
+    model(given if len(given) > 1 else given[0])
 
 
 @contextlib.contextmanager

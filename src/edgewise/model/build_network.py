@@ -6,14 +6,15 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.graph import Graph
+from edgewise.model.identity import read_graph
 from edgewise.model.readers.archive import parse_json
-from edgewise.model.readers.base import HEAD_BYTES, ReadsGraph, readers
 from edgewise.model.readers.keras import build_keras_graph
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
@@ -38,20 +39,70 @@ class Network:
     inputs: tuple[Any, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltModel:
+    """What a function made.
+
+    Attributes:
+        target: ``module:function`` as it was given.
+        parameters: the keyword arguments that the function was called with.
+        graph: the network.
+        network: the object itself, with the inputs that it is exported with.
+    """
+
+    target: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    graph: Graph
+    network: Network
+
+    @property
+    def thing(self) -> str:
+        """What the function gave, in words: ``a PyTorch module``, ``an ONNX model``."""
+        return self.network.title
+
+    @property
+    def path(self) -> Path | None:
+        """The model file, where the function gave the path of one; for others see `build_export.export_runnable`."""
+        return self.network.value if isinstance(self.network.value, Path) else None
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where it came from, JSON-shaped, with the keys of `edgewise.model.identity.describe_file`."""
+        path = self.path
+        return {
+            "name": self.target,
+            "path": None if path is None else str(path),
+            "format": self.graph.format,
+            "size_bytes": None if path is None else path.stat().st_size,
+            "sha256": None,
+            "sha256_absent_because": "it was built by a function; its weights are whatever that made",
+            "built": {
+                "thing": self.thing,
+                "parameters": {name: _plain(value) for name, value in self.parameters.items()},
+            },
+        }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)[:200]
+
+
 def describe_network(value: Any) -> Network | None:
     """What `value` is; None where it is no network. A class is none either: it still has to make one."""
     if isinstance(value, bytes | bytearray):
         return Network("bytes", "the bytes of a model file", bytes(value))
     if isinstance(value, str | os.PathLike):
         return Network("path", "a model file", Path(os.fspath(value)))
+    # Before PyTorch's: with PyTorch behind it a Keras model is a module too.
+    if _is(value, "keras", "Model") or _is(value, "tf_keras", "Model"):
+        return Network("keras", "a Keras model", value)
     if isinstance(value, tuple | list) and len(value) == 2 and _is(value[0], "torch.nn", "Module"):
         return Network("torch", "a PyTorch module", value[0], _listed(value[1]))
     if _is(value, "torch.nn", "Module"):
         return Network("torch", "a PyTorch module", value, _own_inputs(value))
     if _is(value, "torch.export", "ExportedProgram"):
         return Network("exported", "a PyTorch export", value)
-    if _is(value, "keras", "Model") or _is(value, "tf_keras", "Model"):
-        return Network("keras", "a Keras model", value)
     if _is(value, "onnx", "ModelProto"):
         return Network("onnx", "an ONNX model", value)
     return None
@@ -107,7 +158,7 @@ def _read_program(program: Any, folder: Path, shapes: Shapes | None = None) -> G
 
     path = folder / "model.pt2"
     torch.export.save(program, path)
-    return TorchReader().read_graph(path, shapes=shapes)
+    return _read_with_shapes(partial(TorchReader().read_graph, path), shapes or {})
 
 
 def export_program(network: Network, shapes: Shapes, label: str) -> Any:
@@ -146,6 +197,8 @@ def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, lab
         for each in inspect.signature(module.forward).parameters.values()
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
+    if set(shapes) == {""} and names:
+        shapes = {names[0]: shapes[""]}
     for name in shapes:
         if name not in names:
             raise BadInput(f"{label} has no input {name!r}", advice=f"forward() takes {', '.join(names) or 'nothing'}")
@@ -174,54 +227,48 @@ def _read_keras(network: Network, folder: Path, shapes: Shapes, label: str) -> G
     del folder
     library = sys.modules.get("keras") or sys.modules.get("tf_keras")
     path = Path(label.rpartition(":")[2] or label)
+    advice = "make it with the functional API or as a Sequential model"
     try:
         text = network.value.to_json()
-    except (NotImplementedError, ValueError, TypeError) as error:
-        raise BadInput(
-            f"{label} made a Keras model whose layers Keras can't write down: {str(error).splitlines()[0][:200]}",
-            advice="make it with the functional API or as a Sequential model",
-        ) from error
+    except Exception as error:  # whatever the model's own get_config() raises
+        message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise BadInput(f"{label} made a Keras model that Keras can't write down: {message}", advice=advice) from error
     document = parse_json(path, "config.json", text.encode())
-    return build_keras_graph(path, document, shapes=shapes, version=str(getattr(library, "__version__", "")))
+    options = document.get("config")
+    if not isinstance(options, dict) or not isinstance(options.get("layers"), list):
+        raise BadInput(f"{label} made a Keras model whose layers are in its Python code only", advice=advice)
+    version = str(getattr(library, "__version__", ""))
+    return _read_with_shapes(partial(build_keras_graph, path, document, version=version), shapes)
 
 
 def _read_onnx(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
     del label
     path = folder / "model.onnx"
     path.write_bytes(network.value.SerializeToString())
-    return _read_with(OnnxReader(), path, shapes)
+    return _read_with_shapes(partial(OnnxReader().read_graph, path), shapes)
 
 
 def _read_bytes(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
-    del label
-    path = folder / "model"
+    path = folder / label.rpartition(":")[2]
     path.write_bytes(network.value)
-    return _read_with(find_reader(path), path, shapes)
+    return _read_with_shapes(partial(read_graph, path), shapes)
 
 
 def _read_path(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
     del folder
     if not network.value.is_file():
         raise BadInput(f"{label} gave the path of no file: {network.value}", advice="let it return where the model is")
-    return _read_with(find_reader(network.value), network.value, shapes)
+    return _read_with_shapes(partial(read_graph, network.value), shapes)
 
 
-def find_reader(path: Path) -> Any:
-    """The reader of the file's format, by its content. Raises `BadInput`."""
-    with path.open("rb") as stream:
-        head = stream.read(HEAD_BYTES)
-    for reader in (*(each for _, each in readers()), TorchReader()):
-        if reader.sniff(head, path):
-            return reader
-    raise BadInput(
-        "what the function made is of no known model format", advice="it must be the content of a whole model file"
-    )
-
-
-def _read_with(reader: Any, path: Path, shapes: Shapes) -> Graph:
-    if not isinstance(reader, ReadsGraph):
-        raise BadInput(f"networks of {reader.title} models can't be read", advice="give another format")
-    return reader.read_graph(path, shapes=shapes or None)
+def _read_with_shapes(read: Callable[..., Graph], shapes: Shapes) -> Graph:
+    """Read with `shapes`, of which the name "" stands for the only input."""
+    if "" not in shapes:
+        return read(shapes=shapes or None)
+    inputs = read(shapes=None).inputs
+    if len(inputs) != 1 or len(shapes) > 1:
+        raise BadInput("a shape without a name is for models of one input", advice=f"its inputs: {', '.join(inputs)}")
+    return read(shapes={inputs[0]: shapes[""]})
 
 
 _READINGS: dict[str, Callable[[Network, Path, Shapes, str], Graph]] = {

@@ -191,12 +191,6 @@ _KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
 )  # fmt: skip
 
 _TORCH_ADVICE = "export it in PyTorch: torch.onnx.export(model, inputs, 'model.onnx', dynamo=True)"
-#: First bytes of the first entry's name in a zip archive → what the archive is.
-_ZIP_ENTRIES: tuple[tuple[bytes, str, str], ...] = (
-    (b"metadata.json", "a Keras model (.keras)",
-     "load it in Keras and call model.export('model.onnx', format='onnx')"),
-    (b"config.json", "a Keras model (.keras)", "load it in Keras and call model.export('model.onnx', format='onnx')"),
-)  # fmt: skip
 
 
 def _explain_unknown(head: bytes, file: Path) -> BadModel:
@@ -240,12 +234,8 @@ def _recognise_zip(head: bytes, file: Path) -> tuple[str, str]:
     if first.endswith((b"/data.pkl", b"/version", b"/byteorder", b"/.format_version")) or file.suffix in (
         ".pt",
         ".pth",
-        ".pt2",
     ):
         return "a PyTorch model or its weights", _TORCH_ADVICE
-    for mark, what, advice in _ZIP_ENTRIES:
-        if first == mark:
-            return what, advice
     if first.endswith(b".npy"):
         return "an .npz file of arrays, not a model", "arrays go to --input-data"
     return "a zip archive", "unpack it first"

@@ -275,12 +275,17 @@ def render_inspection(inspection: Inspection, kind: str) -> str:
     return json.dumps(inspection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _given(inspection: Inspection) -> dict[str, object]:
+    """What the factory was given."""
+    return dict(inspection.source.get("built", {}).get("parameters", {}))
+
+
 def sweep_document(inspections: Sequence[Inspection]) -> Document:
     """One row per model of a sweep over what a factory was given."""
-    names = list(dict.fromkeys(name for each in inspections for name in each.source.get("what_if", {})))
+    names = list(dict.fromkeys(name for each in inspections for name in _given(each)))
     rows = []
     for each in inspections:
-        given, total, plan = each.source.get("what_if", {}), each.total, each.plan
+        given, total, plan = _given(each), each.total, each.plan
         arena = None if plan.unknown else plan.arena_bytes
         rows.append(
             (

@@ -13,6 +13,12 @@ from dataclasses import dataclass, field
 _PASSES = frozenset({"Identity", "Dropout"})
 #: they prepare what the operator after them takes, and are executed with it where they are fused
 _PREPARES = frozenset({"DequantizeLinear", "Pad", "Cast"})
+_BEGINS = frozenset(
+    {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul",
+     "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LSTM", "GRU", "RNN", "CONV_2D",
+     "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "MAX_POOL_2D", "AVERAGE_POOL_2D"}
+)  # fmt: skip
+"""They begin a step or are alone: engines merge what follows into them, never them into what went before."""
 #: changes of shape and order; without a step of their own, between two steps that share a hidden tensor, they are gone
 _MOVES = frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
@@ -126,7 +132,7 @@ def _absorb_following(
     hidden: set[int] = set()
     for index, node in enumerate(outline.nodes):
         behind = [at for at in before[index] if at in hidden]
-        if index not in owners and index not in left and node.op not in _PASSES | _PREPARES | _MOVES:
+        if index not in owners and index not in left and node.op not in _PASSES | _PREPARES | _MOVES | _BEGINS:
             fed = [at for at in before[index] if at not in left]
             if behind and all(at in owners for at in fed):
                 last = max(step for at in fed for step in owners[at])

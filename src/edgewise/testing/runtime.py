@@ -12,6 +12,7 @@ from typing import Any
 
 from edgewise.runtime.base import InvalidModel, LoadOptions, Runtime, Session, UnsupportedModel
 from edgewise.runtime.fake_script import MARK
+from edgewise.testing.profile import check_profile
 
 DEADLINE_S = 120.0
 TOLERANCE = 1e-6
@@ -58,7 +59,8 @@ def check_runtime(
         provider: None takes the runtime's first.
 
     Returns:
-        The rules that were checked; only the first few where the engine is not installed.
+        The rules that were checked; only the first few where the engine is not installed, and without ``"layers"``
+        where it does not time any.
     """
     path = Path(model_path)
     rules = list(_check_metadata(runtime))
@@ -79,7 +81,8 @@ def check_runtime(
     session.close()  # a second time must do nothing
     _check_threads(runtime, path, options)
     _check_bad_files(runtime, path, options)
-    return (*rules, "import", "effective", "outputs", "wrong inputs", "close", "threads", "bad files")
+    layers = check_profile(runtime, path, options, inputs)
+    return (*rules, "import", "effective", "outputs", "wrong inputs", "close", "threads", "bad files", *layers)
 
 
 def _check_metadata(runtime: Runtime) -> Sequence[str]:

@@ -41,21 +41,22 @@ def read_network(
     """
     file = Path(path)
     graph = read_graph(file)
-    graph, assumed = _concrete(file, graph, shapes)
+    concrete, assumed = resolve_shapes(graph, shapes)
+    if concrete:
+        graph = read_graph(file, shapes=concrete)
     source = describe_file(file, read_all=hash_weights)
     return Network(graph=graph, source={**source, "assumed": assumed})
 
 
-def _concrete(file: Path, graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, list[str]]:
-    """The graph with concrete inputs, and what had to be assumed for that."""
+def resolve_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Concrete shapes for the inputs of `graph`, none where they are all fixed, and what had to be assumed."""
     inputs = [graph.tensors[name] for name in graph.inputs]
     specs = tuple(TensorSpec(name=each.name, shape=each.shape, dtype=each.dtype) for each in inputs)
     if not shapes and not any(spec.dynamic for spec in specs):
-        return graph, []
+        return {}, []
     # What can't be fed (sequences, strings) or has no rank keeps its open shape; so do costs that depend on it.
     feedable = tuple(
         spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes)
     )
     resolved = resolve_inputs(Signature(inputs=feedable, outputs=()), batch=1, overrides=shapes)
-    notes = [f"{spec.name}: {spec.note}" for spec in resolved if spec.note]
-    return read_graph(file, shapes={spec.name: spec.shape for spec in resolved}), notes
+    return {spec.name: spec.shape for spec in resolved}, [f"{spec.name}: {spec.note}" for spec in resolved if spec.note]

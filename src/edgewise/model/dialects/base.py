@@ -31,7 +31,7 @@ class Question:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[Tensor | None] = ()
     outputs: Sequence[Tensor | None] = ()
-    values: Values = lambda at: None  # noqa: E731
+    values: Values = lambda at: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

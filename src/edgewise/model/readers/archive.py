@@ -1,0 +1,142 @@
+"""Zip archives and the JSON inside them, read with limits: nothing is extracted, unpickled or believed."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.readers.base import damaged
+
+MAX_DIRECTORY_BYTES = 8 * 2**20
+"""Of an archive's list of entries: some 80,000 of them."""
+MAX_JSON_BYTES = 128 * 2**20
+MAX_JSON_VALUES = 4_000_000
+"""Rough count of values in a document: what bounds the memory that it takes."""
+
+SHORT_LIST = 64
+"""Values of an option that is a list, as it is shown."""
+SHORT_TEXT = 500
+"""Characters of an option that is a text."""
+_LARGEST = 2**63
+_MAGIC = b"PK\x03\x04"
+_BLOCK = 2**20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: What `zipfile` raises for archives that lie about themselves; places before a file's start are an `OSError`.
+_BAD = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError, OverflowError)
+
+
+class Archive:
+    """An open archive. Entries are found by name and never written anywhere, so that names can do no harm."""
+
+    def __init__(self, path: Path, file: zipfile.ZipFile) -> None:
+        self.path = path
+        self._file = file
+        self.names = tuple(dict.fromkeys(file.namelist()))
+
+    def read(self, name: str, limit: int) -> bytes:
+        """The bytes of the entry `name`. Raises `BadModel` where there are more than `limit` or they are damaged."""
+        try:
+            entry = self._file.getinfo(name)
+        except KeyError:
+            raise damaged(self.path, f"it has no {name!r}") from None
+        if entry.file_size > limit:
+            raise damaged(self.path, f"{name!r} in it is of {entry.file_size} bytes, more than {limit}")
+        if entry.compress_type not in _METHODS or entry.flag_bits & 1:
+            raise damaged(self.path, f"{name!r} in it is encrypted or packed in an unusual way")
+        try:
+            with self._file.open(entry) as stream:
+                blocks, size = [], 0
+                while block := stream.read(_BLOCK):
+                    size += len(block)
+                    if size > limit:  # the directory may lie about sizes
+                        raise damaged(self.path, f"{name!r} in it is of more than {limit} bytes")
+                    blocks.append(block)
+        except _BAD as error:
+            raise damaged(self.path, f"{name!r} in it is damaged: {_first_line(error)}") from error
+        return b"".join(blocks)
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """The JSON object in the entry `name`. Raises `BadModel`."""
+        return parse_json(self.path, name, self.read(name, MAX_JSON_BYTES))
+
+
+def looks_zipped(head: bytes) -> bool:
+    """Whether a file starts as an archive does."""
+    return head.startswith(_MAGIC)
+
+
+def first_name(head: bytes) -> str:
+    """The name of an archive's first entry, from the file's first bytes alone."""
+    length = int.from_bytes(head[26:28], "little")
+    return head[30 : 30 + length].decode("utf-8", "replace") if looks_zipped(head) else ""
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """The archive at `path`. Raises `BadModel` where it is none or its directory is absurd."""
+    with _Bounded(FileIO(path)) as stream:
+        try:
+            file = zipfile.ZipFile(stream)
+        except _BAD as error:
+            raise damaged(path, f"it is no whole zip archive: {_first_line(error)}") from error
+        with file:
+            yield Archive(path, file)
+
+
+class _Bounded(BufferedReader):
+    """A file that refuses to be read in one piece, however large its directory says that it is."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        everything = size is None or size < 0
+        data = super().read(
+            MAX_DIRECTORY_BYTES + 1 if everything or size is None else min(size, MAX_DIRECTORY_BYTES + 1)
+        )
+        if len(data) > MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile("its directory is absurdly large")
+        return data
+
+
+def parse_json(path: Path, name: str, data: bytes) -> dict[str, Any]:
+    """A JSON object of a size that can be borne. Raises `BadModel`."""
+    if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MAX_JSON_VALUES:
+        raise damaged(path, f"{name!r} in it has more than {MAX_JSON_VALUES} values")
+    try:
+        document = json.loads(data)
+        if re.search(rb"\\u[dD][89a-fA-F]", data):
+            # Half a surrogate pair is text that can't be written anywhere.
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"{name!r} in it is not JSON: {_first_line(error)}") from error
+    if not isinstance(document, dict):
+        raise damaged(path, f"{name!r} in it is not a JSON object")
+    return document
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
+
+
+def shorten(value: Any) -> Any:
+    """An option of an operator, JSON-shaped and small."""
+    if isinstance(value, str):
+        return value[:SHORT_TEXT]
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _LARGEST else "out of range"
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else str(value)
+    if isinstance(value, list):
+        if len(value) > SHORT_LIST:
+            return f"{len(value)} values"
+        plain = all(each is None or isinstance(each, int | float | str | bool) for each in value)
+        return [shorten(each) for each in value] if plain else f"{len(value)} values"
+    return f"{len(value)} values" if isinstance(value, dict) else str(type(value).__name__)

@@ -1,0 +1,222 @@
+"""PyTorch exports (``.pt2``): a zip archive with a JSON program, as ``torch.export.save`` writes it.
+
+Neither PyTorch nor pickle is used: weights and example inputs stay unread in the archive, whose layout is described at
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/export/pt2_archive.html. Files of PyTorch 2.5 to 2.7 hold
+``serialized_exported_program.json``, later ones ``NAME/models/NAME.json``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput, BadModel
+from edgewise.model.graph import Graph, Tensor
+from edgewise.model.readers.archive import Archive, first_name, looks_zipped, open_archive
+from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.torch_graph import Builder, Content
+from edgewise.model.readers.torch_program import (
+    OLD_PROGRAM,
+    PROGRAM,
+    Refuse,
+    expression_of,
+    find_programs,
+    read_dimension,
+    read_tensor,
+)
+from edgewise.model.readers.torch_shapes import UnknownSize, read_expression
+from edgewise.model.signature import Signature, TensorSpec
+
+_FIRST = re.compile(r"[^/]+/(data/(weights|constants|sample_inputs|aotinductor)/.*|models/.*\.json|archive_format)")
+_ADVICE = "save it again with torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
+
+
+class TorchReader:
+    """Reads PyTorch exports."""
+
+    format = "torch"
+    title = "PyTorch export"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether it is an archive with the entries of an export; pickles in archives are none."""
+        if not looks_zipped(head):
+            return False
+        try:
+            with open_archive(path) as archive:
+                names = archive.names
+        except (BadModel, OSError):
+            # A directory that is lost does not hide what the first entry says.
+            first = first_name(head)
+            return first == OLD_PROGRAM or bool(_FIRST.fullmatch(first))
+        return any(name == OLD_PROGRAM or PROGRAM.fullmatch(name) or _FIRST.fullmatch(name) for name in names)
+
+    def read_signature(self, path: Path) -> Signature:
+        """What the exported function takes and gives: user inputs, not parameters; symbols are open dimensions."""
+        graph = self.read_graph(path)
+
+        def describe(names: tuple[str, ...]) -> list[TensorSpec]:
+            tensors = (graph.tensors[name] for name in names)
+            return [TensorSpec(name=each.name, shape=each.shape, dtype=each.dtype) for each in tensors]
+
+        return make_signature(path, inputs=describe(graph.inputs), outputs=describe(graph.outputs))
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """None: weights are in the archive."""
+        del path
+        return ()
+
+    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+        """The network of the main program; further programs of an archive are its signatures."""
+        refuse = Refuse(path)
+        with open_archive(path) as archive:
+            programs = find_programs(archive)
+            if not programs:
+                raise damaged(path, "it holds compiled code and no program", advice=_ADVICE)
+            main, *others = programs
+            graph = _read_program(archive, programs[main], refuse, shapes or {})
+            if others:
+                further = {name: _read_program(archive, programs[name], refuse, {}) for name in others}
+                subgraphs = {**graph.subgraphs, **{f"program.{name}": each for name, each in further.items()}}
+                signatures = {main: "", **{name: f"program.{name}" for name in others}}
+                graph = replace(graph, subgraphs=subgraphs, signatures=signatures)
+        return graph
+
+
+def _read_program(archive: Archive, entry: str, refuse: Refuse, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    document = archive.read_json(entry)
+    if set(document) == {"exported_program"} or "graph_module" not in document:
+        document = refuse.mapping(document.get("exported_program"), "the program")
+    module = refuse.mapping(document.get("graph_module"), "the graph module")
+    graph = refuse.mapping(module.get("graph"), "the graph")
+    signature = refuse.mapping(module.get("signature"), "the signature")
+    users = _find_user_inputs(signature, refuse)
+    ranges = document.get("range_constraints")
+    bindings = _bind(graph, users, shapes, refuse, ranges if isinstance(ranges, dict) else {})
+    content = Content(
+        constants=_find_constants(graph, signature, bindings, refuse),
+        inputs=users,
+        outputs=_find_user_outputs(signature, refuse),
+    )
+    built = Builder(refuse, bindings).build(graph, content)
+    if not built.outputs:
+        refuse("it has no outputs that are tensors")
+    version = document.get("schema_version")
+    return replace(
+        built,
+        producer=f"PyTorch {str(document.get('torch_version', ''))[:40]}".strip(),
+        version=_write_version(version),
+        metadata={"dimensions": _describe_ranges(ranges)},
+    )
+
+
+def _write_version(version: Any) -> str:
+    match version:
+        case {"major": int(major), "minor": int(minor)}:
+            return f"schema {major}.{minor}"
+    return ""
+
+
+def _describe_ranges(ranges: Any) -> dict[str, Any]:
+    """Symbol → smallest and largest size that it was exported for; None where there is none."""
+    found = {}
+    for symbol, bounds in list(ranges.items())[:1000] if isinstance(ranges, dict) else ():
+        match bounds:
+            case {"min_val": low, "max_val": high}:
+                found[str(symbol)[:100]] = [each if isinstance(each, int) else None for each in (low, high)]
+    return found
+
+
+def _find_user_inputs(signature: dict[str, Any], refuse: Refuse) -> tuple[str, ...]:
+    found = []
+    for spec in refuse.items(signature.get("input_specs"), "the list of inputs"):
+        kind, value = refuse.union(spec, "an input")
+        match kind, value:
+            case "user_input", {"arg": {"as_tensor": {"name": str(name)}}}:
+                found.append(name)
+    return tuple(found)
+
+
+def _find_user_outputs(signature: dict[str, Any], refuse: Refuse) -> tuple[str, ...]:
+    found = []
+    for spec in refuse.items(signature.get("output_specs"), "the list of outputs"):
+        match refuse.union(spec, "an output"):
+            case "user_output", {"arg": {"as_tensor": {"name": str(name)}}}:
+                found.append(name)
+            case "loss_output", {"arg": {"name": str(name)}}:
+                found.append(name)
+    return tuple(found)
+
+
+def _find_constants(
+    graph: dict[str, Any], signature: dict[str, Any], bindings: Mapping[str, int], refuse: Refuse
+) -> dict[str, Tensor]:
+    """Parameters, buffers and constants by the program's name; buffers that a run changes are variables."""
+    changed = set()
+    for spec in refuse.items(signature.get("output_specs"), "the list of outputs"):
+        match refuse.union(spec, "an output"):
+            case "buffer_mutation", {"buffer_name": str(name)}:
+                changed.add(name)
+    metas = refuse.mapping(graph.get("tensor_values"), "the list of tensors")
+    found: dict[str, Tensor] = {}
+    for spec in refuse.items(signature.get("input_specs"), "the list of inputs"):
+        match refuse.union(spec, "an input"):
+            case ("parameter" | "buffer" | "tensor_constant") as kind, {"arg": {"name": str(key)}, **fields}:
+                full = refuse.name(fields.get(f"{kind}_name"), f"the {kind} {key[:40]!r}")
+                if key not in metas:
+                    refuse(f"the {kind} {full[:40]!r} has no type")
+                tensor = read_tensor(full, metas[key], bindings, refuse)
+                found[key] = replace(tensor, constant=full not in changed, variable=full in changed)
+    return found
+
+
+def _bind(
+    graph: dict[str, Any],
+    users: tuple[str, ...],
+    shapes: Mapping[str, tuple[int, ...]],
+    refuse: Refuse,
+    ranges: dict[str, Any],
+) -> dict[str, int]:
+    """The sizes that symbols stand for once inputs have the shapes that were asked for."""
+    metas = refuse.mapping(graph.get("tensor_values"), "the list of tensors")
+    bindings: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if name not in users:
+            raise BadInput(f"{name!r} is no input of the model", advice=f"its inputs are {', '.join(users) or 'none'}")
+        sizes = refuse.items(refuse.mapping(metas.get(name), "an input").get("sizes"), "a shape")
+        if len(sizes) != len(shape):
+            raise BadInput(f"{name!r} has {len(sizes)} dimensions, not {len(shape)}", advice="give one size for each")
+        for size, wanted in zip(sizes, shape, strict=True):
+            factor, symbol = _symbol_of(expression_of(size))
+            if symbol and wanted % factor == 0 and bindings.setdefault(symbol, wanted // factor) == wanted // factor:
+                _check_range(name, symbol, wanted // factor, ranges)
+    for name, shape in shapes.items():
+        found = tuple(read_dimension(size, bindings, refuse) for size in metas[name]["sizes"])
+        if found != tuple(shape):
+            raise BadInput(
+                f"{name!r} can't have the shape {'x'.join(map(str, shape))}",
+                advice=f"it was exported as {'x'.join(map(str, found))}; other sizes need dynamic_shapes in the export",
+            )
+    return bindings
+
+
+def _symbol_of(expression: str | None) -> tuple[int, str]:
+    """Factor and symbol where an expression is a symbol or a multiple of one; else the symbol is ""."""
+    try:
+        value = read_expression(expression or "", {})
+    except UnknownSize:
+        return 1, ""
+    match = re.fullmatch(r"(?:([1-9][0-9]{0,9})\*)?([A-Za-z_]\w*)", str(value))
+    return (int(match[1] or 1), match[2]) if match else (1, "")
+
+
+def _check_range(name: str, symbol: str, size: int, ranges: dict[str, Any]) -> None:
+    match ranges.get(symbol):
+        case {"min_val": low, "max_val": high}:
+            if (isinstance(low, int) and size < low) or (isinstance(high, int) and size > high):
+                raise BadInput(
+                    f"{name!r} can't have the size {size}: it was exported for {low} to {high}",
+                    advice="export it again with a wider range",
+                )

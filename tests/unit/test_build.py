@@ -1,0 +1,254 @@
+"""Functions that make networks: found, called, explained where they fail. PyTorch and Keras: see tests/engine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.errors import BadInput, BadModel
+from edgewise.model.build import build_graph, export_runnable, give_shapes, is_factory
+from edgewise.model.cost import total_of
+from tiny_models import write_tiny_onnx
+
+FACTORY = """
+import pathlib
+import sys
+
+import onnx
+from onnx import TensorProto, helper
+
+HERE = pathlib.Path(__file__).parent
+
+
+def make(width=2, *, batch="n"):
+    print("chatter")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, width])
+    w = helper.make_tensor("w", TensorProto.FLOAT, [4, width], [1.0] * 4 * width)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [w])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def as_bytes(width=2):
+    return make(width).SerializeToString()
+
+
+def as_path():
+    return HERE / "kept.onnx"
+
+
+def as_text():
+    return str(HERE / "kept.onnx")
+
+
+def lost():
+    return HERE / "gone.onnx"
+
+
+def rubbish():
+    return b"rubbish"
+
+
+def anything(**options):
+    return make(**options)
+
+
+def needs(classes):
+    return make(classes)
+
+
+def fails():
+    raise ValueError("no such width" + chr(10) + "second line")
+
+
+def deep():
+    return fails()
+
+
+def leaves():
+    sys.exit(3)
+
+
+def nothing():
+    return None
+
+
+def number(x):
+    return 3
+
+
+class Maker:
+    @staticmethod
+    def build(width=3):
+        return make(width)
+
+
+ready = make(1)
+CONSTANT = 7
+"""
+
+
+LINE = FACTORY[: FACTORY.index("raise ValueError")].count("\n") + 1
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "nets_for_tests.py").write_text(FACTORY)
+    write_tiny_onnx(tmp_path / "kept.onnx")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("nets_for_tests", None)
+
+
+def macs(target: str, **options: Any) -> int | None:
+    return total_of(build_graph(target, **options).graph).macs
+
+
+@pytest.mark.parametrize("target", ["nets_for_tests:make", "nets_for_tests.py:make", "{}/nets_for_tests.py:make"])
+def test_a_function_is_found_by_module_and_by_file(folder: Path, target: str):
+    built = build_graph(target.format(folder), shapes={"x": (3, 4)})
+    assert total_of(built.graph).macs == 3 * 2 * 4
+    assert built.thing == "an ONNX model"
+    assert built.path is None
+    assert str(folder) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("name", "what_if", "expected"),
+    [
+        ("make", {"width": 5}, 20),
+        ("make", {"width": 5, "batch": 2}, 40),
+        ("as_bytes", {"width": 3}, 12),
+        ("anything", {"width": 6}, 24),
+        ("needs", {"classes": 7}, 28),
+        ("Maker.build", {}, 12),
+        ("as_path", {}, 8),
+        ("as_text", {}, 8),
+        ("ready", {}, 4),
+    ],
+)
+def test_parameters_reach_the_function(folder: Path, name: str, what_if: dict[str, Any], expected: int):
+    shapes = {} if "batch" in what_if else {"x": (1, 4)}
+    assert macs(f"nets_for_tests:{name}", what_if=what_if, shapes=shapes) == expected
+
+
+def test_a_shape_without_a_name_is_the_only_inputs(folder: Path):
+    assert macs("nets_for_tests:make", shapes={"": (2, 4)}) == 16
+    built = build_graph("nets_for_tests:make")
+    assert total_of(built.graph).macs is None
+    assert total_of(give_shapes(built, {"x": (5, 4)}).graph).macs == 40
+
+
+def test_what_the_function_prints_stays_off_stdout(folder: Path, capsys: pytest.CaptureFixture[str]):
+    build_graph("nets_for_tests:make")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "chatter" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("target", "what_if", "words", "advice"),
+    [
+        ("nets_for_tests:make", {"wdith": 1}, "no parameter 'wdith'", "it takes width, batch"),
+        ("nets_for_tests:needs", {}, "needs a value for 'classes'", "--what-if classes=VALUE"),
+        ("nets_for_tests:mkae", {}, "is not there", "make"),
+        ("nets_for_tests:CONSTANT", {}, "is a int and can't be called", "module:function"),
+        ("nets_for_tests:ready", {"width": 2}, "takes no parameters", "module:function"),
+        ("nets_for_tests:number", {"x": 1}, "made a int", "torch.nn.Module"),
+        ("nets_for_tests:nothing", {}, "made a NoneType", "torch.nn.Module"),
+        (
+            "nets_for_tests:fails",
+            {},
+            "failed: ValueError: no such width$",
+            f"nets_for_tests.py, line {LINE}: raise ValueError",
+        ),
+        ("nets_for_tests:deep", {}, "failed: ValueError", f"line {LINE}"),
+        ("nets_for_tests:leaves", {}, "failed: SystemExit: 3", "sys.exit"),
+        ("nets_for_tests:lost", {}, "path of no file", "where the model is"),
+        ("no_such_module_here:make", {}, "no module 'no_such_module_here'", "module:function"),
+        ("gone.py:make", {}, "no such file", "module:function"),
+        ("nonsense", {}, "names no function", "module:function"),
+    ],
+)
+def test_mistakes_are_explained(folder: Path, target: str, what_if: dict[str, Any], words: str, advice: str):
+    with pytest.raises(BadInput, match=words) as caught:
+        build_graph(target, what_if=what_if)
+    assert advice in caught.value.advice
+    assert "\n" not in caught.value.message
+
+
+def test_a_file_that_is_no_python_is_explained(folder: Path):
+    (folder / "broken.py").write_text("def make(:\n    pass\n")
+    with pytest.raises(BadInput, match="SyntaxError") as caught:
+        build_graph("broken.py:make")
+    assert "broken.py, line 1" in caught.value.advice
+    (folder / "broken.py").write_text("import no_such_library_here\n")
+    with pytest.raises(BadInput, match="needs the module 'no_such_library_here'"):
+        build_graph("broken.py:make")
+    (folder / "broken.py").write_text("def make():\n    return 1 / 0\n")
+    with pytest.raises(BadInput, match="ZeroDivisionError"):
+        build_graph("broken.py:make")
+
+
+def test_bytes_that_are_no_model_are_refused(folder: Path):
+    with pytest.raises(BadModel, match="no known model format"):
+        build_graph("nets_for_tests:rubbish")
+
+
+def test_two_files_of_one_name_are_two_modules(folder: Path):
+    other = folder / "other"
+    other.mkdir()
+    (other / "nets_for_tests.py").write_text(FACTORY.replace("width=2", "width=9"))
+    assert macs("nets_for_tests.py:make", shapes={"": (1, 4)}) == 8
+    assert macs("other/nets_for_tests.py:make", shapes={"": (1, 4)}) == 36
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("package.module:make", True),
+        ("module:Class.method", True),
+        ("path/to/file.py:make", True),
+        ("model.onnx", False),
+        ("module:", False),
+        (":make", False),
+        ("https://example.com/m.onnx", False),
+        ("a b:make", False),
+    ],
+)
+def test_functions_are_told_from_files(text: str, expected: bool):
+    assert is_factory(text) is expected
+
+
+def test_a_file_of_that_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "module:make").write_text("a model")
+    assert not is_factory("module:make")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("make", "model.onnx"), ("as_bytes", "model.onnx"), ("as_path", "kept.onnx")]
+)
+def test_what_was_built_is_written_for_runtimes(folder: Path, tmp_path: Path, name: str, file: str):
+    import onnx
+
+    built = build_graph(f"nets_for_tests:{name}")
+    path = export_runnable(built, tmp_path)
+    assert path.name == file
+    onnx.checker.check_model(onnx.load(path))
+
+
+def test_the_source_of_a_built_network(folder: Path):
+    source = build_graph("nets_for_tests:make", what_if={"width": 3}).source
+    assert source == {
+        "name": "nets_for_tests:make", "path": None, "format": "onnx", "size_bytes": None, "sha256": None,
+        "sha256_absent_because": "it was built by a function; its weights are whatever that made",
+        "built": {"thing": "an ONNX model", "parameters": {"width": 3}},
+    }  # fmt: skip
+    kept = build_graph("nets_for_tests:as_path").source
+    assert kept["path"] == str(folder / "kept.onnx")
+    assert kept["size_bytes"] == (folder / "kept.onnx").stat().st_size
