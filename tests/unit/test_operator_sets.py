@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.model.inspection import inspect_graph
-from edgewise.model.operator_sets import LiteRtInterpreter, OnnxRuntimeCpu, OpenVinoOnnx, OpenVinoTflite
+from edgewise.model.operator_sets import LiteRtInterpreter, OnnxRuntimeCpu, OpenVinoIr, OpenVinoOnnx, OpenVinoTflite
 from edgewise.model.support import judge, operator_sets
 from graphs import graph, op, tensor
 
@@ -56,9 +56,15 @@ def test_openvino_translates_tflite():
     assert "translator" in ask(OpenVinoTflite(), "MyOp", custom=True)
 
 
+def test_openvino_knows_its_own_operations():
+    assert ask(OpenVinoIr(), "Convolution") is None
+    assert "none of OpenVINO's" in ask(OpenVinoIr(), "Frobnicate")
+    assert "extension" in ask(OpenVinoIr(), "Convolution", custom=True)
+
+
 def test_all_sets_are_plug_ins():
     found = dict(operator_sets())
-    assert {"onnxruntime", "openvino-onnx", "litert", "openvino-tflite"} <= set(found)
+    assert {"onnxruntime", "openvino-onnx", "openvino-ir", "litert", "openvino-tflite"} <= set(found)
     for each in found.values():
         assert each.name and each.title and each.source and each.formats
 

@@ -76,6 +76,20 @@ def command(
         typer.Option(metavar="F.npz", help="One array per input (default: random)", rich_help_panel=_MEASURE),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random inputs", rich_help_panel=_MEASURE)] = 0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Exactly so many timed inferences a session", rich_help_panel=_MEASURE),
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Exactly so many warm-ups (default: found in the data)", rich_help_panel=_MEASURE
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(metavar="5s", help="Measure the latency for so long a session", rich_help_panel=_MEASURE),
+    ] = None,
     sessions: Annotated[
         int, typer.Option(metavar="N", help="Fresh processes that measure the latency", rich_help_panel=_MEASURE)
     ] = 3,
@@ -112,9 +126,10 @@ def command(
     no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing", rich_help_panel=_OUTPUT)] = False,
 ) -> int:
     """Time every layer, find out where the time goes and why: attribution, roofline, memory, ranked findings."""
+    from edgewise.api import stopping_of
     from edgewise.cli.measuring import check_output, finish, measure, show, write_report
     from edgewise.cli.settings import seconds, size, split_numbers, split_shapes, split_what_if, split_words, target
-    from edgewise.record import Scenario, Stopping
+    from edgewise.record import Scenario
     from edgewise.run.plan import Axes, make_plan
 
     for path in output or ():
@@ -134,7 +149,14 @@ def command(
                 shapes=split_shapes(shape),
             ),
             scenario=Scenario(),
-            stopping=Stopping(sessions=sessions, timeout_s=seconds(timeout) or 0.0),
+            stopping=stopping_of(
+                iterations=iterations,
+                warmup=warmup,
+                duration=seconds(duration),
+                sessions=sessions,
+                report_every=None,
+                timeout=seconds(timeout) or 0.0,
+            ),
             target=target(device, memory_limit=size(memory_limit)),
             seed=seed,
             input_data=input_data,

@@ -7,7 +7,7 @@ Counting rules, the same for every format:
   rounding or conversion of one value, plus what `ACTIVATIONS` says for functions. A bias is one addition per output.
 - Padding is counted as if it were data, as the field's tools do: a convolution costs the same at the border.
 - Moving, reshaping, selecting or repeating values costs bytes and no operations. (Silicon Labs' MLTK counts 6 ops per
-  padded element and one per copied element of a reshape; its rules are followed in everything else it defines:
+  padded element, and one per element of a reshape where the runtime copies; its rules are followed in everything else:
   ``tflite_micro_model/op_metrics`` in https://github.com/SiliconLabs/mltk.)
 - What a formula can't know (an open dimension, a count that depends on data) is None with the reason, never 0.
 """

@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from edgewise.model.dialects.openvino import OPERATIONS
 from edgewise.model.graph import Graph, Operator
 
 
@@ -132,4 +133,23 @@ class OpenVinoTflite(_Table):
         del graph
         if operator.custom or not self.table["translators"].get(operator.op):
             return f"{self.table['engine']} has no translator for {operator.op}"
+        return None
+
+
+_IR_OPERATIONS = frozenset(name.lower() for name in OPERATIONS)
+
+
+class OpenVinoIr:
+    """OpenVINO's own operations: what its operator sets define its CPU plug-in takes; extensions are their authors'."""
+
+    name = "openvino/cpu"
+    title = "OpenVINO, CPU"
+    formats: Sequence[str] = ("openvino",)
+    source = "the operations that OpenVINO's operator sets 1 to 17 define"
+
+    def refusal(self, operator: Operator, graph: Graph) -> str | None:
+        """Why the engine would not take `operator`."""
+        del graph
+        if operator.custom or operator.op.lower() not in _IR_OPERATIONS:
+            return f"{operator.op} is in none of OpenVINO's operator sets 1 to 17; an extension must bring it"
         return None

@@ -35,6 +35,7 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
         ),
         inference_ns=inference_ns,
         unprofiled_ns=tuple(round(value) for value in _times(document.get("unprofiled_ns", ()))),
+        inferences=None if document.get("inferences") is None else int(document["inferences"]),
         ordered=bool(document["ordered"]),
         notes=tuple(str(note) for note in document["notes"]),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,9 @@ class Timings:
         )
         kept = [_central(profile.inference_ns) for profile in agreeing]
         self._lengths = tuple(map(len, kept))
-        self.inferences = sum(self._lengths)
+        # Of means of several inferences each one stands for several.
+        per_time = [(profile.inferences or 0) / len(profile.inference_ns) or 1 for profile in agreeing]
+        self.inferences = round(sum(map(mul, self._lengths, per_time)))
         pairs = list(zip(agreeing, kept, strict=True))
         wholes = [np.asarray(profile.inference_ns, dtype=float)[keep] for profile, keep in pairs]
         self.total_s = float(np.concatenate(wholes).mean()) * 1e-9

@@ -223,6 +223,7 @@ class EngineProfile:
         inference_ns: of every profiled inference, by the monotonic clock around the engine's call.
         unprofiled_ns: of ordinary inferences between them, by the same clock: what the parts should add up to. Means of
             several inferences where single ones can't be told; empty where the engine can't do both in one process.
+        inferences: profiled in all, where a time is the mean of several; None: as many as there are times.
         ordered: whether `nodes` follow the model's own order, which attribution by order needs.
         notes: what a reader should know.
     """
@@ -234,6 +235,7 @@ class EngineProfile:
     overheads: tuple[EngineOverhead, ...] = ()
     inference_ns: tuple[int, ...]
     unprofiled_ns: tuple[int, ...] = ()
+    inferences: int | None = None
     ordered: bool = True
     notes: tuple[str, ...] = ()
 

@@ -302,6 +302,7 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]
         ),
         inference_ns=tuple(round(block.wall) for block in blocks),
         unprofiled_ns=tuple(round(block.plain) for block in blocks),
+        inferences=total,
         ordered=bool(places) and places == sorted(places),
         notes=(
             f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in all: the engine "
