@@ -19,6 +19,13 @@ class Chance(random.Random):
     def sizes(self, rank, low=1, high=9):
         return [self.randint(low, high) for _ in range(rank)]
 
+    def open(self, sizes):
+        """The shape with some dimensions open, most often all."""
+        if self.random() < 0.1:
+            return ov.PartialShape.dynamic()
+        share = self.choice([1, 1, 0.5])
+        return ov.PartialShape([-1 if self.random() < share else size for size in sizes])
+
     def stretched(self, sizes):
         """A shape that `sizes` and it stretch each other to."""
         return [1 if self.random() < 0.3 else size for size in sizes[self.randint(0, len(sizes)) :]]
@@ -40,7 +47,7 @@ class Chance(random.Random):
         steps = [self.choice([-3, -2, -1, 1, 2, 3]) for _ in sizes]
         # Of what goes backwards from before the front OpenVINO says one thing or the other.
         return [
-            [self.choice(ends[4:] if step < 0 else ends) for step in steps],
+            [self.choice(ends[3:] if step < 0 else ends) for step in steps],
             [self.choice(ends) for _ in steps],
             steps,
         ]

@@ -119,12 +119,14 @@ def test_operations(tmp_path, make):
     path, compared = tmp_path / "m.xml", 0
     for _ in range(CASES):
         shapes, build = make(chance, ov.opset13)
-        inputs = [ov.opset13.parameter(ov.PartialShape([-1] * len(shape)), np.float32) for shape in shapes]
+        inputs = [ov.opset13.parameter(chance.open(shape), np.float32) for shape in shapes]
         try:
             ov.save_model(ov.Model(build(*inputs).outputs(), inputs), path, compress_to_fp16=False)
             told = tell(path, shapes)
         except RuntimeError:  # OpenVINO refuses some of what is drawn
             continue
+        if any(None in shape for each in told.values() for shape in each):
+            continue  # a size below 0, of which it says that it is open
         graph = read(path, shapes)
         found = {each.name: shapes_of(graph, each) for each in graph.operators if each.name in told}
         assert found == {name: told[name] for name in found}

@@ -165,3 +165,21 @@ def test_greedy_by_size_equals_the_bound_on_a_chain_of_equal_tensors(alignment):
     graph = make_graph(steps, {f"t{i}": 16 for i in range(10)}, inputs=["t0"], outputs=["t9"])
     plan = plan_memory(graph, alignment=alignment)
     assert plan.arena_bytes == plan.lower_bound_bytes == 32
+
+
+def test_a_value_that_a_body_takes_from_outside_lives_until_then():
+    from graphs import graph, op, tensor
+
+    body = graph([tensor("late", 4), tensor("a", 4)], [op("I", "movement", ["late"], ["a"])], outputs=["a"])
+    outer = graph(
+        [tensor("x", 4), tensor("late", 4), tensor("b", 4), tensor("y", 4)],
+        [
+            op("A", "movement", ["x"], ["late"]),
+            op("B", "movement", ["x"], ["b"]),
+            op("If", "branch", ["b"], ["y"], subgraphs=["body"]),
+        ],
+        inputs=["x"],
+        outputs=["y"],
+        subgraphs={"body": body},
+    )
+    assert find_lifetimes(outer)["late"] == (0, 2)

@@ -365,7 +365,7 @@ def count(operator: Operator, graph: Graph) -> OperatorCost:
     weights = [graph.tensors[name] for name in dict.fromkeys(operator.weights)]
     moving = dict.fromkeys((*operator.inputs, *operator.outputs))
     tensors = [graph.tensors[name] for name in moving if name and not graph.tensors[name].constant]
-    weight_bytes = _sum([tensor.stored_bytes or tensor.size_bytes for tensor in weights])
+    weight_bytes = _sum([stored_size(tensor) for tensor in weights])
     activation_bytes = _sum([tensor.size_bytes for tensor in tensors])
     intensity = None
     if cost.ops is not None and weight_bytes is not None and activation_bytes:
@@ -379,6 +379,11 @@ def count(operator: Operator, graph: Graph) -> OperatorCost:
         intensity=intensity,
         why=cost.why,
     )
+
+
+def stored_size(tensor: Tensor) -> int | None:
+    """Bytes that a constant takes in the file."""
+    return tensor.size_bytes if tensor.stored_bytes is None else tensor.stored_bytes
 
 
 def _sum(values: list[int | None]) -> int | None:
@@ -425,7 +430,7 @@ def total_of(graph: Graph) -> Total:
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
         parameters=_sum([elements for _, elements in _weights(graph).values()]),
-        weight_bytes=_sum([tensor.stored_bytes or tensor.size_bytes for tensor in weights]),
+        weight_bytes=_sum([stored_size(tensor) for tensor in weights]),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
     )

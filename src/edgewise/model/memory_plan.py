@@ -9,11 +9,11 @@ in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from edgewise.model.graph import Graph
+from edgewise.model.graph import Graph, Operator
 
 ALIGNMENT = 16
 """Bytes to which offsets are rounded up; TFLite Micro's default."""
@@ -121,7 +121,7 @@ def find_lifetimes(graph: Graph) -> dict[str, tuple[int, int]]:
             if name:
                 first.setdefault(name, operator.index)
                 last[name] = max(last.get(name, 0), operator.index)
-        for name in operator.inputs:
+        for name in (*operator.inputs, *_captured(operator, graph)):
             if name and not graph.tensors[name].constant:
                 # A value nobody makes comes from outside (a captured value, a state).
                 first.setdefault(name, 0)
@@ -131,6 +131,19 @@ def find_lifetimes(graph: Graph) -> dict[str, tuple[int, int]]:
             last[name] = end
     lifetimes = {name: (first[name], last[name]) for name in first if not graph.tensors[name].constant}
     return {name: (0, end) if graph.tensors[name].variable else span for name, span in lifetimes.items()}
+
+
+def _captured(operator: Operator, graph: Graph) -> Iterator[str]:
+    """Values of `graph` that the bodies of `operator` take from outside, at whatever depth."""
+    for name in operator.subgraphs:
+        inner = graph.subgraphs.get(name)
+        if inner is None:
+            continue
+        made = {each for step in inner.operators for each in step.outputs}
+        taken = {each for step in inner.operators for each in (*step.inputs, *_captured(step, inner))}
+        yield from (
+            each for each in taken.union(inner.outputs) if each in graph.tensors and each not in made | {*inner.inputs}
+        )
 
 
 def _place(

@@ -65,7 +65,9 @@ class _OnnxTable(_Table):
             name = operator.inputs[at] if at < len(operator.inputs) else ""
             dtype = graph.tensors[name].dtype if name else None
             # Sequences and optional values are not in the table: nothing is said about them.
-            if dtype is not None and re.fullmatch(r"[a-z]+[0-9]+[a-z0-9_]*|bool|string", dtype) and dtype not in taken:
+            known = dtype is not None and re.fullmatch(r"[a-z]+[0-9]+[a-z0-9_]*|bool|string", dtype)
+            # ONNX writes float8e4m3fn where graphs have float8_e4m3fn.
+            if known and dtype is not None and dtype.replace("_", "") not in taken:
                 return f"{self.table['engine']} has no kernel for {operator.op} on {dtype}"
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgewise.model.cost import OperatorCost, count
+from edgewise.model.cost import OperatorCost, count, stored_size
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.profiling.attribution import Attribution, Group, attribute
 from edgewise.profiling.conservation import Balance, balance
@@ -167,7 +167,7 @@ def _costs(
 ) -> dict[str, Any]:
     """MACs, ops, parameters and bytes of a group; what flows inside it moves no bytes."""
     weights = {name: graph.tensors[name] for operator in members for name in operator.weights}
-    stored = _total(tensor.stored_bytes or tensor.size_bytes for tensor in weights.values())
+    stored = _total(map(stored_size, weights.values()))
     activations = _total(tensor.size_bytes for tensor in {tensor.name: tensor for tensor in moving}.values())
     ops = _total(cost.ops for cost in costs)
     known = ops is not None and stored is not None and bool(activations)

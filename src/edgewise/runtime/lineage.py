@@ -6,7 +6,7 @@ along the model's own data flow: what lies between two steps was executed by one
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 #: they hand on what they get; an engine that shows no step for them has left them out
@@ -41,10 +41,15 @@ class OutlineNode:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Operators of a graph in an order in which they can run, and its tensors whose values are in the file."""
+    """Operators of a graph in an order in which they can run, and its tensors whose values are in the file.
+
+    Attributes:
+        values: of small constants: equal for two of equal content.
+    """
 
     nodes: tuple[OutlineNode, ...]
     constants: frozenset[str] = field(default_factory=frozenset)
+    values: Mapping[str, str] = field(default_factory=dict)
 
     def producers(self) -> dict[str, int]:
         """Name of a tensor → index of the operator that makes it."""
@@ -103,17 +108,17 @@ def _left_out(outline: Outline, before: Sequence[Sequence[int]], owners: dict[in
     constant: set[int] = set()
     first: dict[str, int] = {}
     same: list[int] = []
-    copies: set[int] = set()
     for index, node in enumerate(outline.nodes):
         fed = [name for name in node.inputs if name and name not in outline.constants]
         if all(producers.get(name) in constant for name in fed):
             constant.add(index)
         stands_for = [same[before_it] if before_it < index else before_it for before_it in before[index]]
-        own = [name for name in node.inputs if name not in producers]
+        own = [outline.values.get(name, name) for name in node.inputs if name not in producers]
         key = f"{node.op}\0{node.signature}\0{stands_for}\0{own}" if node.signature else f"\0{index}"
         same.append(first.setdefault(key, index))
-        if index not in owners and same[index] in owners:
-            copies.add(index)
+    # Of operators that do the same an engine keeps any one.
+    kept = {same[index] for index in owners}
+    copies = {index for index, stands_for in enumerate(same) if index not in owners and stands_for in kept}
     return {index for index in constant if index not in owners} | copies
 
 

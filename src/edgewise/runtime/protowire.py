@@ -16,6 +16,8 @@ from edgewise.runtime.lineage import Outline, OutlineNode
 
 MAX_NODES = 1_000_000
 MAX_NAME_BYTES = 65_536
+MAX_COMPARED_BYTES = 4096
+"""Constants up to this size are compared by value; larger ones are weights, which are not read."""
 
 _MODEL_GRAPH = 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_SPARSE = 1, 5, 15
@@ -50,6 +52,7 @@ def parse_outline(view: memoryview) -> Outline:
     """The outline of an ONNX model in memory. Raises `Damaged`."""
     nodes: list[OutlineNode] = []
     constants: set[str] = set()
+    values: dict[str, str] = {}
     for number, span in messages(view, (0, len(view))):
         if number != _MODEL_GRAPH:
             continue
@@ -57,13 +60,15 @@ def parse_outline(view: memoryview) -> Outline:
             if part == _GRAPH_NODE:
                 nodes.append(_read_node(view, inner))
             elif part == _GRAPH_INITIALIZER:
-                constants.add(_name_in(view, inner))
+                constants.add(name := _name_in(view, inner))
+                if inner[1] - inner[0] <= MAX_COMPARED_BYTES:
+                    values[name] = _digest(view, inner)
             elif part == _GRAPH_SPARSE:
-                values = (at for field, at in messages(view, inner) if field == _SPARSE_VALUES)
-                constants.update(_name_in(view, at) for at in values)
+                parts = (at for field, at in messages(view, inner) if field == _SPARSE_VALUES)
+                constants.update(_name_in(view, at) for at in parts)
             if len(nodes) > MAX_NODES:
                 raise Damaged(f"it has more than {MAX_NODES} operators")
-    return Outline(tuple(nodes), frozenset(constants))
+    return Outline(tuple(nodes), frozenset(constants), values)
 
 
 def messages(view: memoryview, span: Span) -> Iterator[tuple[int, Span]]:
@@ -115,6 +120,16 @@ def _text(view: memoryview, span: Span) -> str:
 def _name_in(view: memoryview, span: Span) -> str:
     """The name of the tensor at `span`, "" where it has none."""
     return next((_text(view, at) for number, at in messages(view, span) if number == _TENSOR_NAME), "")
+
+
+def _digest(view: memoryview, span: Span) -> str:
+    """Equal for two tensors of equal content, whatever they are called."""
+    digest = blake2b(digest_size=16)
+    for number, (begin, end) in messages(view, span):
+        if number != _TENSOR_NAME:
+            digest.update(number.to_bytes(4, "little") + (end - begin).to_bytes(8, "little"))
+            digest.update(view[begin:end])
+    return digest.hexdigest()
 
 
 def _read_node(view: memoryview, span: Span) -> OutlineNode:

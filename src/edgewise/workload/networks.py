@@ -59,4 +59,10 @@ def resolve_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple
         spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes)
     )
     resolved = resolve_inputs(Signature(inputs=feedable, outputs=()), batch=1, overrides=shapes)
-    return {spec.name: spec.shape for spec in resolved}, [f"{spec.name}: {spec.note}" for spec in resolved if spec.note]
+    notes = []
+    for given, spec in zip(feedable, resolved, strict=True):
+        if spec.note:
+            notes.append(f"{spec.name}: {spec.note}")
+        elif given.dynamic and spec.name not in shapes and "" not in shapes:
+            notes.append(f"{spec.name}: an open batch is taken as 1")
+    return {spec.name: spec.shape for spec in resolved}, notes

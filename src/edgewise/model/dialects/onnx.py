@@ -54,7 +54,8 @@ def read_meaning(question: Question) -> Meaning:
         meaning = rule if isinstance(rule, Meaning) else rule(question)
     except Unclear as contradiction:
         return Meaning(why=str(contradiction))
-    return replace(meaning, weights=tuple(at for at in meaning.weights if _is_parameter(question, meaning, at)))
+    weights = tuple([at for at in meaning.weights if _is_parameter(question, meaning, at)])
+    return meaning if weights == meaning.weights else replace(meaning, weights=weights)
 
 
 def _is_parameter(question: Question, meaning: Meaning, at: int) -> bool:

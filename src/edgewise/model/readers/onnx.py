@@ -7,14 +7,23 @@ https://onnx.ai/onnx/repo-docs/ExternalData.html.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 from edgewise.errors import BadModel
+from edgewise.model.graph import Graph
 from edgewise.model.readers.base import damaged, identify_version, make_signature
-from edgewise.model.signature import Dimension, Signature, TensorSpec
+from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
+from edgewise.model.readers.onnx_graph import Source, make_graph, read_declared
+from edgewise.model.readers.onnx_order import check_functions, put_in_order
+from edgewise.model.readers.onnx_shapes import infer_shapes, inline_functions, set_input_shapes
+from edgewise.model.readers.onnx_types import Wrong, name_dtypes, read_text, read_type
+from edgewise.model.readers.onnx_wire import Description, describe_file
+from edgewise.model.signature import Signature, TensorSpec
 
 MAX_BYTES = 2**31 - 1
 """protobuf's own limit of one message."""
@@ -29,9 +38,6 @@ _GRAPH = 7
 #: Field number → wire type, of onnx.ModelProto.
 _MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
 _SNIFFED_FIELDS = 256
-
-#: ``TensorProto.DataType`` where numpy's name differs from the enumeration's.
-_DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
 
 
 class OnnxReader:
@@ -55,6 +61,13 @@ class OnnxReader:
         self._parsed = {identify_version(path): (facts := _parse(path))}
         return facts.signature
 
+    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+        """Nodes in an order in which they can run, functions written out, shapes inferred; see `ReadsGraph`."""
+        with _readable(path):
+            model, description, onnx = _load(path)
+            _read_signature(path, model, onnx.TensorProto.DataType.items())
+            return _make_graph(model, description, onnx.TensorProto.DataType.items(), shapes or {})
+
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of external data, in the order in which the model first mentions them."""
         facts = self._parsed.pop(identify_version(path), None) or _parse(path)
@@ -75,6 +88,13 @@ class _Facts:
 
 def _parse(path: Path) -> _Facts:
     """What the file tells, from one parse. Raises `BadModel`."""
+    with _readable(path):
+        model, _, onnx = _load(path)
+        return _describe(path, model, onnx.TensorProto.DataType.items())
+
+
+def _load(path: Path) -> tuple[Any, Description, ModuleType]:
+    """The model without big payloads, what was left out of it, and the package onnx."""
     size = path.stat().st_size
     if size > MAX_BYTES:
         advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
@@ -83,24 +103,57 @@ def _parse(path: Path) -> _Facts:
         import onnx
     except ImportError as error:
         raise BadModel(f"{path.name} can't be read: {error}", advice="pip install onnx") from error
+    description = describe_file(path)
     try:
-        model = onnx.ModelProto.FromString(path.read_bytes())
-    except OSError:
-        raise
+        return onnx.ModelProto.FromString(description.data), description, onnx
     except Exception as error:  # protobuf's DecodeError; which class it is depends on protobuf's implementation
         raise damaged(path, "it is truncated or corrupt (not a whole ONNX protobuf)") from error
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turns what is wrong inside a model into `BadModel`."""
     try:
-        return _describe(path, model, onnx.TensorProto.DataType.items())
+        yield
     except UnicodeDecodeError as error:
         raise damaged(path, "a text in it is not UTF-8") from error
+    except Wrong as error:
+        raise damaged(path, str(error)) from error
+
+
+def _make_graph(
+    model: Any, description: Description, data_types: Iterable[tuple[str, int]], shapes: Mapping[str, tuple[int, ...]]
+) -> Graph:
+    ir_version, notes = model.ir_version, []
+    del model.training_info[:]
+    if check_functions(model):
+        inlined = inline_functions(model)
+        model = inlined.model
+        notes.append(inlined.why)
+    block = read_block(model.graph, description)
+    put_in_order(block)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    set_input_shapes([info for info in model.graph.input if info.name not in weights], shapes)
+    dtypes = name_dtypes(data_types, graph=True)
+    versions = {("" if each.domain in NATIVE else read_text(each.domain)): each.version for each in model.opset_import}
+    source = Source(description, dtypes, versions, read_declared(block, dtypes))
+    inferred = infer_shapes(model, block, description)
+    notes.append(inferred.why)
+    attach(block, inferred.model.graph)
+    inferred.model.ir_version = ir_version
+    return make_graph(inferred.model, block, source, notes=tuple(filter(None, notes)))
 
 
 def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> _Facts:
+    return _Facts(_read_signature(path, model, data_types), tuple(_find_extents(path, model).items()))
+
+
+def _read_signature(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> Signature:
     if not model.HasField("graph"):
         raise damaged(path, "it has no graph")
     if not model.opset_import:
         raise damaged(path, "it names no operator set")
-    names = {number: _DTYPES.get(name, name.lower()) for name, number in data_types}
+    names = name_dtypes(data_types)
     graph = model.graph
     if max(len(graph.input), len(graph.output), len(graph.initializer)) > MAX_INPUTS:
         raise damaged(path, f"it has more than {MAX_INPUTS} inputs, outputs or initialisers")
@@ -108,53 +161,12 @@ def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> 
     weights.update(sparse.values.name for sparse in graph.sparse_initializer)
     inputs = [_read_value(info, names) for info in graph.input if info.name not in weights]
     outputs = [_read_value(info, names) for info in graph.output]
-    signature = make_signature(path, inputs=inputs, outputs=outputs)
-    return _Facts(signature, tuple(_find_extents(path, model).items()))
+    return make_signature(path, inputs=inputs, outputs=outputs)
 
 
 def _read_value(info: Any, names: dict[int, str]) -> TensorSpec:
-    dtype, shape = _read_type(info.type, names)
-    return TensorSpec(name=_read_text(info.name), shape=shape, dtype=dtype)
-
-
-def _read_type(kind: Any, names: dict[int, str]) -> tuple[str, tuple[Dimension, ...] | None]:
-    """A type's name and, for tensors, its shape. Nesting is bounded by protobuf's own limit (100 messages deep)."""
-    match kind.WhichOneof("value"):
-        case "tensor_type":
-            return _name_type(kind.tensor_type.elem_type, names), _read_shape(kind.tensor_type)
-        case "sparse_tensor_type":
-            sparse = kind.sparse_tensor_type
-            return f"sparse({_name_type(sparse.elem_type, names)})", _read_shape(sparse)
-        case "sequence_type":
-            return f"sequence({_read_type(kind.sequence_type.elem_type, names)[0]})", None
-        case "optional_type":
-            return f"optional({_read_type(kind.optional_type.elem_type, names)[0]})", None
-        case "map_type":
-            key = _name_type(kind.map_type.key_type, names)
-            return f"map({key}, {_read_type(kind.map_type.value_type, names)[0]})", None
-    return "undefined", None
-
-
-def _name_type(number: int, names: dict[int, str]) -> str:
-    return names.get(number, f"onnx-type-{number}")
-
-
-def _read_shape(tensor: Any) -> tuple[Dimension, ...] | None:
-    if not tensor.HasField("shape"):
-        return None
-    return tuple(_read_size(dim) for dim in tensor.shape.dim)
-
-
-def _read_size(dim: Any) -> Dimension:
-    if dim.HasField("dim_value"):
-        # Some exporters write -1 where the specification wants no value at all.
-        return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return _read_text(dim.dim_param) or None
-
-
-def _read_text(value: str | bytes) -> str:
-    """Text that is not UTF-8 comes from one of protobuf's implementations as bytes and from the other as an error."""
-    return value.decode() if isinstance(value, bytes) else value
+    dtype, shape = read_type(info.type, names)
+    return TensorSpec(name=read_text(info.name), shape=shape, dtype=dtype)
 
 
 def _find_extents(path: Path, model: Any) -> dict[str, int]:
@@ -163,7 +175,7 @@ def _find_extents(path: Path, model: Any) -> dict[str, int]:
     for tensor in _find_tensors(path, model):
         if tensor.data_location != tensor.EXTERNAL:
             continue
-        entries = {_read_text(entry.key): _read_text(entry.value) for entry in tensor.external_data}
+        entries = {read_text(entry.key): read_text(entry.value) for entry in tensor.external_data}
         location = entries.get("location", "")
         end = sum(_read_count(path, tensor.name, entries.get(key, "")) for key in ("offset", "length"))
         extents[location] = max(end, extents.get(location, 0))

@@ -77,11 +77,11 @@ class OpenVinoReader:
         """The network as its layers, ports and edges tell it; see `edgewise.model.readers.openvino_graph`.
 
         The file states the shape of every port as its converter knew it. A shape in `shapes` is checked and given to
-        its input; behind an open dimension the others stay open, as nothing here infers them anew.
+        its input; shapes behind it follow where the operations' definitions tell them, and stay open elsewhere.
 
         Raises:
             BadModel: layers, ports, edges, shapes or constants that do not fit together; a cycle; missing weights.
-            BadInput: a name in `shapes` is no input, or a shape does not fit.
+            BadInput: a name in `shapes` is no input, a shape does not fit, or the network can't take it.
         """
         from edgewise.model.readers.openvino_graph import read_network
 

@@ -1,18 +1,18 @@
 """The network of an OpenVINO IR as a `Graph`.
 
-Shapes and types are those the file states for its ports; nothing is inferred anew. Constants that are packed (16 bits
+Types are those the file states for its ports; shapes too, with what the inputs' shapes say of open dimensions (see
+`edgewise.model.readers.openvino_shapes`). Constants that are packed (16 bits
 with a ``Convert``, quantised weights with their scale) are one constant tensor each, as engines see them; all other
 layers are operators. The ``.bin`` file is opened only for the values of small constants.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadModel
 from edgewise.model.dialects.base import Meaning, Question
 from edgewise.model.dialects.openvino import is_known, read_meaning
 from edgewise.model.graph import Graph, Operator, Tensor
@@ -31,6 +31,7 @@ from edgewise.model.readers.openvino_decompression import Packed, find_packed
 from edgewise.model.readers.openvino_layers import Layer, Network, Port, read_layers
 from edgewise.model.readers.openvino_options import read_option, read_version, show_attributes, show_text
 from edgewise.model.readers.openvino_ranks import is_scalar
+from edgewise.model.readers.openvino_shapes_inference import Inference
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 from edgewise.model.signature import Dimension
 
@@ -39,8 +40,7 @@ def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """The network at `path`; see `edgewise.model.readers.openvino.OpenVinoReader.read_graph`."""
     file = read_layers(path)
     weights = Weights(path)
-    builder = GraphBuilder(path, file.network, weights)
-    graph = builder.build(shapes)
+    graph = _build(path, file.network, weights, shapes)
     if not graph.outputs:
         raise damaged(path, "it has no outputs")
     information = file.information
@@ -57,6 +57,20 @@ def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         subgraphs=graph.subgraphs,
         metadata={key: show_text(value) for key, value in information.items()},
     )
+
+
+def _build(path: Path, network: Network, weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The graph; a network that holds together until shapes are given is sound, and the shapes are wrong."""
+    try:
+        return GraphBuilder(path, network, weights).build(shapes)
+    except BadModel as error:
+        if not shapes:
+            raise
+        GraphBuilder(path, network, weights).build({})
+        given = ", ".join(f"{name!r}: {list(shape)}" for name, shape in shapes.items())
+        raise BadInput(
+            f"the network can't take {given}: {error.message}", advice="give shapes that it takes"
+        ) from error
 
 
 @dataclass(slots=True)
@@ -82,9 +96,11 @@ class GraphBuilder:
     operator_names: set[str] = field(init=False, default_factory=set)
     subgraphs: dict[str, Graph] = field(init=False, default_factory=dict)
     variables: dict[str, str] = field(init=False, default_factory=dict)
+    inference: Inference = field(init=False)
 
     def __post_init__(self) -> None:
         self.wiring = Wiring(self.path, self.network)
+        self.inference = Inference(self.path, self.weights, self.values)
         layers = self.network.layers
         self.constants = {at: self.weights.describe(each) for at, each in enumerate(layers) if each.type == "Const"}
         self.packed = find_packed(self.wiring, self.constants)
@@ -94,6 +110,14 @@ class GraphBuilder:
     def build(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The graph, with `shapes` for its inputs. Raises `BadModel`, `BadInput`."""
         results = self._find_results()
+        inputs = [
+            self._output_name(place)
+            for place, layer in enumerate(self.network.layers)
+            if layer.type == "Parameter" and layer.id not in self.captured
+        ]
+        for name in shapes:
+            if name not in inputs:
+                raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(map(repr, inputs))}")
         unpacking = {place for each in self.packed.values() for place in each.members}
         finals = {key[0]: key for key in self.packed}
         for place in self.wiring.order:
@@ -105,16 +129,9 @@ class GraphBuilder:
             elif layer.type == "Const":
                 self._add_constant(place)
             elif layer.type == "Parameter":
-                self._add_input(place)
+                self._add_input(place, shapes)
             else:
                 self._add_operator(place)
-        inputs = [
-            self._output_name(place)
-            for place, layer in enumerate(self.network.layers)
-            if layer.type == "Parameter" and layer.id not in self.captured
-        ]
-        for name, shape in shapes.items():
-            self._open(name, shape, inputs)
         return Graph(
             name=self.network.name,
             format="openvino",
@@ -221,7 +238,7 @@ class GraphBuilder:
             )
         )
 
-    def _add_input(self, place: int) -> None:
+    def _add_input(self, place: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
         layer = self.network.layers[place]
         name = self._output_name(place)
         if layer.id in self.captured:
@@ -237,7 +254,8 @@ class GraphBuilder:
         shape = openvino.read_shape(self.path, layer.options["shape"])
         if shape is not None:
             self._agree(layer, layer.outputs[0], shape)
-        self._add(Tensor(name=name, shape=shape, dtype=name_dtype(layer.options["element_type"])))
+        tensor = Tensor(name=name, shape=shape, dtype=name_dtype(layer.options["element_type"]))
+        self._add(self.inference.open(tensor, shapes[name]) if name in shapes else tensor)
 
     def _agree(self, layer: Layer, port: Port, shape: tuple[Dimension, ...]) -> None:
         """Refuse a port whose dimensions contradict what is known of its tensor."""
@@ -265,11 +283,12 @@ class GraphBuilder:
         inputs = [self.tensors[self.names[key]] for key in self.wiring.input_keys(place)]
         # What a writer of a state puts out is the state itself; the file has a port for it all the same.
         ports = [port for port in layer.outputs if layer.type != "Assign" or self.wiring.uses[place, port.id]]
-        outputs = [self._make_output(place, port, inputs) for port in ports]
+        options = {key: read_option(value) for key, value in layer.options.items()}
+        stated = [self._make_output(place, port, inputs) for port in ports]
+        outputs = self.inference.settle(layer, options, inputs=inputs, outputs=stated)
         for tensor in outputs:
             self._add(tensor)
         name = self._name_operator(layer)
-        options = {key: read_option(value) for key, value in layer.options.items()}
         meaning = read_meaning(
             Question(
                 op=layer.type,
@@ -278,7 +297,7 @@ class GraphBuilder:
                 attributes=options,
                 inputs=inputs,
                 outputs=outputs,
-                values=lambda at: self.read_values(inputs[at].name) if 0 <= at < len(inputs) else None,
+                values=lambda at: self.inference.read_values(inputs[at].name) if 0 <= at < len(inputs) else None,
             )
         )
         subgraphs, trips = self._build_bodies(layer, name, inputs)
@@ -311,10 +330,10 @@ class GraphBuilder:
             graph = graphs[f"{name}/{body}"] = builder.build({})
             result = find_condition(layer)
             if result is not None and body == "body":
-                condition = builder.read_values(graph.outputs[place_of_result(network, result)])
+                condition = builder.inference.read_values(graph.outputs[place_of_result(network, result)])
         if layer.type not in ("Loop", "TensorIterator"):
             return graphs, None
-        return graphs, count_trips(layer, inputs, values=self.read_values, condition=condition)
+        return graphs, count_trips(layer, inputs, values=self.inference.read_values, condition=condition)
 
     def _name_operator(self, layer: Layer) -> str:
         name, number = layer.name or f"{layer.type}#{layer.id}", 2
@@ -334,7 +353,7 @@ class GraphBuilder:
             if shape is not None:
                 self._agree(layer, port, shape)
             shape = port.dims or shape
-        elif not port.dims and not is_scalar(layer, inputs):
+        elif not port.dims and not is_scalar(layer, self.inference.stated(inputs)):
             shape = None
         return Tensor(name=self.names[place, port.id], shape=shape, dtype=name_dtype(port.precision))
 
@@ -348,24 +367,6 @@ class GraphBuilder:
             self.variables[identity] = self._claim(identity, f"variable {identity}")
             self._add(Tensor(name=self.variables[identity], shape=like.shape, dtype=like.dtype, variable=True))
         return (self.variables[identity],)
-
-    def read_values(self, name: str) -> tuple[int | float, ...] | None:
-        """Elements of the tensor `name`, where it is a small constant."""
-        return self.weights.read_values(self.values[name]) if name in self.values else None
-
-    def _open(self, name: str, shape: tuple[int, ...], inputs: list[str]) -> None:
-        """Give the input `name` the concrete `shape`."""
-        if name not in inputs:
-            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(map(repr, inputs))}")
-        tensor = self.tensors[name]
-        stated = tensor.shape
-        fits = stated is None or (
-            len(stated) == len(shape)
-            and all(not isinstance(old, int) or old == new for old, new in zip(stated, shape, strict=True))
-        )
-        if not fits or any(not 0 <= size <= MAX_DIMENSION for size in shape) or math.prod(shape) > MAX_DIMENSION:
-            raise BadInput(f"input {name!r} of shape {stated} can't take {shape}", advice="give a shape that fits it")
-        self.tensors[name] = Tensor(name=name, shape=shape, dtype=tensor.dtype)
 
 
 def _choose_weights(meaning: Meaning, inputs: list[Tensor]) -> tuple[str, ...]:

@@ -1,0 +1,392 @@
+"""An ONNX model as a `edgewise.model.graph.Graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.onnx import read_meaning
+from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
+from edgewise.model.readers.onnx_blocks import NATIVE, Block, Step, as_tensor, inner_blocks
+from edgewise.model.readers.onnx_types import (
+    Proto,
+    merge_shapes,
+    read_attribute,
+    read_constant,
+    read_first,
+    read_text,
+    read_type,
+    read_values,
+)
+from edgewise.model.readers.onnx_wire import Description
+from edgewise.model.signature import Dimension
+
+STANDARD = frozenset({*NATIVE, "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
+"""Operator sets of the ONNX standard; operators of others are custom."""
+
+#: Operator → which value a scale and a zero point describe: an input (≥ 0) or the output (-1), scale, zero point.
+_QUANTIZED: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "QuantizeLinear": ((-1, 1, 2),),
+    "DequantizeLinear": ((0, 1, 2),),
+    "QLinearConv": ((0, 1, 2), (3, 4, 5), (-1, 6, 7)),
+    "QLinearMatMul": ((0, 1, 2), (3, 4, 5), (-1, 6, 7)),
+    "QLinearAdd": ((0, 1, 2), (3, 4, 5), (-1, 6, 7)),
+    "QLinearMul": ((0, 1, 2), (3, 4, 5), (-1, 6, 7)),
+    "QLinearGlobalAveragePool": ((0, 1, 2), (-1, 3, 4)),
+    "QLinearAveragePool": ((0, 1, 2), (-1, 3, 4)),
+    "QLinearLeakyRelu": ((0, 1, 2), (-1, 3, 4)),
+    "QLinearSigmoid": ((0, 1, 2), (-1, 3, 4)),
+}
+_MAX_TEXT = 1000
+
+Shapes = dict[str, tuple[str, "tuple[Dimension, ...] | None"]]
+"""Name of a value → its type's name and its shape, as a file declares them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What graphs are read from.
+
+    Attributes:
+        description: tells what was left out of the model.
+        dtypes: number of an element type → its name.
+        versions: domain → version of its operator set.
+        declared: what the file itself says of values.
+    """
+
+    description: Description
+    dtypes: Mapping[int, str]
+    versions: Mapping[str, int]
+    declared: Shapes
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What is known of the values that one graph's nodes can see.
+
+    Attributes:
+        tensors: of this graph.
+        outer: of the graphs around it.
+        constants: messages of constants, those of the graphs around it with them.
+    """
+
+    tensors: dict[str, Tensor]
+    outer: Mapping[str, Tensor]
+    constants: dict[str, Proto]
+
+    def look_up(self, name: str) -> Tensor:
+        """The tensor; one from outside becomes a tensor of this graph too."""
+        tensor = self.tensors.get(name)
+        if tensor is None:
+            tensor = self.outer.get(name) or Tensor(name=name, shape=None, dtype="undefined")
+            self.tensors[name] = tensor
+        return tensor
+
+
+def read_declared(block: Block, dtypes: Mapping[int, str]) -> Shapes:
+    """What a graph, and those inside it, declare of their values."""
+    declared: Shapes = {}
+    for each in inner_blocks(block):
+        for info in (*each.proto.value_info, *each.proto.output):
+            if info.HasField("type"):
+                declared.setdefault(read_text(info.name), read_type(info.type, dtypes))
+    return declared
+
+
+def make_graph(model: Proto, block: Block, source: Source, *, notes: tuple[str, ...] = ()) -> Graph:
+    """The graph of a model whose nodes stand in order.
+
+    Args:
+        notes: why shapes may be missing; they become its metadata `shape_inference`.
+
+    Raises:
+        Wrong: a constant that can't be.
+        UnicodeDecodeError: a name that is no text.
+    """
+    graph = _make(block, source, _Scope({}, {}, {}))
+    opset = source.versions.get("")
+    metadata: dict[str, Any] = {
+        "ir_version": model.ir_version,
+        "opsets": {domain or "ai.onnx": version for domain, version in source.versions.items()},
+        "properties": {_cut(entry.key): _cut(entry.value) for entry in model.metadata_props[:100]},
+    }
+    for name in ("producer_version", "domain", "doc_string"):
+        if getattr(model, name):
+            metadata[name] = _cut(getattr(model, name))
+    if model.model_version:
+        metadata["model_version"] = model.model_version
+    if notes:
+        metadata["shape_inference"] = "; ".join(map(_cut, notes))
+    return replace(
+        graph,
+        producer=_cut(model.producer_name),
+        version=f"opset {opset}" if opset is not None else f"IR {model.ir_version}",
+        metadata=metadata,
+    )
+
+
+def _cut(text: str | bytes) -> str:
+    text = read_text(text)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+
+
+def _make(block: Block, source: Source, scope: _Scope) -> Graph:
+    graph = block.proto
+    inputs = _read_constants_and_inputs(block, source, scope)
+    types: Shapes = {}
+    for info in (*graph.value_info, *graph.output):
+        types[info.name] = read_type(info.type, source.dtypes)
+    for step in block.steps:
+        for name in step.outputs:
+            if name and name not in scope.tensors:
+                scope.tensors[name] = _read_result(name, types, source.declared)
+        if step.op == "Dropout" and len(step.outputs) == 2:
+            _complete_mask(step, scope)
+        if step.op in _QUANTIZED:
+            _quantize(step, source, scope)
+    operators: list[Operator] = []
+    subgraphs: dict[str, Graph] = {}
+    names = _Names()
+    results = {info.name for info in graph.output}
+    for step in block.steps:
+        if not step.is_constant and not (step.op == "ConstantOfShape" and _fill(step, scope, results)):
+            name = names.claim(read_text(step.proto.name) or next(filter(None, step.outputs), "") or step.op)
+            inner = _read_inner(step, name, source, scope) if step.inner else {}
+            subgraphs |= inner
+            operators.append(_read_operator(step, name, tuple(inner), (len(operators), source, scope)))
+    outputs = tuple(dict.fromkeys([info.name for info in graph.output]))
+    for name in outputs:
+        scope.look_up(name)
+    for name in scope.tensors:
+        read_text(name)
+    return Graph(
+        name=read_text(graph.name),
+        format="onnx",
+        tensors=scope.tensors,
+        operators=tuple(operators),
+        inputs=tuple(inputs),
+        outputs=outputs,
+        subgraphs=subgraphs,
+    )
+
+
+def _read_constants_and_inputs(block: Block, source: Source, scope: _Scope) -> list[str]:
+    look_up, graph = source.description.look_up, block.proto
+    for tensor in graph.initializer:
+        if tensor.name:
+            _add_constant(tensor, tensor.name, source, scope)
+    for sparse in graph.sparse_initializer:
+        if sparse.values.name:
+            _add_sparse(sparse, sparse.values.name, source, scope)
+    for step in block.steps:
+        if step.is_constant:
+            attribute, name = step.attributes[0], step.outputs[0]
+            if attribute.name == "sparse_value":
+                _add_sparse(attribute.sparse_tensor, name, source, scope)
+            else:
+                _add_constant(as_tensor(attribute, look_up(attribute)), name, source, scope)
+    inputs = []
+    for info in graph.input:
+        if info.name not in scope.tensors:
+            dtype, shape = read_type(info.type, source.dtypes)
+            shape = merge_shapes(shape, None)
+            scope.tensors[info.name] = Tensor(name=info.name, shape=shape, dtype=dtype)
+            inputs.append(info.name)
+    return inputs
+
+
+def _add_constant(tensor: Proto, name: str, source: Source, scope: _Scope) -> None:
+    gone = source.description.look_up(tensor)
+    scope.tensors[name] = read_constant(tensor, name, gone, source.dtypes)
+    scope.constants[name] = tensor
+
+
+def _add_sparse(sparse: Proto, name: str, source: Source, scope: _Scope) -> None:
+    look_up = source.description.look_up
+    parts = [read_constant(each, name, look_up(each), source.dtypes) for each in (sparse.values, sparse.indices)]
+    dense = read_constant(type(sparse.values)(dims=sparse.dims), name, None, source.dtypes)
+    sizes = [part.size_bytes if part.stored_bytes is None else part.stored_bytes for part in parts]
+    stored = None if None in sizes else sum(size or 0 for size in sizes)
+    filled, elements = parts[0].elements or 0, dense.elements
+    scope.tensors[name] = Tensor(
+        name=name,
+        shape=dense.shape,
+        dtype=parts[0].dtype,
+        constant=True,
+        stored_bytes=stored,
+        sparsity=max(0.0, 1 - filled / elements) if elements else None,
+    )
+
+
+def _read_result(name: str, types: Shapes, declared: Shapes) -> Tensor:
+    dtype, shape = types.get(name, ("undefined", None))
+    told, other = declared.get(name, ("undefined", None))
+    return Tensor(name=name, shape=merge_shapes(shape, other), dtype=told if dtype == "undefined" else dtype)
+
+
+def _complete_mask(step: Step, scope: _Scope) -> None:
+    """Gives the mask of a Dropout the data's shape, of which the package's inference for old opsets says nothing."""
+    data, mask = scope.tensors.get(step.outputs[0]), scope.tensors.get(step.outputs[1])
+    if data is not None and mask is not None and mask.shape is None:
+        dtype = "bool" if mask.dtype == "undefined" else mask.dtype
+        scope.tensors[mask.name] = replace(mask, shape=data.shape, dtype=dtype)
+
+
+def _fill(step: Step, scope: _Scope, results: Set[str]) -> bool:
+    """Makes a constant of what a ConstantOfShape of a constant shape makes: a weight of one value throughout.
+
+    Returns whether it is one; where its shape is computed it stays an operator.
+    """
+    if step.domain not in NATIVE or len(step.inputs) != 1 or len(step.outputs) != 1:
+        return False
+    made = scope.tensors.get(step.outputs[0])
+    if step.inputs[0] not in scope.constants or made is None or made.size_bytes is None or made.name in results:
+        return False
+    element = BITS.get(made.dtype, 0) // 8
+    scope.tensors[made.name] = replace(made, constant=True, stored_bytes=element)
+    return True
+
+
+class _Names:
+    """Gives every operator of a graph a name of its own."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def claim(self, name: str) -> str:
+        """`name`, or `name` with the first free number behind it."""
+        if name not in self.counts:
+            self.counts[name] = 1
+            return name
+        while True:
+            self.counts[name] += 1
+            numbered = f"{name} ({self.counts[name]})"
+            if numbered not in self.counts:
+                self.counts[numbered] = 1
+                return numbered
+
+
+def _read_inner(step: Step, name: str, source: Source, scope: _Scope) -> dict[str, Graph]:
+    visible = {**scope.outer, **scope.tensors}
+    return {
+        f"{name}.{key}": _make(block, source, _Scope({}, visible, dict(scope.constants))) for key, block in step.inner
+    }
+
+
+def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tuple[int, Source, _Scope]) -> Operator:
+    index, source, scope = place
+    plain, shown = _read_attributes(step.attributes, source) if step.attributes else ({}, {})
+    inputs, outputs, look_up = step.inputs, step.outputs, scope.look_up
+    meaning = read_meaning(
+        Question(
+            op=step.op,
+            domain=step.domain,
+            version=source.versions.get(step.domain, 0),
+            attributes=plain,
+            inputs=[look_up(each) if each else None for each in inputs],
+            outputs=[look_up(each) if each else None for each in outputs],
+            values=lambda at: _read_input(inputs, at, source, scope),
+        )
+    )
+    geometry = meaning.geometry
+    if step.op == "Loop" and "trips" in geometry and _may_stop(step):
+        geometry = {key: value for key, value in geometry.items() if key != "trips"}
+    return Operator(
+        index=index,
+        name=name,
+        op=step.op,
+        kind=meaning.kind,
+        inputs=inputs,
+        outputs=outputs,
+        weights=_find_weights(meaning, inputs, scope) if meaning.weights else (),
+        geometry=geometry,
+        attributes=shown,
+        custom=step.domain not in STANDARD,
+        subgraphs=subgraphs,
+        unknown_because=meaning.why,
+    )
+
+
+def _find_weights(meaning: Meaning, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:
+    there = [inputs[at] for at in meaning.weights if at < len(inputs) and inputs[at]]
+    return tuple([name for name in there if scope.tensors[name].constant])
+
+
+def _read_attributes(attributes: Iterable[Proto], source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    plain: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
+    for attribute in attributes:
+        value, short = read_attribute(attribute, source.description.look_up(attribute), source.dtypes)
+        if value is not None:
+            plain[attribute.name] = value
+        if short is not None:
+            shown[attribute.name] = short
+    return plain, shown
+
+
+def _read_input(inputs: tuple[str, ...], at: int, source: Source, scope: _Scope) -> tuple[int | float, ...] | None:
+    tensor = scope.constants.get(inputs[at]) if at < len(inputs) else None
+    return None if tensor is None else read_values(tensor, source.description.look_up(tensor))
+
+
+def _may_stop(step: Step) -> bool:
+    """Whether a Loop can end before its trips are done: unless its body hands on the condition or a constant truth."""
+    return any(not _goes_on(body) for _, body in step.inner)
+
+
+def _goes_on(body: Block) -> bool:
+    graph = body.proto
+    if len(graph.input) < 2 or not graph.output:
+        return False
+    name = graph.output[0].name
+    for step in reversed(body.steps):
+        if name in step.outputs:
+            if step.is_constant:
+                return read_values(as_tensor(step.attributes[0], None), None) in _TRUE
+            if step.op != "Identity" or len(step.inputs) != 1:
+                return False
+            name = step.inputs[0]
+    if any(tensor.name == name and read_values(tensor, None) in _TRUE for tensor in graph.initializer):
+        return True
+    return bool(name == graph.input[1].name)
+
+
+_TRUE = ((True,), (1,))
+
+
+def _quantize(step: Step, source: Source, scope: _Scope) -> None:
+    """Notes on every value that a node quantises, or takes as quantised, what its integers stand for."""
+    for at, scale, zero in _QUANTIZED[step.op]:
+        names = step.outputs if at < 0 else step.inputs
+        name = names[max(at, 0)] if len(names) > max(at, 0) else ""
+        tensor = scope.look_up(name) if name else None
+        if tensor is not None and tensor.quantization is None:
+            found = _read_quantization(step, scale, zero, (source, scope))
+            if found is not None:
+                scope.tensors[name] = replace(tensor, quantization=found)
+
+
+def _read_quantization(step: Step, scale: int, zero: int, place: tuple[Source, _Scope]) -> Quantization | None:
+    source, scope = place
+    found: list[int | float | None] = []
+    for at in (scale, zero):
+        name = step.inputs[at] if at < len(step.inputs) else ""
+        tensor = scope.constants.get(name)
+        found.append(None if tensor is None else read_first(tensor, source.description.look_up(tensor)))
+        if name and found[-1] is None:
+            return None
+    if found[0] is None:
+        return None
+    channels = scope.look_up(step.inputs[scale]).elements or 1
+    options, _ = _read_attributes(step.attributes, source)
+    block = options.get("block_size")
+    axis = options.get("axis", 1) if step.op in ("QuantizeLinear", "DequantizeLinear") else 0
+    return Quantization(
+        scale=float(found[0]),
+        zero_point=int(found[1] or 0),
+        channels=channels,
+        axis=axis if channels > 1 and isinstance(axis, int) else None,
+        block=block if isinstance(block, int) and block > 0 else None,
+    )

@@ -1,0 +1,166 @@
+"""Whether an ONNX graph holds together: every value made once, made somewhere, and before it is used.
+
+The rules are those of https://onnx.ai/onnx/repo-docs/IR.html (static single assignment, topological order, values of
+outer graphs visible in inner ones). Nodes that stand in a wrong order are put into one in which they can run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from edgewise.model.readers.onnx_blocks import MAX_OPERATORS, Block, attach, graphs_of
+from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, Proto, Wrong
+
+MAX_CALLS = 50
+"""Functions that call one another, from the outermost to the innermost."""
+MAX_EXPANDED = 64 * 2**20
+"""Bytes of all nodes once every function is written out where it is called."""
+_REFERENCE = 1024
+"""Bytes that an attribute handed to a function can grow by where it is used (more has been left out of the file)."""
+
+
+def put_in_order(block: Block) -> None:
+    """Sorts the nodes of a whole model's graph, and of the graphs inside, where they are out of order.
+
+    Raises:
+        Wrong: a value that is made twice or nowhere, or a circle; the message names a node.
+    """
+    for name, user in _order(block).items():
+        raise Wrong(f"{user} takes {name!r}, which nothing makes")
+
+
+def _order(block: Block) -> dict[str, str]:
+    """Sorts one graph; returns the values it needs from outside, each with what uses it."""
+    graph = block.proto
+    ready = {info.name for info in graph.input}
+    ready.update([tensor.name for tensor in graph.initializer])
+    ready.update([sparse.values.name for sparse in graph.sparse_initializer])
+    ready.discard("")
+    made = _find_makers(block, ready)
+    needs: list[list[str]] = []
+    outside: dict[str, str] = {}
+    sorted_already = True
+    for step in block.steps:
+        names = step.inputs
+        for _, inner in step.inner:
+            names = (*names, *_order(inner))
+        wanted = []
+        for name in names:
+            if name in made:
+                wanted.append(name)
+                sorted_already = sorted_already and name in ready
+            elif name and name not in ready:
+                outside.setdefault(name, step.label)
+        needs.append(wanted)
+        ready.update(step.outputs)
+    if not sorted_already:
+        _sort(block, needs, made)
+    for info in graph.output:
+        if info.name not in ready:
+            outside.setdefault(info.name, f"the graph {graph.name!r}, as its output,")
+    return outside
+
+
+def _find_makers(block: Block, ready: set[str]) -> dict[str, int]:
+    """Value → index of the node that makes it."""
+    made: dict[str, int] = {}
+    for index, step in enumerate(block.steps):
+        for name in step.outputs:
+            if not name:
+                continue
+            if name in made or name in ready:
+                raise Wrong(f"{step.label} makes {name!r}, which is made elsewhere too")
+            made[name] = index
+    return made
+
+
+def _sort(block: Block, needs: list[list[str]], made: dict[str, int]) -> None:
+    """Puts nodes after what they need, else in the order they have."""
+    waiting = [len({made[name] for name in wanted}) for wanted in needs]
+    users: dict[int, list[int]] = {}
+    for index, wanted in enumerate(needs):
+        for maker in {made[name] for name in wanted}:
+            users.setdefault(maker, []).append(index)
+    heap = [index for index, count in enumerate(waiting) if not count]
+    heapify(heap)
+    order: list[int] = []
+    while heap:
+        index = heappop(heap)
+        order.append(index)
+        for user in users.get(index, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heappush(heap, user)
+    if len(order) < len(needs):
+        stuck = next(index for index, count in enumerate(waiting) if count)
+        raise Wrong(f"it runs in a circle through {block.steps[_walk_back(stuck, needs, made, waiting)].label}")
+    block.steps = [block.steps[index] for index in order]
+    nodes = block.proto.node
+    copies = [type(nodes[0]).FromString(nodes[index].SerializeToString()) for index in order]
+    del nodes[:]
+    nodes.extend(copies)
+    attach(block, block.proto)
+
+
+def _walk_back(start: int, needs: list[list[str]], made: dict[str, int], waiting: list[int]) -> int:
+    """A node on the circle: behind a circle stand nodes that only wait for it."""
+    seen: set[int] = set()
+    at = start
+    while at not in seen:
+        seen.add(at)
+        at = next(made[name] for name in needs[at] if waiting[made[name]])
+    return at
+
+
+def check_functions(model: Proto) -> bool:
+    """Whether the model calls functions of its own, and they can be written out where they are called.
+
+    Raises:
+        Wrong: a function that runs itself, or an expansion that is absurdly large.
+    """
+    functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+    if not functions:
+        return False
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
+    count, total = _expand(model.graph.node, functions, sizes, ())
+    if count > MAX_OPERATORS or total > MAX_EXPANDED:
+        raise Wrong(f"its functions make more than {MAX_OPERATORS} operators of it, or more than a file can hold")
+    # A graph that is handed to a function could be repeated there, with calls in it: it can't be bounded like this.
+    return not any(
+        attribute.ref_attr_name and attribute.type in (GRAPH, GRAPHS)
+        for function in model.functions
+        for node in _all_nodes(function.node)
+        for attribute in node.attribute
+    )
+
+
+def _expand(
+    nodes: Any,
+    functions: dict[tuple[str, str, str], Proto],
+    sizes: dict[tuple[str, str, str], tuple[int, int]],
+    calls: tuple[tuple[str, str, str], ...],
+) -> tuple[int, int]:
+    """Nodes, and bytes of them, once every call is replaced by what it calls."""
+    if len(calls) > MAX_CALLS:
+        raise Wrong(f"its functions call one another more than {MAX_CALLS} deep")
+    count = total = 0
+    for node in _all_nodes(nodes):
+        key = (node.domain, node.op_type, node.overload)
+        if key in calls:
+            raise Wrong(f"its function {node.op_type!r} runs itself")
+        if key in functions and key not in sizes:
+            sizes[key] = _expand(functions[key].node, functions, sizes, (*calls, key))
+        more, size = sizes.get(key, (1, 0))
+        references = sum(1 for attribute in node.attribute if attribute.ref_attr_name)
+        count, total = count + more, total + size + node.ByteSize() + _REFERENCE * references
+    return count, total
+
+
+def _all_nodes(nodes: Any) -> Iterator[Proto]:
+    todo = [nodes]
+    while todo:
+        for node in todo.pop():
+            yield node
+            todo += [graph.node for attribute in node.attribute for _, graph in graphs_of(attribute)]

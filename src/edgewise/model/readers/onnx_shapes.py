@@ -1,0 +1,152 @@
+"""Shapes of every value of an ONNX model, by the onnx package's shape inference, without trusting the model.
+
+Shape inference is C++ that believes what it reads: ten nodes can make it fill the memory (each doubling the rank of the
+one before, by Gather; each doubling a shape's entries, by Concat). So only models of the plainest kind are inferred
+in this process, and all others in one of their own (`edgewise.model.readers.onnx_isolated`) with limits, at some 30 ms.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.errors import BadInput
+from edgewise.model.readers import onnx_isolated
+from edgewise.model.readers.onnx_blocks import Block, inner_blocks
+from edgewise.model.readers.onnx_plain import is_plain
+from edgewise.model.readers.onnx_types import Proto
+from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION, Description
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """A model whose values have shapes.
+
+    Attributes:
+        why: why shape inference told nothing or gave up somewhere, "" where it did not.
+    """
+
+    model: Proto
+    why: str = ""
+
+
+def set_input_shapes(inputs: list[Proto], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Writes concrete shapes into the types of graph inputs.
+
+    Raises:
+        BadInput: an unknown name, or a shape that does not fit what the file says.
+    """
+    known = {info.name: info for info in inputs}
+    for name, shape in shapes.items():
+        if name not in known:
+            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(known) or 'none'}")
+        kind = known[name].type
+        if kind.WhichOneof("value") != "tensor_type":
+            raise BadInput(f"input {name!r} is no tensor and has no shape", advice="give it none")
+        _set_shape(name, kind.tensor_type, shape)
+
+
+def _set_shape(name: str, kind: Proto, shape: tuple[int, ...]) -> None:
+    given = "x".join(map(str, shape))
+    if any(not 0 <= size < 2**63 for size in shape):
+        raise BadInput(f"{given} for input {name!r} has an impossible size", advice="every dimension is 1 or more")
+    if kind.HasField("shape"):
+        dims = kind.shape.dim
+        fixed = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
+        wanted = "x".join("?" if size is None else str(size) for size in fixed)
+        if len(fixed) != len(shape) or any(a not in (None, b) for a, b in zip(fixed, shape, strict=True)):
+            raise BadInput(f"{given} does not fit input {name!r}", advice=f"the model takes {wanted or 'a scalar'}")
+    kind.shape.ClearField("dim")
+    for size in shape:
+        kind.shape.dim.add().dim_value = size
+
+
+def inline_functions(model: Proto) -> Inferred:
+    """The model with its own functions written out where they are called; as it was, where that fails."""
+    answer, why = _ask_process(model, inline=True)
+    return Inferred(model if answer is None else answer, why)
+
+
+def infer_shapes(model: Proto, block: Block, description: Description) -> Inferred:
+    """The model with the shapes that follow from its inputs' shapes.
+
+    Shapes that the file declares for results are not used: they go stale, and a wrong one would stop the inference.
+    Only those of operators that are not ONNX's own are kept, as nothing else can tell them.
+    """
+    for each in inner_blocks(block):
+        _forget_shapes(each)
+    # Weights that old files list as inputs too are no inputs, and the rules of newer files say so.
+    model.ir_version = max(model.ir_version, 10)
+    if is_plain(model, block, description):
+        inferred = _infer_here(model)
+        if inferred is not None and _is_complete(inferred.graph, block):
+            return Inferred(inferred)
+    answer, why = _ask_process(model)
+    if answer is None:
+        return Inferred(model, why)
+    # Where it says nothing of ONNX's own operators, the strict mode tells why.
+    return Inferred(answer, "" if _is_complete(answer.graph, block) else _ask_process(model, strict=True)[1])
+
+
+def _forget_shapes(block: Block) -> None:
+    graph = block.proto
+    foreign = {name for step in block.steps if step.domain for name in step.outputs}
+    kept = [info for info in graph.value_info if info.name in foreign] if foreign else []
+    if len(kept) < len(graph.value_info):
+        copies = [type(info).FromString(info.SerializeToString()) for info in kept]
+        del graph.value_info[:]
+        graph.value_info.extend(copies)
+    for info in graph.output:
+        if info.name not in foreign and info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")
+
+
+def _infer_here(model: Proto) -> Proto | None:
+    """In this process, without following values through Shape and its like, which plain models have none of."""
+    from onnx import shape_inference
+
+    try:
+        inferred: Proto = shape_inference.infer_shapes(model)
+    except Exception:  # the other process says why
+        return None
+    return inferred
+
+
+def _is_complete(graph: Proto, block: Block) -> bool:
+    """Whether the first output of every operator of ONNX's own has a shape."""
+    known: set[str] = {info.name for info in graph.value_info if info.type.tensor_type.HasField("shape")}
+    known.update(info.name for info in graph.output if info.type.tensor_type.HasField("shape"))
+    known.add("")
+    return all(step.domain or not step.outputs or step.outputs[0] in known for step in block.steps)
+
+
+def _ask_process(model: Proto, *, inline: bool = False, strict: bool = False) -> tuple[Proto | None, str]:
+    """What another process makes of the model, or None and why it made nothing of it."""
+    from onnx import onnx_cpp2py_export
+
+    command = [sys.executable, "-I", "-S", onnx_isolated.__file__, onnx_cpp2py_export.__file__]
+    noun = "writing out its functions" if inline else "shape inference"
+    try:
+        done = subprocess.run(
+            [*command, str(int(inline)), str(int(strict))],
+            input=model.SerializeToString(),
+            capture_output=True,
+            timeout=2 * onnx_isolated.CPU_SECONDS,
+            check=False,
+            cwd=Path(onnx_isolated.__file__).parent,
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"{noun} took too long"
+    except OSError as error:
+        return None, f"{noun} could not be started: {error}"
+    if done.returncode < 0:
+        return None, f"{noun} ended by signal {-done.returncode}"
+    if done.returncode or len(done.stdout) > 2 * MAX_DESCRIPTION:
+        return None, done.stderr.decode("utf-8", "replace").strip() or f"{noun} failed"
+    try:
+        return type(model).FromString(done.stdout), ""
+    except Exception:  # protobuf's DecodeError, which implementations derive differently
+        return None, f"{noun} gave no model"

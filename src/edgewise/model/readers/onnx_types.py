@@ -1,0 +1,255 @@
+"""Pieces of ONNX's protobuf messages as plain values: types, shapes, tensors' sizes, attributes, small constants."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from edgewise.model.graph import Tensor
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
+from edgewise.model.readers.onnx_wire import LeftOut
+from edgewise.model.signature import Dimension
+
+#: ``TensorProto.DataType`` where numpy's name differs from the enumeration's.
+_DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
+#: The same for graphs, whose names of small floating-point types are those of ml_dtypes.
+_GRAPH_DTYPES = {
+    **_DTYPES,
+    "FLOAT8E4M3FN": "float8_e4m3fn", "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
+    "FLOAT8E5M2FNUZ": "float8_e5m2fnuz", "FLOAT8E8M0": "float8_e8m0", "FLOAT4E2M1": "float4_e2m1",
+}  # fmt: skip
+
+MAX_VALUES = 4096
+"""Elements of a constant that is handed out as values."""
+SHOWN = 64
+"""Entries of a list, and times four characters of a text, that an operator's attributes show."""
+
+#: ``AttributeProto.AttributeType``: written out, as looking them up costs more than reading an attribute.
+FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS = range(1, 11)
+SPARSE_TENSOR, TYPE = 11, 13
+
+Proto = Any
+"""A message of the onnx package."""
+
+
+class Wrong(Exception):
+    """A tensor or shape that can't be; the message says why, for `edgewise.errors.BadModel`."""
+
+
+def name_dtypes(data_types: Iterable[tuple[str, int]], *, graph: bool = False) -> dict[int, str]:
+    """Number of an element type → its name."""
+    ours = _GRAPH_DTYPES if graph else _DTYPES
+    return {number: ours.get(name, name.lower()) for name, number in data_types}
+
+
+def read_type(kind: Proto, names: Mapping[int, str]) -> tuple[str, tuple[Dimension, ...] | None]:
+    """A type's name and, for tensors, its shape. Nesting is bounded by protobuf's own limit (100 messages deep)."""
+    which = kind.WhichOneof("value")
+    if which == "tensor_type":
+        tensor = kind.tensor_type
+        return name_type(tensor.elem_type, names), read_shape(tensor)
+    match which:
+        case "sparse_tensor_type":
+            sparse = kind.sparse_tensor_type
+            return f"sparse({name_type(sparse.elem_type, names)})", read_shape(sparse)
+        case "sequence_type":
+            return f"sequence({read_type(kind.sequence_type.elem_type, names)[0]})", None
+        case "optional_type":
+            return f"optional({read_type(kind.optional_type.elem_type, names)[0]})", None
+        case "map_type":
+            key = name_type(kind.map_type.key_type, names)
+            return f"map({key}, {read_type(kind.map_type.value_type, names)[0]})", None
+    return "undefined", None
+
+
+def name_type(number: int, names: Mapping[int, str]) -> str:
+    """The name of an element type; numbers that nobody knows keep theirs."""
+    return names.get(number, f"onnx-type-{number}")
+
+
+def read_shape(tensor: Proto) -> tuple[Dimension, ...] | None:
+    """The shape of a tensor's type, None where the file gives none."""
+    if not tensor.HasField("shape"):
+        return None
+    # A size above 0 is a value that is there; the slower questions are for the others.
+    return tuple([dim.dim_value if dim.dim_value > 0 else _read_size(dim) for dim in tensor.shape.dim])
+
+
+def _read_size(dim: Proto) -> Dimension:
+    if dim.HasField("dim_value"):
+        # Some exporters write -1 where the specification wants no value at all.
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return read_text(dim.dim_param) or None
+
+
+def read_text(value: str | bytes) -> str:
+    """Text that is not UTF-8 comes from one of protobuf's implementations as bytes and from the other as an error."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def merge_shapes(
+    inferred: tuple[Dimension, ...] | None, declared: tuple[Dimension, ...] | None
+) -> tuple[Dimension, ...] | None:
+    """What both tell together; where they disagree, what was inferred holds: declared shapes go stale.
+
+    Dimensions that shape inference has named by itself (``unk__0``) are open ones without a name.
+    """
+    if inferred is None:
+        return declared
+    if all([type(size) is int for size in inferred]):  # noqa: C419 (a list is twice as fast here)
+        return inferred
+    own = tuple([None if isinstance(size, str) and size.startswith("unk__") else size for size in inferred])
+    if declared is None or len(declared) != len(own):
+        return own
+    return tuple(
+        mine if isinstance(mine, int) else theirs if isinstance(theirs, int) else mine or theirs
+        for mine, theirs in zip(own, declared, strict=True)
+    )
+
+
+def read_constant(tensor: Proto, name: str, gone: LeftOut | None, names: Mapping[int, str]) -> Tensor:
+    """An initialiser or the value of a Constant node.
+
+    Raises:
+        Wrong: its shape is none, or its data has another size than its shape.
+    """
+    shape = tuple(tensor.dims)
+    if len(shape) > MAX_RANK or any(not 0 <= size <= MAX_DIMENSION for size in shape):
+        raise Wrong(f"the constant {name!r} has an impossible shape")
+    described = Tensor(name=name, shape=shape, dtype=name_type(tensor.data_type, names), constant=True)
+    expected = described.size_bytes
+    stored, exact = _measure(tensor, gone)
+    if exact and expected is not None and stored != expected:
+        raise Wrong(f"the constant {name!r} of {expected} bytes has {stored} bytes of data")
+    if stored == expected:
+        return described
+    return Tensor(name=name, shape=shape, dtype=described.dtype, constant=True, stored_bytes=stored)
+
+
+def _measure(tensor: Proto, gone: LeftOut | None) -> tuple[int | None, bool]:
+    """Bytes that a tensor's data takes in the file (None: not said), and whether they have to be its elements' own."""
+    if tensor.data_location == tensor.EXTERNAL:
+        lengths = [read_text(entry.value) for entry in tensor.external_data if entry.key == "length"]
+        return (int(lengths[-1]) if lengths and lengths[-1].isdecimal() and len(lengths[-1]) < 20 else None), False
+    if gone is not None:
+        return gone.stored_bytes, gone.field == "raw_data"
+    if tensor.raw_data:
+        return len(tensor.raw_data), True
+    if tensor.float_data:
+        return 4 * len(tensor.float_data), False
+    if tensor.double_data:
+        return 8 * len(tensor.double_data), False
+    if tensor.string_data:
+        return sum(map(len, tensor.string_data)), False
+    integers = tensor.int64_data or tensor.int32_data or tensor.uint64_data
+    return sum(_varint_bytes(value) for value in integers), False
+
+
+def _varint_bytes(value: int) -> int:
+    return 10 if value < 0 else max(1, -(-value.bit_length() // 7))
+
+
+def read_values(tensor: Proto, gone: LeftOut | None) -> tuple[int | float, ...] | None:
+    """The elements of a small constant of numbers, flattened; None where it is large, elsewhere or no numbers."""
+    if gone is not None or tensor.data_location == tensor.EXTERNAL:
+        return None
+    if math.prod(tensor.dims) > MAX_VALUES or tensor.data_type in (tensor.STRING, tensor.UNDEFINED):
+        return None
+    if tensor.data_type == tensor.INT64 and tensor.raw_data and len(tensor.raw_data) % 8 == 0:
+        return struct.unpack(f"<{len(tensor.raw_data) // 8}q", tensor.raw_data)
+    from onnx import numpy_helper
+
+    try:
+        values = numpy_helper.to_array(tensor).reshape(-1).tolist()
+    except Exception:  # whatever numpy and onnx say of data that does not fit its type
+        return None
+    return tuple(values) if all(isinstance(value, (int, float)) for value in values) else None
+
+
+def read_first(tensor: Proto, gone: LeftOut | None) -> int | float | None:
+    """The first element of a constant, None where it can't be told."""
+    if gone is None:
+        values = read_values(tensor, None)
+        return values[0] if values else None
+    code = {
+        tensor.FLOAT: "<f", tensor.DOUBLE: "<d", tensor.FLOAT16: "<e", tensor.INT8: "<b", tensor.UINT8: "<B",
+        tensor.INT16: "<h", tensor.UINT16: "<H", tensor.INT32: "<i",
+    }.get(tensor.data_type)  # fmt: skip
+    plain = gone.field == "raw_data" or (gone.field, tensor.data_type) in (
+        ("float_data", tensor.FLOAT),
+        ("double_data", tensor.DOUBLE),
+    )
+    if code is None or not plain or len(gone.head) < struct.calcsize(code):
+        return None
+    number: int | float = struct.unpack_from(code, gone.head)[0]
+    return number
+
+
+def read_attribute(attribute: Proto, gone: LeftOut | None, names: Mapping[int, str]) -> tuple[Any, Any]:
+    """An attribute's plain value (None: it has none that is plain), and the value as an operator shows it."""
+    if gone is not None and gone.field:
+        return (
+            None,
+            f"{gone.field.removesuffix('s') or 'bytes'}[{gone.stored_bytes if gone.field == 's' else gone.count}]",
+        )
+    if attribute.ref_attr_name:
+        return None, f"→ {read_text(attribute.ref_attr_name)}"
+    kind = attribute.type or _guess_type(attribute)
+    if kind == INT:
+        return attribute.i, attribute.i
+    if kind == INTS:
+        return (numbers := tuple(attribute.ints)), _show_list(numbers, "int")
+    if kind == FLOAT:
+        return attribute.f, _show(attribute.f)
+    if kind == STRING:
+        return (text := attribute.s.decode("utf-8", "backslashreplace")), _show(text)
+    if kind == FLOATS:
+        return (floats := tuple(attribute.floats)), _show_list(floats, "float")
+    if kind == STRINGS:
+        texts = tuple([text.decode("utf-8", "backslashreplace") for text in attribute.strings])
+        return texts, _show_list(texts, "string")
+    return None, _show_message(attribute, kind, names)
+
+
+def _show_message(attribute: Proto, kind: int, names: Mapping[int, str]) -> Any:
+    if kind == TENSOR:
+        return _show_tensor(attribute.t, names)
+    if kind == TENSORS:
+        return _show_list(tuple([_show_tensor(each, names) for each in attribute.tensors]), "tensor")
+    if kind == SPARSE_TENSOR:
+        return f"sparse {_show_tensor(attribute.sparse_tensor.values, names)}"
+    if kind == TYPE:
+        dtype, shape = read_type(attribute.tp, names)
+        return dtype if shape is None else f"{dtype}{list(shape)}"
+    return None
+
+
+def _guess_type(attribute: Proto) -> int:
+    """Files of before IR 2 name no type; the field that is there tells it."""
+    for field, kind in (("f", FLOAT), ("i", INT), ("s", STRING), ("t", TENSOR), ("g", GRAPH)):
+        if attribute.HasField(field):
+            return kind
+    for field, kind in (("floats", FLOATS), ("ints", INTS), ("strings", STRINGS)):
+        if len(getattr(attribute, field)):
+            return kind
+    return 0
+
+
+def _show(value: Any) -> Any:
+    """A value that JSON has, short."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, str) and len(value) > 4 * SHOWN:
+        return f"string[{len(value)}]"
+    return value
+
+
+def _show_list(values: tuple[Any, ...], noun: str) -> Any:
+    return f"{noun}[{len(values)}]" if len(values) > SHOWN else tuple([_show(value) for value in values])
+
+
+def _show_tensor(tensor: Proto, names: Mapping[int, str]) -> str:
+    dims = ", ".join(map(str, tensor.dims[:MAX_RANK]))
+    return f"{name_type(tensor.data_type, names)}[{dims}]"

@@ -1,0 +1,172 @@
+"""Whole profiles of real models on real engines: nothing is lost, nothing is counted twice, nothing is impossible.
+
+No time is compared with a number of seconds. Layers and latency are measured one after the other; where the machine
+was busy with other work in between, both are measured again. Whether the latency is explained can't be judged where it
+was busy all the time: such a test is skipped, once everything else was checked.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import edgewise
+import edgewise.data
+from edgewise.model.identity import read_graph
+from edgewise.profiling.layers import NAMELESS
+from edgewise.run import peaks
+from edgewise.runtime.base import runtimes
+
+TINY = (
+    "ad01_fp32", "ad01_int8", "kws_ref_model", "kws_ref_model_float32", "pretrainedResnet", "pretrainedResnet_quant",
+    "str_ww_ref_model", "vww_96_float", "vww_96_int8",
+)  # fmt: skip
+LIGHT = (
+    "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
+    "zfnet512",
+)  # fmt: skip
+LEAST_ATTRIBUTED = 0.99
+ATTEMPTS = 3
+MOST_OF_PEAK = 3.0
+"""How far a layer may be above the fastest matrix product that was seen here before it must be a mistake: engines save
+multiplications (Winograd's F(2×2, 3×3) 2.25 of them), and a product of one shape need not be the fastest there is."""
+CLOCK_S = 1e-6
+"""What the coarsest of the engines' clocks can tell."""
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def measured_peaks(tmp_path_factory):
+    """This machine's peaks, measured once."""
+    return peaks.find_peaks(("float32", "int8"), 1, cache=tmp_path_factory.mktemp("peaks") / "peaks.json")[0]
+
+
+@pytest.fixture
+def profile(monkeypatch, measured_peaks):
+    """Profiles one model on one runtime, with one process for the latency and one for the layers."""
+    monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
+    monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, *, again=False: (measured_peaks, None))
+
+    def profile(path, runtime):
+        if not runtimes().get(runtime).availability():
+            pytest.skip(f"{runtime}: {runtimes().get(runtime).availability().reason}")
+        for _ in range(ATTEMPTS):
+            (run,) = edgewise.profile(path, runtimes=[runtime], sessions=1)
+            assert run.profile is not None, run.profile_absent_because
+            if run.profile.attributed >= LEAST_ATTRIBUTED:
+                break
+        return run
+
+    return profile
+
+
+def check(run, measured):
+    """What holds of every profile."""
+    graph = read_graph(Path(run.job.model.path), shapes={spec.name: spec.shape for spec in run.job.workload.inputs})
+    check_operators(run, graph)
+    check_sums(run)
+    check_rates(run, measured)
+    check_attributed(run)
+
+
+def check_rates(run, measured):
+    """No layer is so fast that the time must be another's."""
+    fastest = max(peak.value for peak in measured if peak.kind == "compute")
+    for layer in run.layers:
+        if layer.kind == "operator" and layer.ops:
+            least_rate = layer.ops / max(layer.high or layer.time, CLOCK_S)
+            assert least_rate <= MOST_OF_PEAK * fastest, f"{layer.name} can't reach {least_rate:.3g} ops/s"
+
+
+def check_attributed(run):
+    """Of a quiet machine's latency hardly anything is without a name."""
+    disturbances = [caution.message for caution in run.cautions if caution.code in ("busy-host", "steal", "throttled")]
+    if run.profile.attributed < LEAST_ATTRIBUTED and disturbances:
+        pytest.skip(f"{run.profile.attributed:.1%} attributed, but the machine was busy: {disturbances[0]}")
+    assert run.profile.attributed >= LEAST_ATTRIBUTED
+
+
+def check_operators(run, graph):
+    """Every operator is in one row, and none that computes from what is fed has vanished."""
+    rows = [index for layer in run.layers for index in layer.operators]
+    assert sorted(rows) == list(range(len(graph.operators)))
+    assert all(layer.kind != "overhead" for layer in run.layers if layer.operators)
+    fed = set(graph.inputs)
+    for operator in graph.operators:
+        if fed.intersection(operator.inputs):
+            fed.update(operator.outputs)
+    executed = {index for layer in run.layers if layer.kind == "operator" for index in layer.operators}
+    gone = [
+        layer.name
+        for layer in run.layers
+        if layer.kind == "eliminated"
+        and layer.macs != 0
+        and fed.intersection(each.name for each in layer.inputs)
+        and not has_twin(graph, layer.operators[0], executed)
+    ]
+    assert gone == []
+    assert all(layer.time is None and layer.time_absent_because for layer in run.layers if layer.kind == "eliminated")
+
+
+def has_twin(graph, index, executed):
+    """Whether an operator that is executed does the same to the same: engines compute such ones once."""
+    gone = graph.operators[index]
+
+    def does(operator):
+        shapes = [graph.tensors[name].shape for name in (*operator.inputs, *operator.outputs) if name]
+        return operator.op, operator.inputs[0], dict(operator.geometry), dict(operator.attributes), shapes
+
+    return any(does(graph.operators[other]) == does(gone) for other in executed)
+
+
+def check_sums(run):
+    """Layers, named overheads and what is unattributed are the latency, whatever was measured."""
+    profile = run.profile
+    operators = sum(layer.time for layer in run.layers if layer.kind == "operator")
+    overheads = sum(layer.time for layer in run.layers if layer.kind == "overhead" and layer.op != NAMELESS)
+    nameless = sum(layer.time for layer in run.layers if layer.op == NAMELESS)
+    assert operators == pytest.approx(profile.operators_time, rel=1e-9)
+    assert overheads == pytest.approx(profile.overheads_time, rel=1e-9, abs=1e-15)
+    assert operators + overheads + profile.unattributed == pytest.approx(profile.latency, rel=1e-9)
+    assert profile.conservation == pytest.approx((operators + overheads) / profile.latency, rel=1e-9)
+    assert nameless <= (1 - LEAST_ATTRIBUTED) * profile.latency
+    assert profile.findings == () or all(each.saving > 0 and each.evidence for each in profile.findings)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "file", "rows"),
+    [
+        ("onnxruntime", "digits_cnn.onnx", 6),
+        ("openvino", "digits_cnn.onnx", 6),
+        ("openvino", "digits_cnn.tflite", 6),
+        ("litert", "digits_cnn.tflite", 7),
+    ],
+)
+def test_digits(profile, measured_peaks, runtime, file, rows):
+    run = profile(edgewise.data.path(file), runtime)
+    check(run, measured_peaks)
+    # Five convolutions with their activations, a matrix product and a pooling are steps of their own in every engine.
+    assert sum(1 for layer in run.layers if layer.macs and layer.kind == "operator") == 6
+    assert sum(1 for layer in run.layers if layer.kind == "operator") >= rows
+    assert {layer.supported for layer in run.layers} == {None}
+    assert "provider-fallback" not in [finding.code for finding in run.profile.findings]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["litert", "openvino"])
+@pytest.mark.parametrize("name", TINY)
+def test_mlperf_tiny(profile, measured_peaks, shared_models, name, runtime):
+    check(profile(shared_models / f"{name}.tflite", runtime), measured_peaks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "runtime"),
+    [(name, "onnxruntime") for name in LIGHT]
+    + [(name, "openvino") for name in ("resnet50", "shufflenet", "squeezenet")],
+)
+def test_light_models(profile, measured_peaks, name, runtime):
+    onnx = pytest.importorskip("onnx")
+    path = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
+    assert path.exists()
+    check(profile(path, runtime), measured_peaks)
