@@ -12,10 +12,15 @@ from edgewise.metrics import METRICS
 from edgewise.record import (
     Caution,
     Failure,
+    Finding,
     InputSpec,
     Job,
+    Layer,
+    LayerTensor,
     Measurement,
     ModelRef,
+    Peak,
+    Profile,
     Run,
     RuntimeSpec,
     Scenario,
@@ -36,6 +41,45 @@ json_values = st.recursive(
 )
 mappings = st.dictionaries(texts, json_values, max_size=3)
 optional_texts = st.none() | texts
+
+
+names = st.lists(texts, max_size=2).map(tuple)
+numbers = st.none() | floats
+layers = st.builds(
+    Layer,
+    index=whole, name=texts, op=texts, kind=st.sampled_from(["operator", "overhead", "eliminated"]), nodes=names,
+    operators=st.lists(whole, max_size=2).map(tuple), engine_nodes=names, engine_op=texts, time=numbers, low=numbers,
+    high=numbers, time_absent_because=optional_texts, share=numbers, start=numbers, macs=st.none() | whole,
+    ops=st.none() | whole, intensity=numbers, dtype=optional_texts,
+    inputs=st.lists(
+        st.builds(
+            LayerTensor, name=texts, dtype=texts,
+            shape=st.none() | st.lists(st.none() | whole | texts, max_size=3).map(tuple),
+        ),
+        max_size=1,
+    ).map(tuple),
+    attributes=mappings, supported=st.none() | st.booleans(), error=optional_texts, roof=numbers,
+    bound=st.sampled_from(["compute", "memory", None]),
+)  # fmt: skip
+profiles = st.builds(
+    Profile,
+    method=texts, sessions=whole, inferences=whole, latency=floats, operators_time=floats, operators_low=numbers,
+    operators_high=numbers, overheads_time=floats, conservation=floats, attributed=floats, unattributed=floats,
+    profiled_latency=floats,
+    peaks=st.lists(
+        st.builds(Peak, kind=st.sampled_from(["compute", "bandwidth"]), dtype=optional_texts, threads=whole, value=floats),
+        max_size=1,
+    ).map(tuple),
+    memory=st.none() | mappings,
+    findings=st.lists(
+        st.builds(
+            Finding, code=texts, message=texts, suggestion=texts, saving=floats, layers=st.lists(whole).map(tuple),
+            evidence=st.dictionaries(texts, floats, max_size=2),
+        ),
+        max_size=1,
+    ).map(tuple),
+    notes=names,
+)  # fmt: skip
 
 
 @st.composite
@@ -95,7 +139,9 @@ runs = st.builds(
         ),
         max_size=2,
     ).map(tuple),
-    layers=st.lists(mappings, max_size=2).map(tuple),
+    layers=st.lists(layers, max_size=2).map(tuple),
+    profile=st.none() | profiles,
+    profile_absent_because=optional_texts,
     cautions=st.lists(st.builds(Caution, code=texts, message=texts), max_size=2).map(tuple),
     trust=st.none() | st.builds(Trust, grade=st.sampled_from("ABCD"), reasons=st.lists(texts, max_size=2).map(tuple)),
     tags=st.lists(texts, max_size=3).map(tuple),
