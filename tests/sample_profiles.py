@@ -138,6 +138,7 @@ def sample_profile() -> Profile:
     """The sums of `sample_layers`."""
     return Profile(
         method="profiling JSON of the engine, durations in whole µs",
+        outputs=(LayerTensor(name="logits", shape=(12,), dtype="float32"),),
         sessions=3,
         inferences=300,
         latency=1e-3,

@@ -180,3 +180,15 @@ def test_what_an_engine_left_out_is_found_again(operators, data):
 def test_huge_alignments_are_refused(monkeypatch):
     monkeypatch.setattr(alignment, "MAX_CELLS", 3)
     assert align(kinds("convolution", "convolution"), ["convolution", "convolution"]) == [None, None]
+
+
+def test_names_that_operators_and_tensors_share_mean_one_of_both_throughout():
+    made = graph(
+        [tensor("x", 1), tensor("q", 1), tensor("y", 1)],
+        [op("p", "convolution", ["x"], ["q"], reduction=1), op("q", "pooling", ["q"], ["y"], window=1)],
+        inputs=["x"],
+        outputs=["y"],
+    )
+    # the engine tells tensors: q is what p makes, y is what the operator q makes
+    found = attribute(made, [node("a", originals=("q",)), node("b", originals=("y",))], ordered=False)
+    assert groups(found) == [((0,), (0,)), ((1,), (1,))]

@@ -172,12 +172,13 @@ def test_a_message_that_is_none_is_refused(changes):
 
 
 def test_the_half_step_never_makes_the_parts_longer_than_the_whole():
-    # 4 steps that the clock shows as 0, in a whole of 3.2 µs: the cuts took 3.2 µs at most, half of it is 0.4 µs each
-    timings = Timings([profile([[0] * 4] * 4, wholes=[9000] * 4, truncates=True)], latency=3.2e-6)
-    assert timings.duration([0]).value == pytest.approx(0.4e-6)
+    # 4 steps that the clock shows as 0, in a whole of 1.2 µs: the cuts took 1.2 µs at most, 0.3 µs each
+    timings = Timings([profile([[0] * 4] * 4, wholes=[9000] * 4, truncates=True)], latency=1.2e-6)
+    assert timings.duration([0]).value == pytest.approx(0.3e-6)
     everything = timings.duration([0, 1, 2, 3])
-    assert everything.value == pytest.approx(1.6e-6)
+    assert everything.value == pytest.approx(1.2e-6)
     assert timings.duration([0]).low == 0.0
+    assert timings.duration([0]).high == pytest.approx(0.8e-6)
     # where there is room, it is the whole half step
     roomy = Timings([profile([[0] * 4] * 4, wholes=[9000] * 4, truncates=True)], latency=1.0)
     assert roomy.duration([0]).value == pytest.approx(0.5e-6)

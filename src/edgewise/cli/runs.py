@@ -306,7 +306,14 @@ def _show(run: Run) -> None:
             console.print(f"\n[bold]{title}[/]")
             for name, value in _flat(mapping):
                 console.print(f"  [dim]{_markup(name)}[/] {_markup(value)}", soft_wrap=True)
-    if run.layers:
+    _show_layers(run)
+
+
+def _show_layers(run: Run) -> None:
+    console = out()
+    if run.layers and run.profile is None:
+        console.print(f"\n{_count(len(run.layers), 'layer')}: see --json")
+    elif run.layers:
         from edgewise.report.profile_text import render_profile_text
 
         console.print()

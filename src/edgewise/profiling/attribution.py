@@ -81,11 +81,15 @@ Claims = dict[int, set[int]]
 
 
 def _claims_by_name(graph: Graph, nodes: Sequence[EngineNode]) -> Claims:
-    names = {operator.name: operator.index for operator in graph.operators}
-    producers = graph.producers()
+    operators = {operator.name: operator.index for operator in graph.operators}
+    tensors = graph.producers()
+    # An operator and another one's tensor may share a name: an engine means the one or the other throughout.
+    told = [name for node in nodes for name in node.originals]
+    as_tensors = sum(name in tensors for name in told) > sum(name in operators for name in told)
+    first, second = (tensors, operators) if as_tensors else (operators, tensors)
     claims: Claims = {}
     for at, node in enumerate(nodes):
-        found = {index for name in node.originals if (index := names.get(name, producers.get(name))) is not None}
+        found = {index for name in node.originals if (index := first.get(name, second.get(name))) is not None}
         if found and node.role == "operator":
             claims[at] = found
     return claims

@@ -227,9 +227,10 @@ def _dynamic(case: _Case) -> Iterator[Finding]:
         lost = case.sum(layers)
         yield Finding(
             code="dynamic-shapes",
-            message=f"{len(layers)} steps compute shapes while the network runs and take {case.share(lost)}; "
-            f"{len(open_)} tensors have shapes that the file leaves open",
-            suggestion="fix the shapes when exporting (or give --shape), so that the engine computes them beforehand",
+            message=f"{len(layers)} steps compute shapes while the network runs and take {case.share(lost)}"
+            + (f"; {len(open_)} tensors have shapes that the file leaves open" if open_ else ""),
+            suggestion="export the model with fixed shapes, or simplify it (onnxslim), so that they are computed "
+            "beforehand",
             saving=lost,
             layers=_indices(layers),
             evidence={"steps": len(layers), "time": lost, "open_tensors": len(open_)},

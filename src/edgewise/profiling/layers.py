@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from edgewise.model.cost import OperatorCost, count, stored_size
 from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.memory_plan import find_folded
 from edgewise.profiling.attribution import Attribution, Group, attribute
 from edgewise.profiling.conservation import Balance, balance
 from edgewise.profiling.times import Duration, Timings
@@ -54,7 +55,7 @@ def build_profile(
     apart = latency
     latency = timings.latency_s or latency
     found = attribute(graph, nodes, ordered=profiles[0].ordered)
-    network = _Network(graph, graph.consumers())
+    network = _Network(graph, found.groups)
     rows = [_operator_row(network, group, nodes, timings, provider) for group in found.groups]
     rows += [_overhead_row(nodes[at], timings.duration([at])) for at in (*found.overheads, *found.unattributed)]
     nameless = timings.duration(found.unattributed).value
@@ -84,15 +85,45 @@ def build_profile(
     if timings.left_out:
         notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")
     profile = _totals(layers, found, timings, accounts)
-    return layers, replace(profile, method=profiles[0].method, latency=latency, notes=tuple(notes))
+    return layers, replace(
+        profile,
+        method=profiles[0].method,
+        latency=latency,
+        notes=tuple(notes),
+        inputs=tuple(_tensor(graph.tensors[name]) for name in graph.inputs),
+        outputs=tuple(_tensor(graph.tensors[name]) for name in graph.outputs),
+    )
 
 
-@dataclass(frozen=True, slots=True)
 class _Network:
-    """A graph with who takes each tensor, looked up once."""
+    """A graph with what is looked up of it again and again.
 
-    graph: Graph
-    consumers: dict[str, list[int]]
+    Attributes:
+        consumers: tensor → operators that take it.
+        folded: tensors that follow from constants alone, which engines compute beforehand.
+    """
+
+    def __init__(self, graph: Graph, groups: Sequence[Group]) -> None:
+        self.graph = graph
+        self.consumers = graph.consumers()
+        self._producers = graph.producers()
+        self.folded = find_folded(graph)
+        kinds = [({graph.operators[index].kind for index in group.operators}, group.operators) for group in groups]
+        # Conversions that the engine really makes: what they hand on is read as they made it.
+        self._converted = {index for found, members in kinds if found == {"dequantize"} for index in members}
+
+    def source(self, name: str, inside: Set[int]) -> tuple[Tensor, bool]:
+        """The tensor that is read where operators `inside` a step take `name`, and whether it is kept like a weight.
+
+        A dequantise without a step of its own is computed with its consumer, which reads the integers.
+        """
+        while (maker := self._producers.get(name)) is not None and maker not in inside | self._converted:
+            operator = self.graph.operators[maker]
+            if operator.kind != "dequantize" or not operator.inputs:
+                break
+            name = operator.inputs[0]
+        tensor = self.graph.tensors[name]
+        return tensor, tensor.constant or name in self.folded
 
 
 def _totals(layers: Sequence[Layer], found: Attribution, timings: Timings, accounts: Balance) -> Profile:
@@ -130,7 +161,7 @@ def _operator_row(
     costs = [count(operator, graph) for operator in members]
     main = _main(members, costs)
     time = timings.duration(group.steps)
-    inputs, outputs = _boundary(network, members)
+    inputs, outputs, weights = _boundary(network, members)
     ran_by = sorted({node.provider for node in steps if node.provider})
     accelerated = None if provider is None or not ran_by else ran_by == [provider]
     return Layer(
@@ -152,21 +183,22 @@ def _operator_row(
         attributes=dict(main.attributes),
         supported=accelerated,
         error=None if accelerated is not False else f"{provider} does not take it; {', '.join(ran_by)} does",
-        **_costs(graph, members, costs, (*inputs, *outputs)),
+        **_costs(costs, weights=weights, moving=(*inputs, *outputs)),
     )
 
 
 def _main(members: Sequence[Operator], costs: Sequence[OperatorCost]) -> Operator:
     """The operator a group is called after: the one with the most arithmetic, the first of equals."""
-    weight = [((cost.macs or 0), (cost.ops or 0)) for cost in costs]
+    # A conversion around an operator is never what a row is about.
+    weight = [
+        (cost.macs or 0, operator.kind not in ("quantize", "dequantize"), cost.ops or 0)
+        for operator, cost in zip(members, costs, strict=True)
+    ]
     return members[max(range(len(members)), key=lambda at: (weight[at], -at))]
 
 
-def _costs(
-    graph: Graph, members: Sequence[Operator], costs: Sequence[OperatorCost], moving: Iterable[Tensor]
-) -> dict[str, Any]:
+def _costs(costs: Sequence[OperatorCost], *, weights: Mapping[str, Tensor], moving: Iterable[Tensor]) -> dict[str, Any]:
     """MACs, ops, parameters and bytes of a group; what flows inside it moves no bytes."""
-    weights = {name: graph.tensors[name] for operator in members for name in operator.weights}
     stored = _total(map(stored_size, weights.values()))
     activations = _total(tensor.size_bytes for tensor in {tensor.name: tensor for tensor in moving}.values())
     ops = _total(cost.ops for cost in costs)
@@ -188,8 +220,8 @@ def _total(values: Iterable[int | None]) -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tensor], list[Tensor]]:
-    """What a group reads and what it hands on: tensors, constants left out, each once."""
+def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tensor], list[Tensor], dict[str, Tensor]]:
+    """What a group reads and what it hands on, constants left out, each once; and its weights by name."""
     graph, consumers = network.graph, network.consumers
     made = dict.fromkeys(name for operator in members for name in operator.outputs if name)
     reads = dict.fromkeys(name for operator in members for name in operator.inputs if name and name not in made)
@@ -197,12 +229,18 @@ def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tens
     hands_on = [
         name
         for name in made
+        if name not in network.folded
         if len(members) == 1 or name in graph.outputs or name not in consumers or not inside.issuperset(consumers[name])
     ]
-    return (
-        [graph.tensors[name] for name in reads if not graph.tensors[name].constant],
-        [graph.tensors[name] for name in hands_on],
-    )
+    weights = {name: graph.tensors[name] for operator in members for name in operator.weights}
+    taken: dict[str, Tensor] = {}
+    for name in reads:
+        tensor, kept = network.source(name, inside)
+        if not kept:
+            taken[tensor.name] = tensor
+        elif tensor.name != name or not tensor.constant:
+            weights[tensor.name] = tensor  # behind a dequantise, or computed beforehand
+    return list(taken.values()), [graph.tensors[name] for name in hands_on], weights
 
 
 def _tensor(tensor: Tensor) -> LayerTensor:
@@ -246,7 +284,7 @@ def _place_row(name: str, seconds: float) -> Layer:
 
 def _eliminated_row(network: _Network, operator: Operator) -> Layer:
     graph = network.graph
-    inputs, outputs = _boundary(network, [operator])
+    inputs, outputs, weights = _boundary(network, [operator])
     cost = count(operator, graph)
     return Layer(
         index=0,
@@ -260,5 +298,5 @@ def _eliminated_row(network: _Network, operator: Operator) -> Layer:
         inputs=tuple(map(_tensor, inputs)),
         outputs=tuple(map(_tensor, outputs)),
         attributes=dict(operator.attributes),
-        **_costs(graph, [operator], [cost], (*inputs, *outputs)),
+        **_costs([cost], weights=weights, moving=(*inputs, *outputs)),
     )

@@ -9,6 +9,8 @@ from typing import Any, get_args
 from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role
 
 MAX_NODES = 1_000_000
+MOST_NS = 1e15
+"""Eleven days: no inference that anybody profiles takes longer."""
 
 
 def read_profile(document: Mapping[str, Any]) -> EngineProfile:
@@ -24,9 +26,15 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
     nodes = tuple(_read_node(node, len(inference_ns)) for node in document["nodes"])
     if len({node.name for node in nodes}) != len(nodes):
         raise ValueError("two steps of one name")
+    resolution_ns = _number(document["resolution_ns"])
+    if not 0 <= resolution_ns <= 1e9:
+        raise ValueError(f"a clock with a resolution of {resolution_ns} ns")
+    total = None if document.get("inferences") is None else int(document["inferences"])
+    if total is not None and not len(inference_ns) <= total <= 10**9:
+        raise ValueError(f"{len(inference_ns)} times of {total} inferences")
     return EngineProfile(
         method=str(document["method"]),
-        resolution_ns=_number(document["resolution_ns"]),
+        resolution_ns=resolution_ns,
         truncates=bool(document["truncates"]),
         nodes=nodes,
         overheads=tuple(
@@ -35,7 +43,7 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
         ),
         inference_ns=inference_ns,
         unprofiled_ns=tuple(round(value) for value in _times(document.get("unprofiled_ns", ()))),
-        inferences=None if document.get("inferences") is None else int(document["inferences"]),
+        inferences=total,
         ordered=bool(document["ordered"]),
         notes=tuple(str(note) for note in document["notes"]),
     )
@@ -69,8 +77,8 @@ def _words(values: Sequence[Any]) -> tuple[str, ...]:
 
 def _number(value: Any) -> float:
     number = float(value)
-    if not math.isfinite(number):
-        raise ValueError("a time that is not finite")
+    if not math.isfinite(number) or abs(number) > MOST_NS:
+        raise ValueError("a time that is none")
     return number
 
 

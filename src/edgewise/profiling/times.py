@@ -5,7 +5,8 @@ inferences are taken for every part: in each process those whose whole time lies
 mean. An engine's clock that counts whole microseconds cuts every duration by half a step on average; half a step is
 added back for every reading, and what that correction may be off by widens the interval. Where steps are shorter than
 the clock can tell, half a step each would come to more than the whole: what the cuts can have taken at most is what the
-whole leaves over, and half of that is added back.
+whole leaves over, and no more is added back. How far such a correction is off is alike for all steps, so that it adds
+up over them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ import numpy.typing as npt
 
 from edgewise.runtime.base import EngineProfile
 from edgewise.stats.intervals import mean_interval
+
+_ONE_PROCESS = 2.0
+"""By how much the interval of one process is widened: the central half of its inferences scatters less than all of them
+do. By simulation, 200 inferences of one process are covered in 70 % without it and in 95 % with it."""
 
 Samples = npt.NDArray[np.float64]
 
@@ -84,7 +89,7 @@ class Timings:
         if latency is None:
             return half
         room = max(0.0, latency - float(self._times.mean(axis=0).sum()))
-        return min(half, room / (2 * count))
+        return min(half, room / count)
 
     def _overhead(self, at: int, pairs: Sequence[tuple[EngineProfile, npt.NDArray[np.int64]]]) -> float:
         """Mean of one overhead, s, over the processes that tell it."""
@@ -105,9 +110,12 @@ class Timings:
         value = float(samples.mean()) + correction
         if interval is None:
             return Duration(value=value, low=None, high=None)
-        bias = math.sqrt(sum(self._bias(step) ** 2 for step in steps))
-        below = math.hypot(float(samples.mean()) - interval.low, bias)
-        above = math.hypot(interval.high - float(samples.mean()), bias)
+        biases = [self._bias(step) for step in steps]
+        # Corrections that the whole leaves no room for are off together; others each in their own way.
+        bias = sum(biases) if self._half_s < self._step_s / 2 else math.hypot(*biases)
+        widening = _ONE_PROCESS if self.sessions == 1 else 1.0
+        below = math.hypot(widening * (float(samples.mean()) - interval.low), bias)
+        above = math.hypot(widening * (interval.high - float(samples.mean())), bias)
         return Duration(value=value, low=max(0.0, value - below), high=value + above)
 
     def correction(self, steps: Sequence[int]) -> float:
@@ -123,8 +131,8 @@ class Timings:
         if not self._cut[step] or not self._step_s:
             return 0.0
         scatter = float(self._times[:, step].std()) / self._step_s
-        if scatter < 0.5 or self._half_s < self._step_s / 2:
-            return self._half_s
+        if scatter < 0.5:
+            return self._step_s / 2 if self._half_s else 0.0
         return self._step_s / math.pi * math.exp(-2 * (math.pi * scatter) ** 2)
 
 

@@ -146,6 +146,7 @@ class Profile:
         unattributed: s that are in neither; negative where the parts exceed the whole.
         profiled_latency: end to end with profiling on, s.
         peaks: of this machine, for the roofline; empty with the reason in `peaks_absent_because`.
+        inputs, outputs: of the model, with the shapes that ran.
         memory: of the model's activations, as `edgewise.model.memory_plan` plans them: totals and live bytes by
             operator; None with the reason.
         findings: the dearest first.
@@ -166,6 +167,8 @@ class Profile:
     profiled_latency: float
     peaks: tuple[Peak, ...] = ()
     peaks_absent_because: str | None = None
+    inputs: tuple[LayerTensor, ...] = ()
+    outputs: tuple[LayerTensor, ...] = ()
     memory: dict[str, Any] | None = None
     memory_absent_because: str | None = None
     findings: tuple[Finding, ...] = ()

@@ -185,7 +185,7 @@ def _summary(run: Run) -> tuple[dict[str, Value], dict[str, str]]:
     energy = reasons.metric("energy", "energy")
     utilization = reasons.metric("cpu_utilization", "cpu_utilization")
     told = [layer.supported for layer in layers if layer.supported is not None]
-    outputs = _outputs(layers)
+    outputs = run.profile.outputs if run.profile is not None else ()
     values: dict[str, Value] = {
         "name": one_line(PurePath(run.job.model.name).stem),
         "accelerator": reasons.take(
@@ -282,12 +282,6 @@ def _total(run: Run, name: str) -> int | None:
         if layer.kind == "operator" or (layer.kind == "eliminated" and getattr(layer, name) is not None)
     ]
     return None if any(value is None for value in values) else sum(values)
-
-
-def _outputs(layers: Sequence[Layer]) -> list[LayerTensor]:
-    """What layers make and none reads: the model's outputs, as far as the layers tell."""
-    read = {tensor.name for layer in layers for tensor in layer.inputs}
-    return [tensor for layer in layers for tensor in layer.outputs if tensor.name not in read]
 
 
 def _layer(run: Run, layer: Layer, *, accelerated: bool) -> tuple[dict[str, Value], dict[str, str]]:

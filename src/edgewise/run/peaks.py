@@ -55,9 +55,10 @@ def find_peaks(
     file = cache or _cache_file()
     known = _load(file)
     wanted = [f"{dtype}/{threads}" for dtype in dtypes if dtype in _PRODUCTS] + [f"bandwidth/{threads}"]
-    if lacking := [key for key in wanted if again or key not in known]:
+    # What could not be measured is tried again the next time: a machine that was busy may have time then.
+    if lacking := [key for key in wanted if again or not known.get(key)]:
         known |= {key: _higher(known.get(key, []), _measure(key)) for key in lacking}
-        _save(file, known)
+        _save(file, {key: peaks for key, peaks in known.items() if peaks})
     found = [peak for key in wanted for peak in known[key]]
     absent = [key.partition("/")[0] for key in wanted if not known[key]]
     why = f"no engine here could be measured in {', '.join(absent)}" if absent else None

@@ -53,7 +53,11 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         graph = read_graph(Path(run.job.model.path), shapes=_shapes(run))
     except EdgewiseError as error:
         return replace(run, profile_absent_because=f"its network can't be read: {error.message}")
-    layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
+    try:
+        layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
+    except (ArithmeticError, ValueError) as error:
+        # Whatever an engine tells, the latency that was measured is kept.
+        return replace(run, profile_absent_because=f"EngineError: what the profiler told makes no sense: {error}")
     if failure is not None:
         profile = replace(
             profile, notes=(*profile.notes, f"one more process failed: {failure.cause}: {failure.message}")

@@ -295,6 +295,7 @@ def make_nodes(recorded: Sequence[Inference], structure: Structure) -> tuple[Eng
             start_ns=median(inference.starts_ns[at] for inference in recorded),
             provider="XNNPACK" if step.type == _DELEGATED else "built-in",
             dtype=meanings[at].dtype,
+            truncates=step.type == _DELEGATED,
         )
         for at, step in enumerate(first)
     )

@@ -98,6 +98,9 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+_MOST_EVENTS = 900_000
+
+
 @dataclass(slots=True)
 class _Timing:
     """Nanoseconds of profiled and of ordinary inferences.
@@ -152,7 +155,7 @@ class ProfiledOnnxSession(OnnxSession):
             closed()
         with tempfile.TemporaryDirectory(prefix="edgewise-profile-") as folder:
             session, saved = self._open(Path(folder))
-            timing, file = self._run(session, inferences)
+            timing, file = self._run(session, _fitting(inferences, saved or self._path))
             traced = read_trace(file, inferences=timing.total).select(timing.counted)
             executed, note = _follow(self._path, saved, traced.steps)
         return _assemble(traced, timing, executed, note)
@@ -193,6 +196,16 @@ class ProfiledOnnxSession(OnnxSession):
         """Release the session."""
         self._arrays = None
         super().close()
+
+
+def _fitting(inferences: int, path: Path) -> int:
+    """As many inferences as the engine's profile, which keeps a million events, has room for; at least three."""
+    try:
+        steps = len(read_outline(path).nodes)
+    except (Damaged, OSError):
+        return inferences
+    room = _MOST_EVENTS // max(1, steps) - WARMUP
+    return max(3, min(inferences, room * BLOCK // (BLOCK + 1)))
 
 
 def _take_turns(profiled: Callable[[], object], plain: Callable[[], object], inferences: int) -> _Timing:

@@ -329,7 +329,5 @@ def _node(name: str, times: Sequence[float], steps: _Steps, origin: Origin) -> E
         originals=origin.originals,
         provider="CPU",
         dtype=_DTYPES.get(info.get("runtimePrecision", "")),
-        # One that never took a whole microsecond, not even when it was cold, may be one that does nothing.
-        truncates=None if name in steps.ran else False,
         detail=detail,
     )

@@ -1,0 +1,132 @@
+"""Rows of a profile: their names, bytes and sums."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgewise.profiling.layers import NAMELESS, build_profile
+from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile
+from graphs import convnet, graph, op, tensor
+
+
+def engine(*nodes, wall=100_000, overhead=10_000):
+    count = 4
+    return EngineProfile(
+        method="fake",
+        resolution_ns=1,
+        truncates=False,
+        nodes=tuple(
+            EngineNode(name=name, op=f"k{name}", times_ns=(float(time),) * count, start_ns=float(at), **more)
+            for at, (name, time, more) in enumerate(nodes)
+        ),
+        overheads=(EngineOverhead(name="between operators", times_ns=(float(overhead),) * count),),
+        inference_ns=(wall,) * count,
+        ordered=False,
+    )
+
+
+def by_name(layers):
+    return {layer.name: layer for layer in layers}
+
+
+def test_rows_add_up_to_the_latency():
+    told = engine(
+        ("a", 50_000, {"originals": ("Conv0", "Relu0")}),
+        ("r", 5_000, {"role": "layout"}),
+        ("b", 30_000, {"originals": ("Conv1", "Add0")}),
+        ("?", 2_000, {}),
+    )
+    layers, profile = build_profile(convnet(), [told], latency=95e-6)
+    times = [layer.time for layer in layers if layer.time is not None]
+    assert sum(times) + profile.unattributed - 2e-6 == pytest.approx(95e-6)  # the nameless step is a row too
+    assert profile.operators_time == pytest.approx(80e-6)
+    assert profile.overheads_time == pytest.approx(5e-6 + 8e-6)
+    assert profile.conservation == pytest.approx(93 / 95)
+    assert profile.attributed == pytest.approx(93 / 95)
+    assert [layer.index for layer in layers] == list(range(len(layers)))
+    nameless = [layer for layer in layers if layer.op == NAMELESS]
+    assert [layer.time for layer in nameless] == [pytest.approx(2e-6)]
+    assert [layer.name for layer in layers if layer.kind == "eliminated"] == ["Reshape0"]
+    assert [each.name for each in profile.outputs] == ["y"]
+
+
+def test_a_fused_row_moves_no_bytes_inside():
+    told = engine(("a", 1, {"originals": ("Conv0", "Relu0", "Conv1", "Add0", "Reshape0")}))
+    layers, _ = build_profile(convnet(), [told], latency=1e-6)
+    (row,) = [layer for layer in layers if layer.kind == "operator"]
+    # in: x 192 × 4 B, out: y 256 × 4 B; weights (108 + 4 + 16) × 4 B
+    assert (row.activation_bytes, row.weight_bytes, row.parameters) == (768 + 1024, 512, 128)
+    assert row.macs == 6_912 + 1_024
+    assert row.name == "Conv0"
+
+
+def qdq():
+    """Two convolutions of one quantised weight: x → Q → DQ → Conv0 → Q → DQ → Conv1 → y."""
+    return graph(
+        [
+            tensor("x", 1, 2, 4, 4), tensor("q0", 1, 2, 4, 4, dtype="int8"), tensor("d0", 1, 2, 4, 4),
+            tensor("w", 2, 2, 1, 1, dtype="int8", constant=True), tensor("dw", 2, 2, 1, 1),
+            tensor("c0", 1, 2, 4, 4), tensor("q1", 1, 2, 4, 4, dtype="int8"), tensor("d1", 1, 2, 4, 4),
+            tensor("y", 1, 2, 4, 4),
+        ],
+        [
+            op("Q0", "quantize", ["x"], ["q0"], per_element=4),
+            op("DQ0", "dequantize", ["q0"], ["d0"], per_element=2),
+            op("DQw", "dequantize", ["w"], ["dw"], weights=["w"], per_element=2),
+            op("Conv0", "convolution", ["d0", "dw"], ["c0"], reduction=2),
+            op("Q1", "quantize", ["c0"], ["q1"], per_element=4),
+            op("DQ1", "dequantize", ["q1"], ["d1"], per_element=2),
+            op("Conv1", "convolution", ["d1", "dw"], ["y"], reduction=2),
+        ],
+        inputs=["x"],
+        outputs=["y"],
+    )  # fmt: skip
+
+
+def test_quantised_steps_read_integers():
+    told = engine(
+        ("q", 1, {"originals": ("Q0",)}),
+        ("a", 1, {"originals": ("DQ0", "DQw", "Conv0", "Q1")}),
+        ("b", 1, {"originals": ("DQ1", "Conv1")}),
+    )
+    rows = by_name(build_profile(qdq(), [told], latency=1e-6)[0])
+    # both read 32 integers; the first hands on 32 integers, the second 32 floats; the weight is 4 integers
+    assert (rows["Conv0"].activation_bytes, rows["Conv0"].weight_bytes) == (64, 4)
+    assert (rows["Conv1"].activation_bytes, rows["Conv1"].weight_bytes) == (32 + 128, 4)
+    assert rows["Conv1"].parameters == 4
+
+
+def test_a_conversion_with_a_step_of_its_own_makes_floats():
+    told = engine(
+        ("q", 1, {"originals": ("Q0",)}),
+        ("d", 1, {"originals": ("DQ0",)}),
+        ("a", 1, {"originals": ("Conv0",)}),
+    )
+    rows = by_name(build_profile(qdq(), [told], latency=1e-6)[0])
+    assert [each.name for each in rows["Conv0"].inputs] == ["d0"]
+
+
+def test_a_row_is_called_after_what_it_does_and_not_after_a_conversion():
+    made = graph(
+        [tensor("a", 4, dtype="int8"), tensor("da", 4), tensor("s", 4), tensor("q", 4, dtype="int8")],
+        [
+            op("DQ", "dequantize", ["a"], ["da"], per_element=2),
+            op("Add", "elementwise", ["da", "da"], ["s"], per_element=1),
+            op("Q", "quantize", ["s"], ["q"], per_element=4),
+        ],
+        inputs=["a"],
+        outputs=["q"],
+    )
+    told = engine(("n", 1, {"originals": ("DQ", "Add", "Q")}))
+    assert build_profile(made, [told], latency=1e-6)[0][0].name == "Add"
+
+
+def test_an_accelerator_that_leaves_work_to_the_processor_is_told():
+    told = engine(
+        ("a", 1, {"originals": ("Conv0",), "provider": "NPU"}),
+        ("b", 1, {"originals": ("Conv1",), "provider": "CPU"}),
+    )
+    rows = by_name(build_profile(convnet(), [told], latency=1e-6, provider="NPU")[0])
+    assert rows["Conv0"].supported is True and rows["Conv0"].error is None
+    assert rows["Conv1"].supported is False and "NPU does not take it" in rows["Conv1"].error
+    assert by_name(build_profile(convnet(), [told], latency=1e-6)[0])["Conv1"].supported is None
