@@ -170,7 +170,7 @@ def _far(case: _Case) -> Iterator[Finding]:
     far = [
         layer
         for layer in case.layers
-        if layer.roof_share is not None and layer.roof_share < FAR_FROM_ROOF and layer.macs and layer.time
+        if layer.roof and layer.ops and layer.macs and layer.time and _quickest(layer) < FAR_FROM_ROOF
     ]
     deep = [layer for layer in far if _is_depthwise(case, layer)]
     rest = [layer for layer in far if layer not in deep]
@@ -184,6 +184,12 @@ def _far(case: _Case) -> Iterator[Finding]:
         suggestion="channel counts that are multiples of 8 or 16 suit most kernels; try more work per call (batch), "
         "another layout or another engine",
     )  # fmt: skip
+
+
+def _quickest(layer: Layer) -> float:
+    """The share of its roof that a layer may reach at most, by the interval of its time."""
+    low = layer.time if layer.low is None else layer.low
+    return (layer.ops or 0) / low / layer.roof if low and layer.roof else float("inf")
 
 
 def _is_depthwise(case: _Case, layer: Layer) -> bool:
