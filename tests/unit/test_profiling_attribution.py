@@ -192,3 +192,16 @@ def test_names_that_operators_and_tensors_share_mean_one_of_both_throughout():
     # the engine tells tensors: q is what p makes, y is what the operator q makes
     found = attribute(made, [node("a", originals=("q",)), node("b", originals=("y",))], ordered=False)
     assert groups(found) == [((0,), (0,)), ((1,), (1,))]
+
+
+def test_a_step_called_after_an_operator_that_does_nothing_executes_the_one_before():
+    made = graph(
+        [tensor("x", 1), tensor("c", 1), tensor("y", 1)],
+        [op("Concat0", "movement", ["x"], ["c"], op="Concat"), op("Dropout0", "movement", ["c"], ["y"], op="Dropout")],
+        inputs=["x"],
+        outputs=["y"],
+    )
+    found = attribute(made, [node("a", originals=("Dropout0",))], ordered=False)
+    assert groups(found) == [((0,), (0, 1))] and found.eliminated == ()
+    apart = [node("a", originals=("Concat0",)), node("b", originals=("Dropout0",))]
+    assert groups(attribute(made, apart, ordered=False)) == [((0,), (0,)), ((1,), (1,))]

@@ -45,7 +45,7 @@ def command(
         bool, typer.Option("--hash", help="Read weight files too, for the model's hash", rich_help_panel=_MODEL)
     ] = False,
     top: Annotated[
-        int, typer.Option(metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
+        int, typer.Option(min=0, metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
     ] = ROWS,
     output: Annotated[
         Path | None,

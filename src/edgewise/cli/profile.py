@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -103,7 +104,7 @@ def command(
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
+        int, typer.Option(min=0, metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
     ] = 15,
     output: Annotated[
         list[Path] | None,
@@ -162,6 +163,7 @@ def command(
             input_data=input_data,
             profile=True,
         )
+        _check_outputs(output or (), jobs=len(plan.jobs))
         outcome = measure(plan, store=store, keep=not no_store, meters=False, quiet=quiet)
     show(outcome, as_json=as_json, layers=top or None)
     for path in output or ():
@@ -178,6 +180,20 @@ def _lack_of_layers(runs: Sequence[Run]) -> int:
     if any(map(is_profiling_failed, runs)):
         return ExitCode.RUN_FAILED
     return ExitCode.UNAVAILABLE if any(run.profile is None for run in runs) else ExitCode.DONE
+
+
+def _check_outputs(paths: Sequence[Path], *, jobs: int) -> None:
+    """Refuse files that hold one run where there will be several, before measuring."""
+    from edgewise.report.files import extension_of
+    from edgewise.report.profile_files import PROFILE_EXTENSIONS, SEVERAL
+
+    for path in paths:
+        extension = extension_of(path)
+        if jobs > 1 and extension in PROFILE_EXTENSIONS and extension not in SEVERAL:
+            raise BadInput(
+                f"{path.name} holds one run, and this measures {jobs}",
+                advice="name one runtime, such as -r onnxruntime",
+            )
 
 
 def _find_files(
@@ -202,5 +218,9 @@ def _find_files(
     for factory in wanted:
         for case in cases:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-build-")))
-            files.append(str(export_runnable(build_graph(factory, what_if=case, shapes=shapes), folder)))
+            file = export_runnable(build_graph(factory, what_if=case, shapes=shapes), folder)
+            # Runs are told apart by their model's name.
+            words = [factory.rpartition(":")[2], *(f"{name}={value}" for name, value in case.items())]
+            name = re.sub(r"[^\w.=+-]", "_", "-".join(words))[:100] + file.suffix
+            files.append(str(file.rename(file.with_name(name)) if file.parent == folder else file))
     return files

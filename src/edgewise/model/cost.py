@@ -346,7 +346,8 @@ class OperatorCost:
         parameters: elements of its weights.
         weight_bytes: of its weights as the file stores them.
         activation_bytes: of the inputs it reads and the outputs it writes, constants not among them.
-        intensity: ops per byte of weights and activations, ops/B; None where one is unknown or no bytes move.
+        intensity: ops per byte of weights and activations as they lie in memory, ops/B; None where one is unknown or no
+            bytes move.
         why: why `macs` or `ops` are None.
     """
 
@@ -368,8 +369,9 @@ def count(operator: Operator, graph: Graph) -> OperatorCost:
     weight_bytes = _sum([stored_size(tensor) for tensor in weights])
     activation_bytes = _sum([tensor.size_bytes for tensor in tensors])
     intensity = None
-    if cost.ops is not None and weight_bytes is not None and activation_bytes:
-        intensity = cost.ops / (weight_bytes + activation_bytes)
+    unpacked = _sum([tensor.size_bytes for tensor in weights])
+    if cost.ops is not None and unpacked is not None and activation_bytes:
+        intensity = cost.ops / (unpacked + activation_bytes)
     return OperatorCost(
         macs=cost.macs,
         ops=cost.ops,

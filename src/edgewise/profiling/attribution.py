@@ -60,6 +60,7 @@ def attribute(graph: Graph, nodes: Sequence[EngineNode], *, ordered: bool) -> At
         ordered: whether that order follows the model's, which steps without names need.
     """
     claims = _claims_by_name(graph, nodes)
+    _look_behind_passes(graph, nodes, claims)
     _claim_by_tensors(graph, nodes, claims)
     if ordered:
         _claim_by_order(graph, nodes, claims)
@@ -93,6 +94,24 @@ def _claims_by_name(graph: Graph, nodes: Sequence[EngineNode]) -> Claims:
         if found and node.role == "operator":
             claims[at] = found
     return claims
+
+
+_PASSES = frozenset({"Identity", "Dropout", "StopGradient"})
+"""Operators that hand on what they get: an engine that removes one gives its name to the operator before it."""
+
+
+def _look_behind_passes(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:
+    """A step that is called after operators that do nothing executes the one whose output they hand on."""
+    taken = {index for found in claims.values() for index in found}
+    producers = graph.producers()
+    for claimed in claims.values():
+        while all(graph.operators[index].op in _PASSES for index in claimed):
+            taken_in = (name for index in claimed for name in graph.operators[index].inputs)
+            behind = {producers[name] for name in taken_in if name in producers}
+            if not behind - claimed or behind & taken:
+                break
+            claimed.update(behind)
+            taken |= behind
 
 
 def _claim_by_tensors(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+TOLERANCE = 0.05
+"""How far the parts of a profile may be from the whole before a note says so."""
 UNTOUCHED = ("call", "session")
 """Overheads outside the engine's loop over its steps: profiling does not lengthen them."""
 
@@ -46,6 +48,8 @@ def balance(*, latency: float, steps: float, nameless: float, bounds: Mapping[st
     for name in sorted(bounds, key=lambda each: each not in UNTOUCHED):
         explained[name] = min(max(rest, 0.0), max(bounds[name], 0.0))
         rest -= explained[name]
+    if abs(rest) < 1e-9 * latency:
+        rest = 0.0  # what is left of rounding
     named = steps + sum(explained.values())
     return Balance(
         overheads=explained,

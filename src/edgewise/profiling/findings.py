@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgewise.model.graph import Graph, Operator
-from edgewise.profiling.conservation import UNTOUCHED
+from edgewise.profiling.conservation import TOLERANCE, UNTOUCHED
 from edgewise.profiling.roofline import find_dtype, peak_of
 from edgewise.record import Finding, Layer, Profile
 from edgewise.units import format_quantity
@@ -43,12 +43,17 @@ FINDINGS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What the rules look at."""
+    """What the rules look at.
+
+    Attributes:
+        settled: the profile's latency is that of the run.
+    """
 
     layers: Sequence[Layer]
     profile: Profile
     graph: Graph
     first: float | None
+    settled: bool
 
     def sum(self, layers: Sequence[Layer]) -> float:
         """Time of `layers`, s."""
@@ -63,13 +68,22 @@ class _Case:
         return f"{format_quantity(seconds, 's')} ({seconds / self.profile.latency:.1%} of the latency)"
 
 
-def find(layers: Sequence[Layer], profile: Profile, *, graph: Graph, first: float | None = None) -> tuple[Finding, ...]:
+def find(
+    layers: Sequence[Layer],
+    profile: Profile,
+    *,
+    graph: Graph,
+    first: float | None = None,
+    latency: float | None = None,
+) -> tuple[Finding, ...]:
     """All findings in a profile, what is won with every inference before what is won once.
 
     Args:
         first: time of the first inference, s, where it was measured.
+        latency: as the run measured it, s. Where the profile's own is another, what is left over is not known.
     """
-    case = _Case(layers=layers, profile=profile, graph=graph, first=first)
+    settled = latency is None or abs(profile.latency / latency - 1) <= TOLERANCE
+    case = _Case(layers=layers, profile=profile, graph=graph, first=first, settled=settled)
     found = [finding for rule in _RULES for finding in rule(case)]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
     return tuple(sorted(worth, key=lambda each: (each.once, -each.saving, each.code)))
@@ -81,7 +95,7 @@ def _fallback(case: _Case) -> Iterator[Finding]:
         lost = case.sum(layers)
         yield Finding(
             code="provider-fallback",
-            message=f"{len(layers)} layers run outside the accelerated provider and take {case.share(lost)}; "
+            message=f"{_several(len(layers), 'layer')} outside the accelerated provider take {case.share(lost)}; "
             f"the first is {layers[0].name!r} ({layers[0].op})",
             suggestion="replace these operators, or convert the model with an operator set that the provider takes",
             saving=lost,
@@ -97,7 +111,7 @@ def _overheads(case: _Case, code: str, op: str, noun: str, suggestion: str) -> I
         lost = case.sum(layers)
         yield Finding(
             code=code,
-            message=f"{len(layers)} {noun} that the model does not ask for take {case.share(lost)}",
+            message=f"{_several(len(layers), noun)} that the model does not ask for: {case.share(lost)}",
             suggestion=suggestion,
             saving=lost,
             layers=_indices(layers),
@@ -108,7 +122,7 @@ def _overheads(case: _Case, code: str, op: str, noun: str, suggestion: str) -> I
 
 def _layouts(case: _Case) -> Iterator[Finding]:
     yield from _overheads(
-        case, "layout-changes", "change of layout", "changes of layout",
+        case, "layout-changes", "change of layout", "change of layout",
         "keep neighbouring operators in kinds the engine has fast layouts for, feed inputs in its layout, or try "
         "another graph optimisation level",
     )  # fmt: skip
@@ -116,7 +130,7 @@ def _layouts(case: _Case) -> Iterator[Finding]:
 
 def _conversions(case: _Case) -> Iterator[Finding]:
     yield from _overheads(
-        case, "type-conversions", "conversion of type", "conversions of type",
+        case, "type-conversions", "conversion of type", "conversion of type",
         "quantise the operators in between too, or keep the whole network in one type",
     )  # fmt: skip
     inner = [layer for layer in case.layers if layer.time and _only(case, layer, ("quantize", "dequantize"))]
@@ -156,8 +170,8 @@ def _activations(case: _Case) -> Iterator[Finding]:
         kinds = ", ".join(sorted({layer.op for layer in layers}))
         yield Finding(
             code="unfused-activation",
-            message=f"{len(layers)} activations ({kinds}) right behind a convolution or matrix product are not fused "
-            f"with it and take {case.share(lost)}",
+            message=f"{_several(len(layers), 'activation')} ({kinds}) right behind a convolution or matrix product "
+            f"and not fused with it: {case.share(lost)}",
             suggestion="use an activation that the engine fuses (ReLU, ReLU6, often hard-swish), or another engine",
             saving=lost,
             layers=_indices(layers),
@@ -175,12 +189,12 @@ def _far(case: _Case) -> Iterator[Finding]:
     deep = [layer for layer in far if _is_depthwise(case, layer)]
     rest = [layer for layer in far if layer not in deep]
     yield from _far_from_roof(
-        case, deep, code="depthwise-far-from-roof", noun="depthwise convolutions",
+        case, deep, code="depthwise-far-from-roof", noun="depthwise convolution",
         suggestion="merge each with its pointwise neighbour where the engine can, use wider channels at lower "
         "resolution, or try another engine: depthwise kernels differ widely",
     )  # fmt: skip
     yield from _far_from_roof(
-        case, rest, code="far-from-roof", noun="layers with arithmetic",
+        case, rest, code="far-from-roof", noun="layer with arithmetic",
         suggestion="channel counts that are multiples of 8 or 16 suit most kernels; try more work per call (batch), "
         "another layout or another engine",
     )  # fmt: skip
@@ -203,8 +217,8 @@ def _far_from_roof(case: _Case, layers: Sequence[Layer], *, code: str, noun: str
         worst = min(layers, key=lambda layer: layer.roof_share or 0.0)
         yield Finding(
             code=code,
-            message=f"{len(layers)} {noun} below {FAR_FROM_ROOF:.0%} of their roof take {case.share(time)}; at it "
-            f"they would take {format_quantity(least, 's')}. The furthest is {worst.name!r} at {worst.roof_share:.1%}",
+            message=f"{_several(len(layers), noun)} below {FAR_FROM_ROOF:.0%} of the roof: {case.share(time)}; at it "
+            f"{format_quantity(least, 's')}. The furthest is {worst.name!r} at {worst.roof_share:.1%}",
             suggestion=suggestion,
             saving=time - least,
             layers=_indices(layers),
@@ -233,7 +247,7 @@ def _dynamic(case: _Case) -> Iterator[Finding]:
         lost = case.sum(layers)
         yield Finding(
             code="dynamic-shapes",
-            message=f"{len(layers)} steps compute shapes while the network runs and take {case.share(lost)}"
+            message=f"{_several(len(layers), 'step')} to compute shapes while the network runs: {case.share(lost)}"
             + (f"; {len(open_)} tensors have shapes that the file leaves open" if open_ else ""),
             suggestion="export the model with fixed shapes, or simplify it (onnxslim), so that they are computed "
             "beforehand",
@@ -270,7 +284,7 @@ def _as_float(case: _Case) -> Iterator[Finding]:
             saving=time * (1 - 1 / ratio),
             layers=_indices(layers),
             evidence={"layers": len(layers), "time": time, "peak_ratio": ratio},
-            method="their time × (1 − the ratio of the measured peaks)",
+            method="their time × (1 − measured float peak / measured 8-bit peak)",
         )
 
 
@@ -298,11 +312,12 @@ def _tiny(case: _Case) -> Iterator[Finding]:
         layer for layer in timed if (layer.share or 0.0) < TINY_SHARE and layer.ops is not None and layer.ops < TINY_OPS
     ]
     if len(tiny) >= STORM_LAYERS:
-        lost = case.sum(tiny)
+        # Each may be shorter than the engine's clock can tell: what is sure is what counts.
+        lost = sum(layer.time or 0.0 if layer.low is None else layer.low for layer in tiny)
         yield Finding(
             code="tiny-operators",
-            message=f"{len(tiny)} of {len(timed)} layers do fewer than {TINY_OPS:,} operations each and take "
-            f"{case.share(lost)} together",
+            message=f"{len(tiny)} of {len(timed)} layers do fewer than {TINY_OPS:,} operations each and take at "
+            f"least {case.share(lost)} together",
             suggestion="simplify the graph (constant folding, onnxslim), or write them as fewer, larger operators",
             saving=lost,
             layers=_indices(tiny),
@@ -314,7 +329,7 @@ def _tiny(case: _Case) -> Iterator[Finding]:
 def _outside(case: _Case) -> Iterator[Finding]:
     places = [layer for layer in case.layers if layer.kind == "overhead" and not layer.engine_nodes and layer.time]
     lost = case.sum(places)
-    if places and lost > 0.1 * case.profile.latency:
+    if places and lost > 0.1 * case.profile.latency and case.settled:
         steps = sum(1 for layer in case.layers if layer.kind == "operator" and layer.time)
         between = case.sum([layer for layer in places if layer.name not in UNTOUCHED])
         yield Finding(
@@ -343,6 +358,16 @@ def _start(case: _Case) -> Iterator[Finding]:
             method="first less steady",
             once=True,
         )
+
+
+def _several(count: int, noun: str) -> str:
+    """``1 change of layout``, ``2 changes of layout``: the first word of `noun` that is one takes the s."""
+    if count == 1:
+        return f"1 {noun}"
+    first, _, rest = noun.partition(" ")
+    if first == "depthwise":
+        return f"{count} {noun}s"
+    return f"{count} {first}s{' ' + rest if rest else ''}"
 
 
 def _indices(layers: Sequence[Layer]) -> tuple[int, ...]:

@@ -10,14 +10,12 @@ from edgewise.model.cost import OperatorCost, count, stored_size
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.memory_plan import find_folded
 from edgewise.profiling.attribution import Attribution, Group, attribute
-from edgewise.profiling.conservation import Balance, balance
+from edgewise.profiling.conservation import TOLERANCE, Balance, balance
 from edgewise.profiling.times import Duration, Timings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
 from edgewise.units import format_quantity
 
-TOLERANCE = 0.05
-"""How far the parts of a profile may be from the whole before a note says so."""
 REMOVED = "the engine computed it beforehand, merged it or needs no work for it: none of its steps stands for it"
 
 UNTOLD = "which of the engine's steps executes it could not be told"
@@ -66,7 +64,7 @@ def build_profile(
         bounds=_bounds(profiles[0], timings),
     )
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
-    rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items()]
+    rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items() if seconds > 0]
     rows += [_eliminated_row(network, graph.operators[index]) for index in found.eliminated]
     layers = tuple(
         replace(row, index=at, share=None if row.time is None else row.time / latency) for at, row in enumerate(rows)
@@ -80,7 +78,7 @@ def build_profile(
     if abs(latency / apart - 1) > TOLERANCE:
         notes.append(
             f"between profiled inferences an ordinary one took {format_quantity(latency, 's')}; in the processes that "
-            f"measured the latency {format_quantity(apart, 's')}: the machine was not the same all the time"
+            f"measured the latency {format_quantity(apart, 's')}, {latency / apart - 1:+.0%} apart"
         )
     if timings.left_out:
         notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")
@@ -202,14 +200,16 @@ def _costs(costs: Sequence[OperatorCost], *, weights: Mapping[str, Tensor], movi
     stored = _total(map(stored_size, weights.values()))
     activations = _total(tensor.size_bytes for tensor in {tensor.name: tensor for tensor in moving}.values())
     ops = _total(cost.ops for cost in costs)
-    known = ops is not None and stored is not None and bool(activations)
+    # Packed, sparse and repeated weights are unpacked before they are read.
+    unpacked = _total(tensor.size_bytes for tensor in weights.values())
+    moved = None if unpacked is None or activations is None else unpacked + activations
     return {
         "macs": _total(cost.macs for cost in costs),
         "ops": ops,
         "parameters": _total(tensor.elements for tensor in weights.values()),
         "weight_bytes": stored,
         "activation_bytes": activations,
-        "intensity": (ops or 0) / ((stored or 0) + (activations or 0)) if known else None,
+        "intensity": None if ops is None or not moved else ops / moved,
         "cost_unknown_because": next((cost.why for cost in costs if cost.why), ""),
     }
 

@@ -42,8 +42,10 @@ def _place(layer: Layer, peaks: Sequence[Peak]) -> Layer:
         return layer
     layer = replace(layer, ops_per_second=layer.ops / layer.time)
     compute = peak_of(peaks, find_dtype(layer))
-    memory = bandwidth_of(peaks, _bytes(layer))
-    if compute is None or memory is None or not layer.ops or not layer.intensity:
+    if compute is None or not layer.ops or not layer.intensity:
+        return layer
+    memory = bandwidth_of(peaks, round(layer.ops / layer.intensity))
+    if memory is None:
         return layer
     from_memory = layer.intensity * memory.value
     roof = min(compute.value, from_memory)
@@ -53,10 +55,6 @@ def _place(layer: Layer, peaks: Sequence[Peak]) -> Layer:
         roof_share=(layer.ops_per_second or 0.0) / roof,
         bound="compute" if compute.value <= from_memory else "memory",
     )
-
-
-def _bytes(layer: Layer) -> int:
-    return (layer.weight_bytes or 0) + (layer.activation_bytes or 0)
 
 
 def peak_of(peaks: Sequence[Peak], dtype: str | None) -> Peak | None:

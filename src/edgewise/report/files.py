@@ -60,7 +60,7 @@ def report_document(
     if table == "profile":
         from edgewise.report.profile import profile_document
 
-        return profile_document(runs, title=title)
+        return profile_document(runs, top=max(1, *(len(run.layers) for run in runs)), title=title)
     if table == "bench":
         return bench_document(runs, title=title)
     return field_document(table, runs, options=Options(task=task, reference=reference), title=title)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from edgewise.record import Run
 from edgewise.report.document import one_line
 
 _SEPARATORS = "/.;:_ "
@@ -23,6 +25,7 @@ def short_names(names: Sequence[str], width: int | None) -> list[str]:
     whole = [one_line(name) for name in names]
     if width is None or all(len(name) <= width for name in whole):
         return whole
+    whole = _own_parts(whole, width)
     prefix = _shared_beginning(whole)
     forms = [
         [shorten(name, width) for name in whole],
@@ -32,6 +35,23 @@ def short_names(names: Sequence[str], width: int | None) -> list[str]:
     wanted = len(set(whole))
     # The first form that tells all apart, else the one that tells most.
     return max(forms, key=lambda form: (len(set(form)) == wanted, len(set(form))))
+
+
+def _own_parts(names: Sequence[str], width: int) -> list[str]:
+    """Of names that TFLite's converter joins with ``;`` the part that the fewest others have: its own, mostly."""
+    count = Counter(part for name in names for part in set(name.split(";")))
+
+    def own(name: str) -> str:
+        parts = [part for part in name.split(";") if part]
+        return min(parts, key=lambda part: count[part]) if parts and len(name) > width else name
+
+    return [own(name) for name in names]
+
+
+def layer_names(run: Run, width: int | None) -> dict[int, str]:
+    """Index of a layer → its name in at most `width` cells, told apart from the others' as well as can be."""
+    names = short_names([layer.name for layer in run.layers], width)
+    return {layer.index: name for layer, name in zip(run.layers, names, strict=True)}
 
 
 def _head(text: str, width: int) -> str:

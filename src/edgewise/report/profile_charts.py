@@ -16,7 +16,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Layer, Run
 from edgewise.report.charts import Chart, Spec
 from edgewise.report.conditions import labels_of
-from edgewise.report.names import shorten
+from edgewise.report.names import layer_names, shorten
 from edgewise.report.profile import header, operator_names, ranked
 from edgewise.report.profile_diff import are_alike, pair_layers
 from edgewise.report.profile_roofline import roofline_chart
@@ -51,7 +51,8 @@ def bars_chart(run: Run) -> Chart | None:
         return None
     factor, unit = _unit(shown[0].time or 0.0)
     colours = colours_of(run)
-    rows = [_bar(layer, factor) | {"op": op_of(layer, colours)} for layer in shown]
+    names = layer_names(run, 44)
+    rows = [_bar(layer, names[layer.index], factor) | {"op": op_of(layer, colours)} for layer in shown]
     y = {"field": "row", "type": "nominal", "title": None, "sort": [row["row"] for row in rows],
          "axis": {"labelLimit": 320, "ticks": False, "domain": False, "labelPadding": 8,
                   "labelExpr": "split(datum.label, '  ')[0]"}}  # fmt: skip
@@ -77,8 +78,8 @@ def bars_chart(run: Run) -> Chart | None:
     )
 
 
-def _bar(layer: Layer, factor: float) -> Spec:
-    name, time = shorten(layer.name, 44), layer.time or 0.0
+def _bar(layer: Layer, name: str, factor: float) -> Spec:
+    time = layer.time or 0.0
     ends = [layer.low, layer.high]
     row: Spec = {
         "name": name,
@@ -106,8 +107,10 @@ def timeline_chart(run: Run) -> Chart | None:
     spans = [(layer, names[lane], ts, dur) for layer, lane, ts, dur in placed]
     spans += [(layer, "overheads", ts, dur) for layer, ts, dur in overheads]
     colours, scale = colours_of(run), factor * 1e-6
+    short = layer_names(run, 14)
     rows = [
-        _span(layer, lane, ts * scale, dur * scale) | {"op": op_of(layer, colours)} for layer, lane, ts, dur in spans
+        _span(layer, short[layer.index], lane, (ts * scale, dur * scale)) | {"op": op_of(layer, colours)}
+        for layer, lane, ts, dur in spans
     ]
     labels = [
         row | {"x": (row["x"] + row["x2"]) / 2} for row in rows if row["x2"] - row["x"] > 0.07 * end * factor * 1e-6
@@ -135,12 +138,13 @@ def timeline_chart(run: Run) -> Chart | None:
     )
 
 
-def _span(layer: Layer, lane: str, begin: float, length: float) -> Spec:
+def _span(layer: Layer, name: str, lane: str, place: tuple[float, float]) -> Spec:
+    begin, length = place
     return {
         "lane": lane,
         "x": _digits(begin, 8),
         "x2": _digits(begin + length, 8),
-        "short": shorten(layer.name, 14),
+        "short": name,
         "key": f"layer {layer.index}",
     }
 

@@ -190,7 +190,7 @@ def _rest_row(rest: Sequence[Pair]) -> tuple[Cell, ...]:
 
 
 def _whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
-    ends = [run.profile.latency if run.profile is not None else math.nan for run in (before, after)]
+    ends = [run.value("latency") or math.nan for run in (before, after)]
     dash = Cell(text="–", tone="faint")
     values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in ends]
     return (

@@ -10,6 +10,8 @@ from edgewise.report.profile import is_profiled
 
 PROFILE_EXTENSIONS = (".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png")
 """Extensions of files that need a profile."""
+SEVERAL = frozenset({".trace.json"})
+"""Those that hold several runs."""
 
 
 def render_profile_file(runs: Sequence[Run], extension: str, word: str = "") -> str | bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -29,7 +30,7 @@ from edgewise.report.conditions import (
 )
 from edgewise.report.document import ABSENT, Table, number_notes, one_line
 from edgewise.report.mltk import mltk_tables
-from edgewise.report.names import shorten
+from edgewise.report.names import layer_names
 from edgewise.report.profile import (
     conservation_line,
     count_words,
@@ -63,7 +64,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     if diff is not None:
         before, after = (run for run in runs if run.profile is not None)
         changes = drawing.draw(charts.changes_chart(before, after))
-        whole = [quantity(run.profile.latency, "s") for run in (before, after) if run.profile is not None]
+        whole = [quantity(run.value("latency") or math.nan, "s") for run in (before, after)]
         whole += [f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}"]
     return (
         _environment()
@@ -258,7 +259,7 @@ def _parts(profile: Profile) -> list[tuple[str, str, float]]:
 
 def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
     finding = ranked_findings(profile)[index]
-    names = {layer.index: shorten(layer.name, 48) for layer in run.layers}
+    names = layer_names(run, 48)
     return {
         "saving": format_duration(finding.saving),
         "share": "once, at the start"

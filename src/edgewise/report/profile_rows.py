@@ -9,7 +9,7 @@ from typing import Any
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import NOT_MEASURED, quantity
 from edgewise.report.document import one_line
-from edgewise.report.names import shorten
+from edgewise.report.names import layer_names, shorten
 from edgewise.report.profile import (
     count_words,
     layers_of,
@@ -61,12 +61,13 @@ def _timed_rows(run: Run, kind: str) -> list[dict[str, Any]]:
     unit, factor = time_unit(layer.time for layer in run.layers)
     most = max((layer.time or 0.0 for layer in run.layers), default=0.0)
     rows = []
+    names = layer_names(run, _NAME_WIDTH)
     for layer in ranked(layers_of(run, kind)):
         cell, share = time_cell(layer, factor), share_of(layer, profile) if profile is not None else None
         rows.append(
             {
                 "index": layer.index,
-                "name": shorten(layer.name, _NAME_WIDTH),
+                "name": names[layer.index],
                 "op": one_line(layer.op),
                 "time": cell,
                 "share": share,

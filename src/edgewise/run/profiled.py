@@ -68,7 +68,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         peaks, absent = find_peaks(peak_dtypes(layers), _threads(run), again=True)
         layers = place(layers, peaks)
     profile = replace(profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph))
-    findings = find(layers, profile, graph=graph, first=run.value("latency_first"))
+    findings = find(layers, profile, graph=graph, first=run.value("latency_first"), latency=latency)
     return replace(run, layers=layers, profile=replace(profile, findings=findings))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from edgewise.runtime.arrays import closed
@@ -78,12 +78,16 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class _Block:
-    """Of one block of inferences: their number, mean times in ns, and of every step its mean time in µs."""
+    """Of one block of inferences: their number, mean times in ns, and of every step its mean time in µs.
+
+    Attributes:
+        plains: of the ordinary inferences before them, one by one.
+    """
 
     count: int
     wall: float
     latency: float
-    plain: float
+    plains: list[int]
     times: list[float]
 
 
@@ -178,7 +182,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         walls, latencies = _time(invoke, request, count)
         counters.read(request, WARMUP + count)
         times = [mean_increase(column) for column in counters.columns()]
-        return _Block(count, fmean(walls), fmean(latencies), fmean(plain), times), counters
+        return _Block(count, fmean(walls), fmean(latencies), list(plain), times), counters
 
     def close(self) -> None:
         """Release requests and models."""
@@ -285,7 +289,6 @@ def mean_increase(averages: Mapping[int, int]) -> float:
 
 def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]) -> EngineProfile:
     total = sum(block.count for block in blocks)
-    wall, plain = median(block.wall for block in blocks), median(block.plain for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
     places = [origin.place for origin in origins if origin.place is not None]
     return EngineProfile(
@@ -301,13 +304,12 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]
             EngineOverhead(name="call", times_ns=tuple(block.wall - block.latency for block in blocks)),
         ),
         inference_ns=tuple(round(block.wall) for block in blocks),
-        unprofiled_ns=tuple(round(block.plain) for block in blocks),
+        unprofiled_ns=tuple(plain for block in blocks for plain in block.plains),
         inferences=total,
         ordered=bool(places) and places == sorted(places),
         notes=(
             f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in all: the engine "
             "tells sums only",
-            f"an inference took {wall / 1e3:.1f} µs with counters and {plain / 1e3:.1f} µs without (medians of means)",
         ),
     )
 
