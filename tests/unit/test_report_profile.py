@@ -342,3 +342,9 @@ def test_names_that_fit_stay_whole():
 
 def test_equal_names_cannot_be_told_apart():
     assert len(set(short_names(["y" * 50, "y" * 50], 10))) == 1
+
+
+def test_names_that_differ_in_the_middle_are_told_apart_beside_others():
+    names = [f"__main__.Net/torch.nn.Sequential_features/Sequential_{at}/torch.nn.modules.ReLU_2" for at in range(4)]
+    found = short_names([*names, "serving_default_args_0_output_of_the_net"], 18)
+    assert len(set(found)) == 5 and all(len(name) <= 18 for name in found)

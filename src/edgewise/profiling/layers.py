@@ -16,6 +16,8 @@ from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
 from edgewise.units import format_quantity
 
+_ROUNDING = 1e-12
+"""Seconds that are nothing but what is left of rounding."""
 REMOVED = "the engine computed it beforehand, merged it or needs no work for it: none of its steps stands for it"
 
 UNTOLD = "which of the engine's steps executes it could not be told"
@@ -64,7 +66,7 @@ def build_profile(
         bounds=_bounds(profiles[0], timings),
     )
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
-    rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items() if seconds > 0]
+    rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items() if seconds > _ROUNDING]
     rows += [_eliminated_row(network, graph.operators[index]) for index in found.eliminated]
     layers = tuple(
         replace(row, index=at, share=None if row.time is None else row.time / latency) for at, row in enumerate(rows)

@@ -34,7 +34,19 @@ def short_names(names: Sequence[str], width: int | None) -> list[str]:
     ]
     wanted = len(set(whole))
     # The first form that tells all apart, else the one that tells most.
-    return max(forms, key=lambda form: (len(set(form)) == wanted, len(set(form))))
+    best = max(forms, key=lambda form: (len(set(form)) == wanted, len(set(form))))
+    return _part_alike(whole, best, width)
+
+
+def _part_alike(whole: Sequence[str], short: Sequence[str], width: int) -> list[str]:
+    """Short names that came out alike, again from where the whole ones begin to differ."""
+    alike: dict[str, list[str]] = {}
+    for name, shown in zip(whole, short, strict=True):
+        alike.setdefault(shown, []).append(name)
+    return [
+        shown if len(set(alike[shown])) < 2 else _head(f"…{name[_shared_beginning(alike[shown]) :]}", width)
+        for name, shown in zip(whole, short, strict=True)
+    ]
 
 
 def _own_parts(names: Sequence[str], width: int) -> list[str]:
