@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from edgewise.cli.options import MODEL, OUTPUT, AsJson, Build, Force, Top
 from edgewise.errors import BadInput
 
-_MODEL, _OUTPUT = "Which model", "Output"
 ROWS = 15
 
 
@@ -18,19 +18,14 @@ def command(
         str | None,
         typer.Argument(metavar="MODEL", help=".onnx, .tflite, OpenVINO .xml, .pt2, .keras, or MODULE:FUNCTION."),
     ] = None,
-    build: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION", help="A factory that returns a model, trained or not", rich_help_panel=_MODEL
-        ),
-    ] = None,
+    build: Build = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
             help="A keyword argument of the factory; several values (width=0.5,1) are tried one after the other; "
             "repeatable",
-            rich_help_panel=_MODEL,
+            rich_help_panel=MODEL,
         ),
     ] = None,
     shape: Annotated[
@@ -38,15 +33,13 @@ def command(
         typer.Option(
             metavar="NAME=1x3x224x224",
             help="Shape of an input with open dimensions; repeatable",
-            rich_help_panel=_MODEL,
+            rich_help_panel=MODEL,
         ),
     ] = None,
     read_all: Annotated[
-        bool, typer.Option("--hash", help="Read weight files too, for the model's hash", rich_help_panel=_MODEL)
+        bool, typer.Option("--hash", help="Read weight files too, for the model's hash", rich_help_panel=MODEL)
     ] = False,
-    top: Annotated[
-        int, typer.Option(min=0, metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
-    ] = ROWS,
+    top: Top = ROWS,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -54,11 +47,11 @@ def command(
             "--output",
             metavar="F",
             help="Also write a file: .md, .csv (layers) or .json",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=_OUTPUT)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document", rich_help_panel=_OUTPUT)] = False,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> int:
     """What a model costs without running it: MACs, ops, parameters, bytes, memory over time, and who would take it."""
     from edgewise.api import inspect

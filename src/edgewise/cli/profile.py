@@ -10,12 +10,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgewise.cli.options import (
+    MEASURE,
+    MODEL,
+    OUTPUT,
+    VARY,
+    AsJson,
+    Batches,
+    Build,
+    Device,
+    Force,
+    InputData,
+    Iterations,
+    MemoryLimit,
+    NoStore,
+    Precisions,
+    Providers,
+    Quiet,
+    Runtimes,
+    Seed,
+    Shapes,
+    StoreUrl,
+    Timeout,
+    Top,
+    Warmup,
+)
 from edgewise.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from edgewise.record import Run
-
-_MEASURE, _VARY, _OUTPUT, _MODEL = "How to measure", "What to vary", "Output", "Which model"
 
 
 def command(
@@ -23,89 +46,38 @@ def command(
         list[str] | None,
         typer.Argument(metavar="MODEL", help=".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION."),
     ] = None,
-    build: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION", help="A factory that returns a model, trained or not", rich_help_panel=_MODEL
-        ),
-    ] = None,
+    build: Build = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
             help="A keyword argument of the factory, or several values; repeatable",
-            rich_help_panel=_MODEL,
+            rich_help_panel=MODEL,
         ),
     ] = None,
-    runtime: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-r",
-            "--runtime",
-            metavar="A,B",
-            help="Runtimes by name or name/provider (default: all installed)",
-            rich_help_panel=_VARY,
-        ),
-    ] = None,
-    device: Annotated[
-        str, typer.Option("-d", "--device", metavar="DEVICE", help="Where to run", rich_help_panel=_VARY)
-    ] = "local",
-    provider: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Providers by name (default: each runtime's first)", rich_help_panel=_VARY),
-    ] = None,
+    runtime: Runtimes = None,
+    device: Device = "local",
+    provider: Providers = None,
     threads: Annotated[
-        list[str] | None, typer.Option(metavar="1,2", help="Thread counts (default: 1)", rich_help_panel=_VARY)
+        list[str] | None, typer.Option(metavar="1,2", help="Thread counts (default: 1)", rich_help_panel=VARY)
     ] = None,
-    batch: Annotated[
-        list[str] | None, typer.Option(metavar="1,8", help="Batch sizes (default: 1)", rich_help_panel=_VARY)
-    ] = None,
-    precision: Annotated[
-        list[str] | None,
-        typer.Option(metavar="P,…", help="f32, bf16, f16 (default: f32, like for like)", rich_help_panel=_VARY),
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=1x3x224x224",
-            help="Shape of an input with open dimensions; repeatable",
-            rich_help_panel=_MEASURE,
-        ),
-    ] = None,
-    input_data: Annotated[
-        Path | None,
-        typer.Option(metavar="F.npz", help="One array per input (default: random)", rich_help_panel=_MEASURE),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random inputs", rich_help_panel=_MEASURE)] = 0,
-    iterations: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Exactly so many timed inferences a session", rich_help_panel=_MEASURE),
-    ] = None,
-    warmup: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Exactly so many warm-ups (default: found in the data)", rich_help_panel=_MEASURE
-        ),
-    ] = None,
+    batch: Batches = None,
+    precision: Precisions = None,
+    shape: Shapes = None,
+    input_data: InputData = None,
+    seed: Seed = 0,
+    iterations: Iterations = None,
+    warmup: Warmup = None,
     duration: Annotated[
         str | None,
-        typer.Option(metavar="5s", help="Measure the latency for so long a session", rich_help_panel=_MEASURE),
+        typer.Option(metavar="5s", help="Measure the latency for so long a session", rich_help_panel=MEASURE),
     ] = None,
     sessions: Annotated[
-        int, typer.Option(metavar="N", help="Fresh processes that measure the latency", rich_help_panel=_MEASURE)
+        int, typer.Option(metavar="N", help="Fresh processes that measure the latency", rich_help_panel=MEASURE)
     ] = 3,
-    timeout: Annotated[
-        str, typer.Option(metavar="T", help="Kill a worker that is silent for so long", rich_help_panel=_MEASURE)
-    ] = "120s",
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="2GiB", help="What a worker may allocate (default: available memory)", rich_help_panel=_MEASURE
-        ),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=0, metavar="N", help="So many layers on the terminal; 0 for all", rich_help_panel=_OUTPUT)
-    ] = 15,
+    timeout: Timeout = "120s",
+    memory_limit: MemoryLimit = None,
+    top: Top = 15,
     output: Annotated[
         list[Path] | None,
         typer.Option(
@@ -114,17 +86,14 @@ def command(
             metavar="F",
             help="Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), "
             ".mltk.json, .svg or .png; repeatable",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=_OUTPUT)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document", rich_help_panel=_OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress", rich_help_panel=_OUTPUT)] = False,
-    store: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Where runs are kept: a path or any SQLAlchemy URL", rich_help_panel=_OUTPUT),
-    ] = None,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing", rich_help_panel=_OUTPUT)] = False,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    store: StoreUrl = None,
+    no_store: NoStore = False,
 ) -> int:
     """Time every layer, find out where the time goes and why: attribution, roofline, memory, ranked findings."""
     from edgewise.api import stopping_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +44,7 @@ def open_model(path: str | os.PathLike[str]) -> Model:
     """
     file = Path(path)
     _check_file(file)
-    try:
+    with _readable(file):
         head = _read_head(file)
         reader = _find_reader(head, file)
         signature = reader.read_signature(file)
@@ -51,14 +52,6 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         # The same file under two spellings counts once.
         files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
         digest, size = _hash_files(files)
-    except OSError as error:
-        raise BadModel(
-            f"can't read {file}: {error.strerror or error}", advice="check the file's permissions"
-        ) from error
-    except (MemoryError, RecursionError) as error:
-        raise BadModel(
-            f"{file.name} needs more memory to read than there is", advice="is it really a model?"
-        ) from error
     ref = ModelRef(name=file.name, path=str(files[0]), format=reader.format, sha256=digest, size_bytes=size)
     return Model(ref=ref, signature=signature, files=files)
 
@@ -75,19 +68,11 @@ def read_graph(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, 
     """
     file = Path(path)
     _check_file(file)
-    try:
+    with _readable(file):
         reader = _find_reader(_read_head(file), file)
         if not isinstance(reader, ReadsGraph):
             raise BadModel(f"the reader of {reader.title} files tells no network", advice="update the plug-in it is in")
         return reader.read_graph(file, shapes=shapes)
-    except OSError as error:
-        raise BadModel(
-            f"can't read {file}: {error.strerror or error}", advice="check the file's permissions"
-        ) from error
-    except (MemoryError, RecursionError) as error:
-        raise BadModel(
-            f"{file.name} needs more memory to read than there is", advice="is it really a model?"
-        ) from error
 
 
 def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, Any]:
@@ -110,6 +95,21 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
         return {**document, "sha256": _hash_files(files)[0]}
     others = f"{len(files) - 1} weight file(s) of {size - files[0].stat().st_size:,} B were not read"
     return {**document, "sha256_absent_because": f"{others}; --hash reads them"}
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Turns what goes wrong while `file` is read into `BadModel`."""
+    try:
+        yield
+    except OSError as error:
+        raise BadModel(
+            f"can't read {file}: {error.strerror or error}", advice="check the file's permissions"
+        ) from error
+    except (MemoryError, RecursionError) as error:
+        raise BadModel(
+            f"{file.name} needs more memory to read than there is", advice="is it really a model?"
+        ) from error
 
 
 def _make_absolute(file: Path) -> Path:

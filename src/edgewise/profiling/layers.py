@@ -66,6 +66,9 @@ def build_profile(
         bounds=_bounds(profiles[0], timings),
     )
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
+    # Drawn from the first step on: before it only the profiler may be at work.
+    zero = next((row.start for row in rows if row.start is not None), 0.0)
+    rows = [row if row.start is None else replace(row, start=row.start - zero) for row in rows]
     rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items() if seconds > _ROUNDING]
     rows += [_eliminated_row(network, graph.operators[index]) for index in found.eliminated]
     layers = tuple(

@@ -33,7 +33,7 @@ class Layer:
         engine_op: kernels of those steps, each once.
         time, low, high: s per inference with its 95 % interval; None where `time_absent_because` says why.
         share: of the end-to-end latency.
-        start: when it begins, s after the beginning of an inference, in the profiled pass; for drawings.
+        start: when it begins, s after the first step of an inference, in the profiled pass; for drawings.
         macs, ops, parameters, weight_bytes, activation_bytes: of all its operators; None where any is unknown.
         intensity: ops per byte of weights and activations.
         dtype: of the arithmetic, as far as the engine or the model tells.

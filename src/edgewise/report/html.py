@@ -7,26 +7,21 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise import __version__
-from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
 from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, quantity, reason_of_absence
-from edgewise.report.charts import Chart, Series
+from edgewise.report.charts import Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
 from edgewise.report.document import ABSENT, Table, number_notes, one_line
 from edgewise.report.field_tables import FIELD_TABLES, Options
+from edgewise.report.page import Drawing, asset, environment
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.units import significant
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MOST_DRAWN = 24
 """So many runs get a chart of their own; a page of hundreds would take minutes to draw."""
@@ -46,11 +41,11 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
         Series(run=run, label=label, colour=charts.colour_of(index))
         for index, (run, label) in enumerate(zip(runs, labels, strict=True))
     ]
-    drawing = _Drawing()
+    drawing = Drawing()
     document = bench_document(runs)
-    script, style = _asset("report.js"), _asset("report.css")
+    script, style = asset("report.js"), asset("report.css")
     return (
-        _environment()
+        environment()
         .get_template("report.html.jinja")
         .render(
             title=one_line(title) or default_title(runs),
@@ -82,52 +77,6 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
             metrics=_metrics(runs),
         )
     )
-
-
-class _Drawing:
-    """Draws charts until it turns out that nothing here can."""
-
-    def __init__(self) -> None:
-        self.missing: Unavailable | None = None
-        self._drawn = 0
-
-    def draw(self, found: Chart | None) -> dict[str, Any] | None:
-        """What the template needs of a chart, or None where there is none or nothing to draw it with."""
-        if found is None or self.missing is not None:
-            return None
-        try:
-            svg = charts.render_svg(found.spec)
-        except Unavailable as error:
-            self.missing = error
-            return None
-        # Every drawing numbers its clip paths from 1; on one page their names must differ.
-        self._drawn += 1
-        svg = svg.replace('id="clip', f'id="c{self._drawn}-').replace("url(#clip", f"url(#c{self._drawn}-")
-        return {
-            "title": found.title,
-            "description": found.description,
-            "caption": found.caption,
-            "wide": found.wide,
-            "svg": svg,
-        }
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("edgewise.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
@@ -198,7 +147,7 @@ def _table_view(table: Table, identity: str, series: Sequence[Series] = ()) -> _
     )
 
 
-def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: _Drawing) -> dict[str, Any]:
+def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: Drawing) -> dict[str, Any]:
     """The charts of one group: colours are the page's, names just what tells the group's own runs apart."""
     colours = {one.run.id: one.colour for one in page}
     series = [
@@ -208,7 +157,7 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: _Drawing)
     return {"title": group_title(group[0]), "charts": [chart for chart in drawn if chart is not None]}
 
 
-def _run_view(one: Series, drawing: _Drawing, *, draw: bool) -> dict[str, Any]:
+def _run_view(one: Series, drawing: Drawing, *, draw: bool) -> dict[str, Any]:
     run = one.run
     headline = run.measurement(run.headline)
     summary = ABSENT

@@ -6,18 +6,14 @@ import base64
 import hashlib
 import math
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise import __version__
-from edgewise.errors import Unavailable
 from edgewise.record import Profile, Run
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import GRADE_TONES, default_title
 from edgewise.report.cells import NOT_MEASURED, quantity
-from edgewise.report.charts import Chart
 from edgewise.report.conditions import (
     engine_of,
     flatten,
@@ -31,6 +27,7 @@ from edgewise.report.conditions import (
 from edgewise.report.document import ABSENT, Table, number_notes, one_line
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names
+from edgewise.report.page import Drawing, asset, environment
 from edgewise.report.profile import (
     conservation_line,
     count_words,
@@ -48,17 +45,14 @@ from edgewise.report.profile_findings import evidence_of, ranked_findings, savin
 from edgewise.report.profile_rows import eliminated_rows, layer_rows, overhead_rows, sum_rows
 from edgewise.units import format_bytes, format_duration, format_si
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 
 def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     """The page of `runs`: what changed where there are two, then each run's profile.
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
-    drawing = _Drawing()
-    script = f"{_asset('report.js')}\n{_asset('profile.js')}"
+    drawing = Drawing(charts.draw)
+    script = f"{asset('report.js')}\n{asset('profile.js')}"
     views = [_run_view(run, label, place, drawing) for place, (run, label) in enumerate(_labelled(runs), 1)]
     diff, changes, whole = diff_table(runs, most=None), None, []
     if diff is not None:
@@ -67,14 +61,14 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         whole = [quantity(run.value("latency") or math.nan, "s") for run in (before, after)]
         whole += [f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}"]
     return (
-        _environment()
+        environment()
         .get_template("profile.html.jinja")
         .render(
             title=one_line(title) or f"Profile of {default_title(runs)}",
             version=__version__,
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style=f"{_asset('report.css')}\n{_asset('profile.css')}",
+            style=f"{asset('report.css')}\n{asset('profile.css')}",
             runs=views,
             diff=_table_view(diff, "diff") if diff is not None else None,
             whole=whole,
@@ -88,51 +82,11 @@ def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
     return list(zip(runs, labels_of(runs), strict=True))
 
 
-class _Drawing:
-    """Draws charts until it turns out that nothing here can."""
-
-    def __init__(self) -> None:
-        self.missing: Unavailable | None = None
-        self._drawn = 0
-
-    def draw(self, found: Chart | None) -> dict[str, Any] | None:
-        """What the template needs of a chart, or None where there is none or nothing to draw it with."""
-        if found is None or self.missing is not None:
-            return None
-        try:
-            svg = charts.draw(found.spec)
-        except Unavailable as error:
-            self.missing = error
-            return None
-        # Every drawing numbers its clip paths from 1; on one page their names must differ.
-        self._drawn += 1
-        svg = svg.replace('id="clip', f'id="p{self._drawn}-').replace("url(#clip", f"url(#p{self._drawn}-")
-        return {"title": found.title, "description": found.description, "caption": found.caption, "svg": svg}
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("edgewise.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
 def _table_view(table: Table, identity: str) -> dict[str, Any]:
     return {"id": identity, "table": table, "columns": table.visible, "notes": number_notes([table])}
 
 
-def _run_view(run: Run, label: str, place: int, drawing: _Drawing) -> dict[str, Any]:
+def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, Any]:
     """Everything that the template says of one run."""
     view: dict[str, Any] = {
         "key": place,

@@ -1,0 +1,70 @@
+"""What every page shares: templates, assets, and charts drawn into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import Unavailable
+from edgewise.report.charts import Chart, Spec, render_svg
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+class Drawing:
+    """Draws charts until it turns out that nothing here can.
+
+    Attributes:
+        missing: why nothing can, once that is known.
+
+    Args:
+        render: makes an SVG element of a specification.
+    """
+
+    def __init__(self, render: Callable[[Spec], str] = render_svg) -> None:
+        self.missing: Unavailable | None = None
+        self._render = render
+        self._drawn = 0
+
+    def draw(self, found: Chart | None) -> dict[str, Any] | None:
+        """What the template needs of a chart, or None where there is none or nothing to draw it with."""
+        if found is None or self.missing is not None:
+            return None
+        try:
+            svg = self._render(found.spec)
+        except Unavailable as error:
+            self.missing = error
+            return None
+        # Every drawing numbers its clip paths from 1; on one page their names must differ.
+        self._drawn += 1
+        svg = svg.replace('id="clip', f'id="c{self._drawn}-').replace("url(#clip", f"url(#c{self._drawn}-")
+        return {
+            "title": found.title,
+            "description": found.description,
+            "caption": found.caption,
+            "wide": found.wide,
+            "svg": svg,
+        }
+
+
+@cache
+def environment() -> Environment:
+    """Templates, everything in them escaped, a name they lack an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("edgewise.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def asset(name: str) -> str:
+    """A style sheet or script."""
+    return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")
