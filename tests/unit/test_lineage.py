@@ -131,3 +131,16 @@ def test_tensors_and_places_of_the_model():
         (("r1",), ("r1",), None),
         (("r1",), ("p1",), 2),
     ]
+
+
+def test_twins_of_what_is_kept_are_left_out_with_what_leads_to_them_alone():
+    # x → c0 → b0 and x → c1 → b1 do the same; the engine keeps the second pair, known by b1 alone
+    nodes = (
+        OutlineNode(name="c0", op="Conv", inputs=("x", "w0"), outputs=("p0",), signature="s"),
+        OutlineNode(name="b0", op="BatchNormalization", inputs=("p0",), outputs=("q0",), signature="t"),
+        OutlineNode(name="c1", op="Conv", inputs=("x", "w1"), outputs=("p1",), signature="s"),
+        OutlineNode(name="b1", op="BatchNormalization", inputs=("p1",), outputs=("q1",), signature="t"),
+        OutlineNode(name="cat", op="Concat", inputs=("q0", "q1"), outputs=("y",), signature="u"),
+    )
+    outline = Outline(nodes, frozenset({"w0", "w1"}), {"w0": "equal", "w1": "equal"})
+    assert complete_claims(outline, [{3}, {4}], visible={3, 4}) == [(2, 3), (4,)]

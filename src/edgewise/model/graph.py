@@ -24,10 +24,6 @@ BITS: dict[str, int] = {
 }  # fmt: skip
 
 
-MAX_ELEMENTS = 2**62
-"""More elements than any memory holds: a shape that claims more says nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
     """How a tensor's integers stand for real numbers: real = scale × (integer − zero point).
@@ -72,13 +68,11 @@ class Tensor:
 
     @property
     def elements(self) -> int | None:
-        """How many elements it has; None where a dimension is open, or where no memory could hold so many."""
+        """How many elements it has; None where a dimension is open."""
         if self.shape is None:
             return None
         sizes = [size for size in self.shape if isinstance(size, int)]
-        if len(sizes) != len(self.shape) or (count := prod(sizes)) > MAX_ELEMENTS:
-            return None
-        return count
+        return prod(sizes) if len(sizes) == len(self.shape) else None
 
     @property
     def size_bytes(self) -> int | None:

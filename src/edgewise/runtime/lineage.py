@@ -6,6 +6,7 @@ along the model's own data flow: what lies between two steps was executed by one
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -119,7 +120,16 @@ def _left_out(outline: Outline, before: Sequence[Sequence[int]], owners: dict[in
     # Of operators that do the same an engine keeps any one.
     kept = {same[index] for index in owners}
     copies = {index for index, stands_for in enumerate(same) if index not in owners and stands_for in kept}
-    return {index for index in constant if index not in owners} | copies
+    left = {index for index in constant if index not in owners} | copies
+    # What leads to copies alone, and has a twin that leads to what is kept, is a copy too.
+    twins = Counter(same)
+    after: list[set[int]] = [set() for _ in outline.nodes]
+    for index in reversed(range(len(outline.nodes))):
+        if index not in owners and twins[same[index]] > 1 and after[index] and after[index] <= left:
+            left.add(index)
+        for at in before[index]:
+            after[at].add(index)
+    return left
 
 
 def _absorb_following(

@@ -12,6 +12,7 @@ from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, Step, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
+    Wrong,
     merge_shapes,
     read_attribute,
     read_constant,
@@ -40,6 +41,7 @@ _QUANTIZED: dict[str, tuple[tuple[int, int, int], ...]] = {
     "QLinearSigmoid": ((0, 1, 2), (-1, 3, 4)),
 }
 _MAX_TEXT = 1000
+MAX_ELEMENTS = 2**63 - 1
 
 Shapes = dict[str, tuple[str, "tuple[Dimension, ...] | None"]]
 """Name of a value → its type's name and its shape, as a file declares them."""
@@ -159,7 +161,9 @@ def _make(block: Block, source: Source, scope: _Scope) -> Graph:
     outputs = tuple(dict.fromkeys([info.name for info in graph.output]))
     for name in outputs:
         scope.look_up(name)
-    for name in scope.tensors:
+    for name, tensor in scope.tensors.items():
+        if (tensor.elements or 0) > MAX_ELEMENTS:
+            raise Wrong(f"{read_text(name)!r} has {tensor.elements} elements")
         read_text(name)
     return Graph(
         name=read_text(graph.name),
