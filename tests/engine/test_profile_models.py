@@ -114,14 +114,26 @@ def check_operators(run, graph):
 
 
 def has_twin(graph, index, executed):
-    """Whether an operator that is executed does the same to the same: engines compute such ones once."""
-    gone = graph.operators[index]
+    """Whether an operator that is executed does the same to the same, however far back: engines compute such ones once.
 
-    def does(operator):
-        shapes = [graph.tensors[name].shape for name in (*operator.inputs, *operator.outputs) if name]
-        return operator.op, operator.inputs[0], dict(operator.geometry), dict(operator.attributes), shapes
+    The weights of the light models are all of one value, so that those of one shape are the same.
+    """
+    meaning = {name: ("input", name) for name in graph.inputs}
+    known = {}
 
-    return any(does(graph.operators[other]) == does(gone) for other in executed)
+    def number(thing):
+        return known.setdefault(repr(thing), len(known))
+
+    does = []
+    for operator in graph.operators:
+        taken = [
+            number(meaning[name]) if name in meaning else (graph.tensors[name].shape, graph.tensors[name].dtype)
+            for name in operator.inputs
+            if name
+        ]
+        does.append(number((operator.op, dict(operator.attributes), taken)))
+        meaning |= {name: ("made", does[-1], at) for at, name in enumerate(operator.outputs) if name}
+    return any(does[other] == does[index] for other in executed)
 
 
 def check_sums(run):
