@@ -16,7 +16,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Layer, Run
 from edgewise.report.charts import Chart, Spec
 from edgewise.report.conditions import labels_of
-from edgewise.report.names import layer_names, shorten
+from edgewise.report.names import layer_names, short_names, shorten
 from edgewise.report.profile import header, operator_names, ranked
 from edgewise.report.profile_diff import are_alike, pair_layers
 from edgewise.report.profile_roofline import roofline_chart
@@ -203,8 +203,9 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
     largest = max(time or 0.0 for pair in pairs for time in pair.times)
     factor, unit = _unit(largest)
     labels = labels_of([before, after])
+    names = short_names([pair.name for pair in pairs], 40)
     rows = [
-        {"row": f"{shorten(pair.name, 40)}  {place}", "run": label, "time": _digits((time or 0.0) * factor)}
+        {"row": f"{names[place]}  {place}", "run": label, "time": _digits((time or 0.0) * factor)}
         for place, pair in enumerate(pairs)
         for label, time in zip(labels, pair.times, strict=True)
     ]
