@@ -14,7 +14,7 @@ Counting rules, the same for every format:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgewise.model.graph import Graph, Operator, Tensor
@@ -366,16 +366,16 @@ def count(operator: Operator, graph: Graph) -> OperatorCost:
     weights = [graph.tensors[name] for name in dict.fromkeys(operator.weights)]
     moving = dict.fromkeys((*operator.inputs, *operator.outputs))
     tensors = [graph.tensors[name] for name in moving if name and not graph.tensors[name].constant]
-    weight_bytes = _sum([stored_size(tensor) for tensor in weights])
-    activation_bytes = _sum([tensor.size_bytes for tensor in tensors])
+    weight_bytes = add_known([stored_size(tensor) for tensor in weights])
+    activation_bytes = add_known([tensor.size_bytes for tensor in tensors])
     intensity = None
-    unpacked = _sum([tensor.size_bytes for tensor in weights])
+    unpacked = add_known([tensor.size_bytes for tensor in weights])
     if cost.ops is not None and unpacked is not None and activation_bytes:
         intensity = cost.ops / (unpacked + activation_bytes)
     return OperatorCost(
         macs=cost.macs,
         ops=cost.ops,
-        parameters=_sum(list(_parameters(operator, graph).values())),
+        parameters=add_known(list(_parameters(operator, graph).values())),
         weight_bytes=weight_bytes,
         activation_bytes=activation_bytes,
         intensity=intensity,
@@ -388,7 +388,8 @@ def stored_size(tensor: Tensor) -> int | None:
     return tensor.size_bytes if tensor.stored_bytes is None else tensor.stored_bytes
 
 
-def _sum(values: list[int | None]) -> int | None:
+def add_known(values: Sequence[int | None]) -> int | None:
+    """Their sum; None where one is not known, as an unknown part makes an unknown whole."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
@@ -426,13 +427,13 @@ def total_of(graph: Graph) -> Total:
     ]
     weights = [tensor for tensor, _ in _weights(graph).values()]
     return Total(
-        macs=_sum([cost.macs for cost in costs]),
-        ops=_sum([cost.ops for cost in costs]),
+        macs=add_known([cost.macs for cost in costs]),
+        ops=add_known([cost.ops for cost in costs]),
         macs_known=sum(cost.macs or 0 for cost in costs),
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
-        parameters=_sum([elements for _, elements in _weights(graph).values()]),
-        weight_bytes=_sum([stored_size(tensor) for tensor in weights]),
+        parameters=add_known([elements for _, elements in _weights(graph).values()]),
+        weight_bytes=add_known([stored_size(tensor) for tensor in weights]),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
     )

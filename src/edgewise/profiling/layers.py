@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from edgewise.model.cost import OperatorCost, count, stored_size
+from edgewise.model.cost import OperatorCost, add_known, count, stored_size
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.memory_plan import find_folded
 from edgewise.profiling.attribution import Attribution, Group, attribute
@@ -202,27 +202,21 @@ def _main(members: Sequence[Operator], costs: Sequence[OperatorCost]) -> Operato
 
 def _costs(costs: Sequence[OperatorCost], *, weights: Mapping[str, Tensor], moving: Iterable[Tensor]) -> dict[str, Any]:
     """MACs, ops, parameters and bytes of a group; what flows inside it moves no bytes."""
-    stored = _total(map(stored_size, weights.values()))
-    activations = _total(tensor.size_bytes for tensor in {tensor.name: tensor for tensor in moving}.values())
-    ops = _total(cost.ops for cost in costs)
+    stored = add_known(list(map(stored_size, weights.values())))
+    activations = add_known([tensor.size_bytes for tensor in {tensor.name: tensor for tensor in moving}.values()])
+    ops = add_known([cost.ops for cost in costs])
     # Packed, sparse and repeated weights are unpacked before they are read.
-    unpacked = _total(tensor.size_bytes for tensor in weights.values())
+    unpacked = add_known([tensor.size_bytes for tensor in weights.values()])
     moved = None if unpacked is None or activations is None else unpacked + activations
     return {
-        "macs": _total(cost.macs for cost in costs),
+        "macs": add_known([cost.macs for cost in costs]),
         "ops": ops,
-        "parameters": _total(tensor.elements for tensor in weights.values()),
+        "parameters": add_known([tensor.elements for tensor in weights.values()]),
         "weight_bytes": stored,
         "activation_bytes": activations,
         "intensity": None if ops is None or not moved else ops / moved,
         "cost_unknown_because": next((cost.why for cost in costs if cost.why), ""),
     }
-
-
-def _total(values: Iterable[int | None]) -> int | None:
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) if len(known) == len(found) else None
 
 
 def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tensor], list[Tensor], dict[str, Tensor]]:

@@ -24,7 +24,8 @@ from edgewise.stats.intervals import mean_interval
 
 _ONE_PROCESS = 2.0
 """By how much the interval of one process is widened: the central half of its inferences scatters less than all of them
-do. By simulation, 200 inferences of one process are covered in 70 % without it and in 95 % with it."""
+do. By simulation (12 to 200 log-normal inferences that scatter by 3 %, two steps that vary together) the true mean is
+covered in 96 to 99 % with it, and in 74 to 86 % without."""
 
 Samples = npt.NDArray[np.float64]
 

@@ -129,7 +129,7 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
         title=f"{METRICS[metric].label} by run",
         description="; ".join(_in_words(one.label, row) for one, row in found),
         caption=caption + _beyond(beyond, found),
-        spec=_spec(layers, height={"step": 46}, width=WIDE),
+        spec=layered_spec(layers, height={"step": 46}, width=WIDE),
         wide=True,
     )
 
@@ -166,7 +166,7 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
         title="Share of inferences done within a time",
         description="; ".join(tails),
         caption="Steeper is steadier; a long foot to the right is a slow tail." + _beyond(beyond, found),
-        spec=_spec([layer], height=220),
+        spec=layered_spec([layer], height=220),
     )
 
 
@@ -199,7 +199,7 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
         description="; ".join(words),
         caption="Resident memory at its highest in inference; the pale part is the process with the engine, "
         "before the model was loaded.",
-        spec={**_spec(layers, height={"step": 32}), "data": {"values": rows}},
+        spec={**layered_spec(layers, height={"step": 32}), "data": {"values": rows}},
     )
 
 
@@ -232,7 +232,7 @@ def series_chart(one: Series) -> Chart | None:
         title="Samples over time",
         description=_in_words(one.label, row),
         caption="Dashed lines are where a fresh process begins." + thinned + _beyond(beyond, [(one, row)]),
-        spec=_spec(layers, height=150, width=WIDE),
+        spec=layered_spec(layers, height=150, width=WIDE),
         wide=True,
     )
 
@@ -325,7 +325,14 @@ def _quantitative(field: str, title: str, *, upper: float) -> Spec:
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": {"tickCount": 7}}
 
 
-def _spec(layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW) -> Spec:
+def layered_spec(
+    layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW, legend: Spec | None = None
+) -> Spec:
+    """A layered specification in the pages' colours and font.
+
+    Args:
+        legend: settings of legends that this page has besides the common ones.
+    """
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": width,
@@ -341,7 +348,7 @@ def _spec(layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW) ->
                 "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8,
             },
             "axisY": {"labelColor": _INK},
-            "legend": {"labelColor": _INK, "labelFontSize": 12, "labelLimit": 280},
+            "legend": {"labelColor": _INK, "labelFontSize": 12} | (legend or {"labelLimit": 280}),
             "text": {"fontSize": 12},
         },
     }  # fmt: skip

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from edgewise.record import Layer, Run
-from edgewise.report.charts import SERIES_COLOURS, WIDE, Spec, colour_of
+from edgewise.report.charts import SERIES_COLOURS, WIDE, Spec, colour_of, layered_spec
 from edgewise.report.document import one_line
 from edgewise.report.profile import layers_of
 
 INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
 OVERHEAD = "overhead"
 OTHER = "other"
-# What measures the text here and what draws it there must agree on its width: these have the same metrics.
-_FONT = "Arial, Liberation Sans, Arimo, Helvetica, sans-serif"
 
 
 def colours_of(run: Run) -> dict[str, str]:
@@ -49,24 +47,6 @@ def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
 
 def spec_of(layers: Sequence[Spec], *, height: int | Spec) -> Spec:
     """A layered specification in the page's fonts and colours."""
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "width": WIDE,
-        # All charts are as wide as each other, whatever their labels take.
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "height": height,
-        "background": None,
-        "padding": 4,
-        "layer": list(layers),
-        "config": {
-            "font": _FONT,
-            "view": {"stroke": None},
-            "axis": {
-                "labelColor": SOFT, "titleColor": SOFT, "gridColor": RULE, "domainColor": RULE, "tickColor": RULE,
-                "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8,
-            },
-            "axisY": {"labelColor": INK},
-            "legend": {"labelColor": INK, "labelFontSize": 12, "symbolType": "square"},
-            "text": {"fontSize": 12},
-        },
-    }  # fmt: skip
+    # All charts are as wide as each other, whatever their labels take.
+    fitted = {"autosize": {"type": "fit-x", "contains": "padding"}}
+    return layered_spec(layers, height=height, width=WIDE, legend={"symbolType": "square"}) | fitted
