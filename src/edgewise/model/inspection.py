@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.memory_plan import MemoryPlan, plan_memory
+from edgewise.model.memory_plan import MemoryPlan, describe_totals, plan_memory
 from edgewise.model.support import OperatorSet, Support, judge, operator_sets
 
 SCHEMA = 1
@@ -200,14 +200,7 @@ def _describe_plan(plan: MemoryPlan) -> dict[str, Any]:
     return {
         "method": "greedy by size; activations only, nothing computed in place",
         "basis": "derived",
-        "alignment": plan.alignment,
-        "arena_bytes": plan.arena_bytes,
-        "lower_bound_bytes": plan.lower_bound_bytes,
-        "persistent_bytes": plan.persistent_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "folded_bytes": plan.folded_bytes,
-        "peak_operator": plan.peak_operator,
-        "live_bytes": list(plan.live_bytes),
+        **describe_totals(plan),
         "unknown": list(plan.unknown),
         "tensors": [
             {

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from edgewise.model.graph import Graph, Operator
 
@@ -208,3 +209,17 @@ def _live(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], op
         total += change
         live.append(total)
     return live
+
+
+def describe_totals(plan: MemoryPlan) -> dict[str, Any]:
+    """Totals and live bytes of a plan, JSON-shaped, without the tensors' places: what records keep."""
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "persistent_bytes": plan.persistent_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "peak_operator": plan.peak_operator,
+        "live_bytes": list(plan.live_bytes),
+        "alignment": plan.alignment,
+        "folded_bytes": plan.folded_bytes,
+    }

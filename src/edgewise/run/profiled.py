@@ -10,7 +10,7 @@ from typing import Any, Protocol, get_args
 from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
 from edgewise.model.identity import read_graph
-from edgewise.model.memory_plan import MemoryPlan, plan_memory
+from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
 from edgewise.profiling.roofline import peak_dtypes, place
@@ -103,18 +103,4 @@ def _memory(graph: Graph) -> dict[str, Any]:
     if plan.unknown:
         reason = f"the size of {len(plan.unknown)} tensor(s) is open, such as {plan.unknown[0]!r}"
         return {"memory_absent_because": reason}
-    return {"memory": memory_document(plan)}
-
-
-def memory_document(plan: MemoryPlan) -> dict[str, Any]:
-    """A memory plan as records keep it: totals and live bytes, without the tensors' places."""
-    return {
-        "arena_bytes": plan.arena_bytes,
-        "lower_bound_bytes": plan.lower_bound_bytes,
-        "persistent_bytes": plan.persistent_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "peak_operator": plan.peak_operator,
-        "live_bytes": list(plan.live_bytes),
-        "alignment": plan.alignment,
-        "folded_bytes": plan.folded_bytes,
-    }
+    return {"memory": describe_totals(plan)}
