@@ -112,3 +112,23 @@ def test_a_real_product_in_a_real_worker(tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "SIDE", 64)
     found = list(peaks._products("float32", 1))
     assert found and all(peak.value > 0 and peak.dtype == "float32" and "64³" in peak.method for peak in found)
+
+
+def test_a_layer_that_always_beats_its_roof_does_not_measure_for_ever(tmp_path, asked):
+    cache = tmp_path / "peaks.json"
+    find_peaks((), 1, cache=cache)
+    for _ in range(5):
+        found, _ = find_peaks((), 1, again=True, cache=cache)
+    assert {peak.times_measured for peak in found} == {3}
+    assert len(asked) == 3 * 4
+
+
+def test_of_several_measurements_the_highest_is_kept(tmp_path, monkeypatch):
+    seconds = iter([2e-3] * 4 + [1e-3] * 4 + [4e-3] * 4)
+    monkeypatch.setattr(peaks, "_ask", lambda request: {"seconds": [next(seconds)] * 9})
+    cache = tmp_path / "peaks.json"
+    first, _ = find_peaks((), 1, cache=cache)
+    second, _ = find_peaks((), 1, again=True, cache=cache)
+    third, _ = find_peaks((), 1, again=True, cache=cache)
+    assert [peak.value for peak in second] == [pytest.approx(2 * peak.value) for peak in first]
+    assert [peak.value for peak in third] == [peak.value for peak in second]

@@ -117,6 +117,7 @@ class Peak:
         value, low, high: ops/s or B/s of the fastest tenth of the repetitions; of their median and of the fastest.
         method: which micro-benchmark, on which library.
         measured_at: ISO 8601, UTC; peaks are kept per machine.
+        times_measured: how often; the highest counts.
     """
 
     kind: Literal["compute", "bandwidth"]
@@ -128,6 +129,7 @@ class Peak:
     high: float | None = None
     method: str = ""
     measured_at: str = ""
+    times_measured: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
