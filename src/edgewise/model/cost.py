@@ -417,23 +417,28 @@ class Total:
     why: str = ""
 
 
-def total_of(graph: Graph) -> Total:
-    """Sums over all operators of `graph`; bodies and branches count as the operators that run them say."""
-    costs = [cost_of(operator, graph) for operator in graph.operators]
+def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -> Total:
+    """Sums over all operators of `graph`; bodies and branches count as the operators that run them say.
+
+    Args:
+        costs: of its operators in order, where they are known already.
+    """
+    if costs is None:
+        costs = [cost_of(operator, graph) for operator in graph.operators]
     lacking = [
         (operator.name, cost.why)
         for operator, cost in zip(graph.operators, costs, strict=True)
         if cost.macs is None or cost.ops is None
     ]
-    weights = [tensor for tensor, _ in _weights(graph).values()]
+    weights = _weights(graph).values()
     return Total(
         macs=add_known([cost.macs for cost in costs]),
         ops=add_known([cost.ops for cost in costs]),
         macs_known=sum(cost.macs or 0 for cost in costs),
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
-        parameters=add_known([elements for _, elements in _weights(graph).values()]),
-        weight_bytes=add_known([stored_size(tensor) for tensor in weights]),
+        parameters=add_known([elements for _, elements in weights]),
+        weight_bytes=add_known([stored_size(tensor) for tensor, _ in weights]),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
     )

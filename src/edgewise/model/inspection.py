@@ -86,11 +86,12 @@ def inspect_graph(graph: Graph, *, source: Mapping[str, Any], sets: Iterable[Ope
         sets: operator sets to ask; None asks all that are installed.
     """
     asked = [each for _, each in operator_sets()] if sets is None else list(sets)
+    costs = tuple(count(operator, graph) for operator in graph.operators)
     return Inspection(
         source=source,
         graph=graph,
-        costs=tuple(count(operator, graph) for operator in graph.operators),
-        total=total_of(graph),
+        costs=costs,
+        total=total_of(graph, costs),
         plan=plan_memory(graph),
         support=judge(graph, asked),
     )
