@@ -93,9 +93,9 @@ def command(
     """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
     from edgewise.api import stopping_of
     from edgewise.cli.measuring import check_output, finish, measure, show, write_report
-    from edgewise.cli.settings import seconds, size, split_numbers, split_shapes, split_words, target
+    from edgewise.cli.settings import axes, seconds, size, target
     from edgewise.record import Scenario
-    from edgewise.run.plan import Axes, make_plan
+    from edgewise.run.plan import make_plan
 
     if scenario not in ("single-stream", "offline", "paced"):
         raise BadInput(f"--scenario {scenario!r} is unknown", advice="single-stream, offline or paced")
@@ -103,14 +103,7 @@ def command(
         check_output(output, overwrite=force)
     plan = make_plan(
         models,
-        axes=Axes(
-            runtimes=split_words(runtime),
-            providers=split_words(provider),
-            threads=split_numbers(threads, "--threads"),
-            batches=split_numbers(batch, "--batch") or (1,),
-            precisions=split_words(precision),
-            shapes=split_shapes(shape),
-        ),
+        axes=axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape),
         scenario=Scenario(kind=scenario, fps=fps, streams=streams, requests=requests),  # type: ignore[arg-type]
         stopping=stopping_of(
             iterations=iterations,

@@ -98,9 +98,9 @@ def command(
     """Time every layer, find out where the time goes and why: attribution, roofline, memory, ranked findings."""
     from edgewise.api import stopping_of
     from edgewise.cli.measuring import check_output, finish, measure, show, write_report
-    from edgewise.cli.settings import seconds, size, split_numbers, split_shapes, split_what_if, split_words, target
+    from edgewise.cli.settings import axes, seconds, size, split_shapes, split_what_if, target
     from edgewise.record import Scenario
-    from edgewise.run.plan import Axes, make_plan
+    from edgewise.run.plan import make_plan
 
     for path in output or ():
         check_output(path, overwrite=force)
@@ -110,14 +110,7 @@ def command(
         files = _find_files(stack, models or [], build=build, cases=split_what_if(what_if), shapes=split_shapes(shape))
         plan = make_plan(
             files,
-            axes=Axes(
-                runtimes=split_words(runtime),
-                providers=split_words(provider),
-                threads=split_numbers(threads, "--threads"),
-                batches=split_numbers(batch, "--batch") or (1,),
-                precisions=split_words(precision),
-                shapes=split_shapes(shape),
-            ),
+            axes=axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape),
             scenario=Scenario(),
             stopping=stopping_of(
                 iterations=iterations,

@@ -6,11 +6,14 @@ import ast
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from edgewise.run.plan import Axes
 
 
 def split_words(values: Sequence[str] | None) -> list[str]:
@@ -39,6 +42,28 @@ def split_shapes(values: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
 def seconds(value: str | None) -> float | None:
     """A duration such as ``5s`` or ``500ms``; None stays None."""
     return None if value is None else parse_duration(value)
+
+
+def axes(
+    runtime: Sequence[str] | None,
+    *,
+    provider: Sequence[str] | None,
+    threads: Sequence[str] | None,
+    batch: Sequence[str] | None,
+    precision: Sequence[str] | None,
+    shape: Sequence[str] | None,
+) -> Axes:
+    """What to vary, from the words of the command line. Raises `BadInput`."""
+    from edgewise.run.plan import Axes
+
+    return Axes(
+        runtimes=split_words(runtime),
+        providers=split_words(provider),
+        threads=split_numbers(threads, "--threads"),
+        batches=split_numbers(batch, "--batch") or (1,),
+        precisions=split_words(precision),
+        shapes=split_shapes(shape),
+    )
 
 
 def target(device: str, *, memory_limit: int | None) -> TargetSpec:
