@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 ScenarioKind = Literal["single-stream", "offline", "paced"]
+Interleave = Literal["turns", "duet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,9 @@ class Workload:
         input_data: sha256 of the ``.npz`` that was given, or None where inputs are random from `seed`.
         input_path: where that file is.
         profile: whether layers are timed too, in processes of their own.
+        interleave: how the runs of a group shared the machine: ``turns`` (one at a time, in random order, again and
+            again), ``duet`` (all at once, pinned to cores of their own), or None: one after the other. With it, session
+            `i` of one run belongs to session `i` of the others.
     """
 
     scenario: Scenario = field(default_factory=Scenario)
@@ -140,6 +144,7 @@ class Workload:
     input_data: str | None = None
     input_path: str | None = None
     profile: bool = False
+    interleave: Interleave | None = None
     stopping: Stopping = field(default_factory=Stopping)
 
 
@@ -158,8 +163,10 @@ class Job:
         document = asdict(self)
         del document["model"]["path"]
         del document["workload"]["input_path"]
-        if not self.workload.profile:  # jobs of before there were profiles keep their keys
+        if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
+        if self.workload.interleave is None:
+            del document["workload"]["interleave"]
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), default=list)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

@@ -1,0 +1,255 @@
+"""What a comparison says: one row per metric of B against A, and what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from edgewise.metrics import METRICS
+from edgewise.record import Run
+
+Verdict = Literal["faster", "slower", "same", "inconclusive"]
+Design = Literal["interleaved", "duet", "sessions", "intervals", "exact", "none"]
+
+SCHEMA = 1
+
+#: unit → words for better and worse where less is better
+_WORDS: dict[str, tuple[str, str]] = {
+    "s": ("faster", "slower"),
+    "B": ("smaller", "larger"),
+    "J": ("less energy", "more energy"),
+    "W": ("less power", "more power"),
+    "K": ("cooler", "hotter"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One thing that is compared: a label and the run that was measured of it."""
+
+    label: str
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of a comparison: its headline and its own 95 % interval, in the metric's unit; None where not known."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    replicates: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """B against A in one metric.
+
+    Attributes:
+        a, b: labels of the variants; A is the baseline.
+        metric: an id of the metric catalogue.
+        before, after: A's and B's own numbers.
+        ratio: B over A; None where it can't be known, and then `because` says why.
+        low, high: its 95 % interval.
+        p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics.
+        margin: relative difference that doesn't matter here: the threshold, or the absolute floor over A's value.
+        verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.
+        design: where the evidence comes from. ``interleaved`` and ``duet``: processes that took turns or ran at once;
+            ``sessions``: fresh processes measured apart; ``intervals``: two quoted intervals.
+        method: how ratio and interval came about.
+        because: why there is no ratio or no verdict.
+        decides_in_s: how much longer measuring would decide it, if nothing changes; None where that can't be known or
+            where it is decided.
+    """
+
+    a: str
+    b: str
+    metric: str
+    before: Side
+    after: Side
+    verdict: Verdict
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    margin: float | None = None
+    design: Design = "none"
+    method: str = ""
+    because: str = ""
+    decides_in_s: float | None = None
+
+    @property
+    def unit(self) -> str:
+        """SI base unit of the two values."""
+        return METRICS[self.metric].unit
+
+    @property
+    def word(self) -> str:
+        """The verdict in the words of the metric: ``smaller`` for bytes, ``better`` for accuracy."""
+        if self.verdict in ("same", "inconclusive"):
+            return self.verdict
+        row = METRICS[self.metric]
+        better, worse = _WORDS.get(row.unit, ("better", "worse"))
+        if row.id == "throughput":
+            better, worse = "faster", "slower"
+        return better if self.verdict == "faster" else worse
+
+    def to_document(self) -> dict[str, Any]:
+        """The row of the JSON document."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "metric": self.metric,
+            "unit": self.unit,
+            "before": _side(self.before),
+            "after": _side(self.after),
+            "ratio": self.ratio,
+            "low": self.low,
+            "high": self.high,
+            "verdict": self.verdict,
+            "word": self.word,
+            "p_value": self.p_value,
+            "p_adjusted": self.p_adjusted,
+            "margin": self.margin,
+            "design": self.design,
+            "method": self.method,
+            "because": self.because or None,
+            "decides_in_s": self.decides_in_s,
+        }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"value": side.value, "low": side.low, "high": side.high, "replicates": side.replicates}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A place in the ranking.
+
+    Attributes:
+        place: from 1; variants that can't be told from the best of a place share it.
+        groups: letters; two variants that share one can't be told apart.
+        ratio, low, high: to the first of the ranking, with the 95 % interval; None where it can't be known.
+    """
+
+    label: str
+    place: int
+    groups: str
+    value: float | None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Three or more variants in the order of one metric, best first."""
+
+    metric: str
+    places: tuple[Ranked, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """Variants that no other beats: none is proven better in one metric and proven no worse in the others.
+
+    Attributes:
+        members: labels of the front, in the order of the variants.
+        beaten: label → labels of what beats it.
+    """
+
+    metrics: tuple[str, ...]
+    members: tuple[str, ...]
+    beaten: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A condition in which two runs differ, in words a person reads."""
+
+    name: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything that a comparison of two or more variants came to.
+
+    Attributes:
+        comparisons: every later variant against the first, metric by metric.
+        stated: differences that are the point of the comparison, such as another engine, precision or thread count.
+        obstacles: what makes the comparison unfair, where it was forced.
+        not_excluded: what else may have caused a difference between runs measured apart.
+        environments: where the environments of runs measured apart differ.
+        notes: further one-line statements, such as that two files are identical.
+        stopped_because: why measuring ended; empty where nothing was measured.
+        elapsed_s: time spent measuring.
+        pairs: pairs (rounds) of fresh processes.
+        failures: label → why a variant has no result.
+    """
+
+    variants: tuple[Variant, ...]
+    comparisons: tuple[Comparison, ...]
+    ranking: Ranking | None = None
+    front: Front | None = None
+    stated: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
+    not_excluded: tuple[str, ...] = ()
+    environments: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+    stopped_because: str = ""
+    elapsed_s: float | None = None
+    pairs: int | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed and nothing is proven worse."""
+        return not self.failures and not any(row.verdict == "slower" for row in self.comparisons)
+
+    def to_document(self) -> dict[str, Any]:
+        """The JSON document of ``edgewise compare``."""
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "comparisons": [row.to_document() for row in self.comparisons],
+            "passed": self.passed,
+            "variants": [
+                {"label": variant.label, "run": variant.run.id, "status": variant.run.status}
+                for variant in self.variants
+            ],
+            "ranking": None,
+            "pareto": None,
+            "stated": list(self.stated),
+            "obstacles": list(self.obstacles),
+            "not_excluded": list(self.not_excluded),
+            "environments": [{"name": one.name, "a": one.a, "b": one.b} for one in self.environments],
+            "notes": list(self.notes),
+            "stopped_because": self.stopped_because or None,
+            "elapsed_s": self.elapsed_s,
+            "pairs": self.pairs,
+            "failures": dict(self.failures),
+        }
+        if self.ranking is not None:
+            places = [
+                {
+                    "label": one.label,
+                    "place": one.place,
+                    "groups": one.groups,
+                    "value": one.value,
+                    "ratio": one.ratio,
+                    "low": one.low,
+                    "high": one.high,
+                }
+                for one in self.ranking.places
+            ]
+            document["ranking"] = {"metric": self.ranking.metric, "places": places}
+        if self.front is not None:
+            document["pareto"] = {
+                "metrics": list(self.front.metrics),
+                "members": list(self.front.members),
+                "beaten": {label: list(by) for label, by in self.front.beaten.items()},
+            }
+        return document
