@@ -18,7 +18,8 @@ from edgewise.record.job import ScenarioKind
 
 if TYPE_CHECKING:
     from edgewise.model.inspection import Inspection
-    from edgewise.run.dispatch import Observer, Sensors
+    from edgewise.run.assembly import Sensors
+    from edgewise.run.dispatch import Observer
     from edgewise.run.plan import Plan
     from edgewise.store import Store
 
@@ -100,7 +101,7 @@ def profile(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
     """
-    from edgewise.run.dispatch import Sensors
+    from edgewise.run.assembly import Sensors
     from edgewise.run.plan import Axes, make_plan
 
     plan = make_plan(
@@ -176,7 +177,7 @@ def bench(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
     """
-    from edgewise.run.dispatch import Sensors
+    from edgewise.run.assembly import Sensors
     from edgewise.run.plan import Axes, make_plan
 
     plan = make_plan(

@@ -7,7 +7,7 @@ import pytest
 from edgewise.metrics import METRICS
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Workload
 from edgewise.run.assemble import RERUN_FLOOR, Z95, distribution, measurements_of, session_record
-from edgewise.run.host import SessionResult
+from edgewise.run.conversation import SessionResult
 
 MS = 1_000_000
 MEMORY = {"VmRSS": 50_000_000, "VmHWM": 60_000_000}

@@ -191,7 +191,7 @@ def test_the_loop_itself_costs_less_than_a_microsecond_of_calls():
             return super().clock()
 
     session = Counting(10)
-    recorder = timing._Recorder(session, Clock.of(session))
+    recorder = timing.Recorder(session, Clock.of(session))
     recorder.take(100)
     assert readings == 200
     assert list(recorder.wall) == [10] * 100

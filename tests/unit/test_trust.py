@@ -16,7 +16,7 @@ from edgewise.record import (
     Summary,
     Workload,
 )
-from edgewise.run.host import SessionResult
+from edgewise.run.conversation import SessionResult
 from edgewise.run.trust import cautions_of, grade_of
 
 

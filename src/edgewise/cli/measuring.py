@@ -16,7 +16,8 @@ from edgewise.cli.console import err, out, print_json
 from edgewise.cli.progress import ProgressLines
 from edgewise.errors import EdgewiseError, ExitCode, StoreError
 from edgewise.record import Run
-from edgewise.run.dispatch import Dispatcher, Interrupted, Sensors
+from edgewise.run.assembly import Sensors
+from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import Plan
 from edgewise.store import Store, open_store
 

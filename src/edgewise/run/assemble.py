@@ -16,7 +16,7 @@ import numpy as np
 from edgewise.metrics import METRICS
 from edgewise.record import Job, Measurement, SessionRecord
 from edgewise.record.run import Basis
-from edgewise.run.host import SessionResult
+from edgewise.run.conversation import SessionResult
 from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
 

@@ -16,7 +16,7 @@ from edgewise.profiling.layers import build_profile
 from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.record.run import Cause
-from edgewise.run.host import SessionResult
+from edgewise.run.conversation import SessionResult
 from edgewise.runtime.base import runtimes
 
 SESSIONS = 3

@@ -60,7 +60,7 @@ class Steady:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-class _Recorder:
+class Recorder:
     """Preallocated buffers of one session: wall time of each call and the engine's own time where it has one."""
 
     def __init__(self, session: Session, clock: Clock) -> None:
@@ -89,6 +89,11 @@ class _Recorder:
             invoke()
             wall[index] = now() - begin
             engine[index] = engine_latency()
+
+    def typical_ns(self) -> int:
+        """The median of the latest calls, at least 1; 0 calls have none, which is 1 too."""
+        recent = sorted(self.wall[-PROBE_SAMPLES:])
+        return max(1, recent[len(recent) // 2]) if recent else 1
 
     def settle(self) -> None:
         """One inference that is not timed."""
@@ -123,29 +128,29 @@ def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock
     The caller has run the first inference. It is the first of a prescribed warm-up. Where only the iterations are
     prescribed, the warm-up lasts `BRIEF_WARMUP_S`; where nothing is, the warm-up is found in the samples afterwards.
     """
-    recorder = _Recorder(session, clock)
+    recorder = Recorder(session, clock)
     begin = clock.now()
     if stopping["warmup"] is not None:
         while len(recorder.wall) < stopping["warmup"] - 1:
-            recorder.take(min(_block_size(recorder), stopping["warmup"] - 1 - len(recorder.wall)))
+            recorder.take(min(block_size(recorder), stopping["warmup"] - 1 - len(recorder.wall)))
             reporter.beat()
     elif stopping["iterations"] is not None:
         while len(recorder.wall) < PROBE_SAMPLES or clock.now() - begin < BRIEF_WARMUP_S * 1e9:
-            recorder.take(_block_size(recorder))
+            recorder.take(block_size(recorder))
             reporter.beat()
     if stopping["iterations"] is not None or stopping["duration_s"] is not None or stopping["warmup"] is not None:
         return _prescribed(recorder, stopping, clock=clock, reporter=reporter)
     return _adaptive(recorder, stopping, clock=clock, reporter=reporter)
 
 
-def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
+def _prescribed(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
     """Measure as was asked: `recorder` holds the warm-up, and no look at the data moves what was prescribed."""
     offset, step, count = len(recorder.wall), stopping["report_every"], stopping["iterations"]
     rules = rules_for(stopping)
     begin, done = clock.now(), 0
     reason: str | None = None
     while reason is None:
-        block = _block_size(recorder)
+        block = block_size(recorder)
         block = block if count is None else min(block, count - done)
         block = block if step is None else min(block, step - done % step)
         recorder.take(block)
@@ -154,10 +159,10 @@ def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Cloc
         reporter.beat()
         if step and done % step == 0:
             reporter.lines(done, sum(recorder.headline[-step:]) / step / 1e9)
-        reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: _seconds(recorder.headline[offset:])))
+        reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: seconds_of(recorder.headline[offset:])))
     warmup: int | None = 0
     if stopping["warmup"] is None and count is None:  # only the duration was prescribed
-        warmup = warmup_length(_seconds(recorder.headline))
+        warmup = warmup_length(seconds_of(recorder.headline))
     samples, warm = recorder.split(offset + (warmup or 0))
     return Steady(
         samples,
@@ -168,7 +173,7 @@ def _prescribed(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Cloc
     )
 
 
-def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
+def _adaptive(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
     """Warm-up is found in the data; precision, stable noise or the time budget ends it."""
     rules = rules_for(stopping)
     begin = clock.now()
@@ -176,20 +181,20 @@ def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock,
     reason: str | None = None
     warmup: int | None = None
     while reason is None:
-        recorder.take(_block_size(recorder))
+        recorder.take(block_size(recorder))
         elapsed = (clock.now() - begin) / 1e9
         reporter.beat()
         # Looking costs time and cools the caches, so it happens at geometrically growing counts …
         if len(recorder.wall) < check_at and elapsed < stopping["max_s"]:
             continue
         check_at = int(len(recorder.wall) * 1.15) + 1
-        warmup = warmup_length(_seconds(recorder.headline))
+        warmup = warmup_length(seconds_of(recorder.headline))
         kept = recorder.headline[warmup or 0 :]
-        reason = first_reason(rules, Progress(len(kept), elapsed, lambda kept=kept: _seconds(kept)))  # type: ignore[misc]
+        reason = first_reason(rules, Progress(len(kept), elapsed, lambda kept=kept: seconds_of(kept)))  # type: ignore[misc]
         if reason is None and len(recorder.wall) >= MAX_SAMPLES:
             reason = f"{MAX_SAMPLES} samples"
         # … and the inference after a look is not timed, where that matters.
-        if reason is None and _block_size(recorder) > 1:
+        if reason is None and block_size(recorder) > 1:
             recorder.settle()
     samples, warm = recorder.split(warmup or 0)
     return Steady(
@@ -201,16 +206,15 @@ def _adaptive(recorder: _Recorder, stopping: Mapping[str, Any], *, clock: Clock,
     )
 
 
-def _block_size(recorder: _Recorder) -> int:
+def block_size(recorder: Recorder) -> int:
     """How many inferences fill a block, from the latest ones; at least 1."""
-    recent = sorted(recorder.wall[-PROBE_SAMPLES:])
-    if not recent:
+    if not len(recorder.wall):
         return 1
-    typical = max(1, recent[len(recent) // 2])
-    return int(min(MAX_BLOCK, max(1, BLOCK_S * 1e9 // typical), max(1, 2 * len(recorder.wall))))
+    return int(min(MAX_BLOCK, max(1, BLOCK_S * 1e9 // recorder.typical_ns()), max(1, 2 * len(recorder.wall))))
 
 
-def _seconds(nanoseconds: array[int]) -> Any:
+def seconds_of(nanoseconds: array[int]) -> Any:
+    """Integer nanoseconds as a numpy array of s."""
     import numpy as np
 
     return np.frombuffer(nanoseconds, dtype=np.int64) * 1e-9
@@ -258,7 +262,7 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
             break  # overloaded: the queue only grows, and the misses are plain by now
     elapsed = now() - begin
     counters = read_counters().delta(before)
-    recorder = _Recorder(session, clock)
+    recorder = Recorder(session, clock)
     typical = max(1, sorted(latency)[len(latency) // 2])
     recorder.take(min(len(latency), max(PROBE_SAMPLES, int(0.2e9 // typical))))
     return Steady(

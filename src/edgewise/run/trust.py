@@ -12,7 +12,7 @@ import numpy as np
 
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
-from edgewise.run.host import SessionResult
+from edgewise.run.conversation import SessionResult
 from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask

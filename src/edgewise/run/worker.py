@@ -12,6 +12,7 @@ _STARTED_NS = time.monotonic_ns()
 
 import gc
 import os
+import queue
 import re
 import sys
 import threading
@@ -21,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, Session, UnsupportedModel
@@ -72,9 +74,10 @@ class _Reporter:
 class Worker:
     """One job from `job` message to `done`."""
 
-    def __init__(self, job: Mapping[str, Any], channel: Channel) -> None:
+    def __init__(self, job: Mapping[str, Any], channel: Channel, orders: queue.SimpleQueue[bytes]) -> None:
         self.job = job
         self.channel = channel
+        self._orders = orders
         self.phase_name = "python"
         self.facts: dict[str, Any] = {}
 
@@ -101,6 +104,7 @@ class Worker:
             session: Session = runtime.load(Path(self.job["model"]), options)
         self.facts["memory_load"] = counters.memory_figures()
         self.facts["effective"] = dict(session.effective)
+        self.facts["outputs"] = [_described(spec) for spec in session.outputs]
         session.bind(arrays)
         if self.job.get("profile"):
             self._time_layers(session)
@@ -167,12 +171,31 @@ class Worker:
 
         scenario, stopping = self.job["workload"]["scenario"], self.job["stopping"]
         reporter = _Reporter(self.channel, self.facts)
+        if self.job.get("turns"):
+            return self._take_turns(session, clock, reporter)
         if scenario["kind"] == "paced":
             return timing.paced(session, fps=scenario["fps"], stopping=stopping, clock=clock, reporter=reporter)
         if scenario["kind"] == "offline":
             return timing.offline(session, stopping=stopping, clock=clock, reporter=reporter)
 
         return timing.single_stream(session, stopping=stopping, clock=clock, reporter=reporter)
+
+    def _take_turns(self, session: Session, clock: Any, reporter: _Reporter) -> Any:
+        from edgewise.run.turn_pass import take_turns
+
+        before = counters.read_counters()
+        steady = take_turns(
+            session,
+            stopping=self.job["stopping"],
+            clock=clock,
+            reporter=reporter,
+            tell=self.channel.send,
+            next_order=lambda: decode(self._orders.get()),
+        )
+        delta = counters.read_counters().delta(before)
+        # Of the rest, the larger part belongs to the others' turns.
+        steady.extra["counters"] = {name: delta[name] for name in ("steal_share", "throttled_s")}
+        return steady
 
     def _outputs(self, session: Session) -> None:
         """Outputs of one inference as a file in the job's folder, when the host asked for them."""
@@ -196,6 +219,12 @@ class Worker:
         with self.phase("meters"):
             meters = [_load_class(location)() for location in self.job["meters"]]
             self.facts["meters"] = read_meters(meters, session.invoke)
+
+
+def _described(spec: TensorSpec) -> dict[str, Any]:
+    known = spec.shape is not None
+    shape = [size if isinstance(size, int) else None for size in spec.shape or ()] if known else None
+    return {"name": str(spec.name), "shape": shape, "dtype": str(spec.dtype)}
 
 
 def _load_class(location: str) -> Any:
@@ -244,15 +273,28 @@ def _die_with_host() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def _watch_host() -> None:
-    """Block on standard input; its end means that the host is gone."""
+def _watch_host() -> queue.SimpleQueue[bytes]:
+    """Block on standard input: its lines are the host's orders, its end means that the host is gone."""
+    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def wait() -> None:
-        while os.read(0, 4096):
-            pass
+        buffer = bytearray()
+        while piece := os.read(0, 4096):
+            buffer += piece
+            while (end := buffer.find(b"\n")) >= 0:
+                orders.put(bytes(buffer[: end + 1]))
+                del buffer[: end + 1]
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+    return orders
+
+
+def _stay_on(cores: list[int]) -> None:
+    """Leave the other processors to others, before any engine counts them."""
+    if cores:
+        with suppress(OSError, AttributeError):
+            os.sched_setaffinity(0, cores)
 
 
 def _limit_memory(limit: int | None) -> None:
@@ -285,10 +327,11 @@ def main() -> NoReturn:
     channel = Channel()
     _die_with_host()
     job = _read_job()
-    _watch_host()
+    orders = _watch_host()
+    _stay_on(job.get("cores", []))
     _limit_memory(job.get("memory_limit"))
     channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], started_ns=_STARTED_NS)
-    worker = Worker(job, channel)
+    worker = Worker(job, channel, orders)
     try:
         if job["protocol"] != PROTOCOL:
             raise UnsupportedModel(f"host speaks protocol {job['protocol']}, this worker {PROTOCOL}")

@@ -9,7 +9,7 @@ Student's t on those differences is exact for normal ones and conservative for h
 
 *Looks.* Who measures until the answer is clear looks many times, and each look is a chance to be fooled. Looks come at
 `LOOKS` pairs; the probability of an error is divided by a factor such that the chance over all looks together is the
-one that is quoted (Pocock, "Group sequential methods in the design and analysis of clinical trials", Biometrika 64, 1977).
+one that is quoted (Pocock, "Group sequential methods in the design and analysis of clinical trials", Biometrika, 1977).
 The factors are simulated for Student's t at these looks in ``benchmarks/decisions.py``.
 
 *Verdict.* Different needs two things: the ratio differs from 1 with an error risk of `RISK`, and a difference that

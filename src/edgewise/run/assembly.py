@@ -1,0 +1,216 @@
+"""From the sessions of one command to its runs: what every measuring command does with what its workers told."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import StoreError
+from edgewise.record import Caution, Job, Run, new_run_id
+from edgewise.registry import Registry
+from edgewise.run.agreement import Outputs, check_finite, compare_outputs
+from edgewise.run.assemble import measurements_of, session_record
+from edgewise.run.conversation import SessionRequest, SessionResult
+from edgewise.run.environment import fingerprint
+from edgewise.run.meters.base import Meter, meters
+from edgewise.run.plan import count_cores
+from edgewise.run.trust import cautions_of, grade_of
+from edgewise.runtime.base import LoadOptions, runtimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensors:
+    """Meters that can be used here (where their classes are) and, per metric, why there is none."""
+
+    locations: tuple[str, ...] = ()
+    absences: Mapping[str, str]
+
+
+def find_sensors(registry: Registry[Meter] | None = None) -> Sensors:
+    """Ask every meter whether it can be used."""
+    registry = registry or meters()
+    usable: list[str] = []
+    told: set[str] = set()
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name, meter in registry:
+        availability = meter.availability()
+        if availability:
+            usable.append(registry.location(name))
+            told.update(meter.metrics)
+        else:
+            for metric in meter.metrics:
+                reasons[metric].append(f"{name}: {availability.reason}")
+    absences = {metric: "; ".join(texts) for metric, texts in reasons.items() if metric not in told}
+    return Sensors(locations=tuple(usable), absences=absences)
+
+
+class Assembly:
+    """The runs of one command: requests for its workers, runs from what they told, and where runs are saved.
+
+    Attributes:
+        save_errors: why runs could not be saved, in order; measuring goes on.
+        group: the id that the runs of this command share.
+
+    Args:
+        save: keeps a run; called once its job is done and again when its outputs were compared.
+        sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
+    """
+
+    def __init__(self, *, save: Callable[[Run], None], sensors: Sensors | None = None) -> None:
+        self.save_errors: list[StoreError] = []
+        self.group = new_run_id()
+        self.outputs: dict[str, Outputs] = {}
+        self._save_run = save
+        self._sensors = sensors or find_sensors()
+        self._runtimes = runtimes()
+        self._environment = fingerprint()
+
+    def request(
+        self, job: Job, *, index: int, layers: bool = False, turns: bool = False, cores: tuple[int, ...] = ()
+    ) -> SessionRequest:
+        """What the worker of session `index` of `job` is asked to do."""
+        return SessionRequest(
+            job=job,
+            index=index,
+            runtime=self._runtimes.location(job.runtime.name),
+            meters=self._sensors.locations if index == 0 and not layers else (),
+            options=asdict(replace(_load_options(job), profile=layers)),
+            outputs=index == 0 and not layers,
+            profile=layers,
+            turns=turns,
+            cores=cores,
+        )
+
+    def assemble(self, job: Job, sessions: Sequence[SessionResult], *, created: str, run_id: str | None = None) -> Run:
+        """The run of complete sessions; a session that failed gives the run its failure and status."""
+        complete = [session for session in sessions if session.failure is None]
+        failure = next((session.failure for session in sessions if session.failure is not None), None)
+        measurements = measurements_of(job, complete, meter_absences=self._sensors.absences) if complete else ()
+        cautions = (
+            cautions_of(job, sessions=complete, measurements=measurements, usable_cores=count_cores())
+            if complete
+            else ()
+        )
+        run = Run(
+            id=run_id or new_run_id(),
+            created_at=created,
+            job=job,
+            status="failed" if failure else "done",
+            group=self.group,
+            failure=failure,
+            effective=_effective(complete),
+            environment=self._environment | _worker_environment(sessions),
+            measurements=measurements,
+            sessions=tuple(session_record(session) for session in complete),
+            cautions=cautions,
+        )
+        return _graded(run)
+
+    def note_outputs(self, run: Run, sessions: Sequence[SessionResult]) -> Run:
+        """The run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""
+        found = _outputs_of(run, sessions)
+        if found is None:
+            return run
+        self.outputs[run.id] = found
+        return with_cautions(run, check_finite(found))
+
+    def with_agreement(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs with their outputs compared, model by model; changed ones are saved again."""
+        groups: dict[tuple[Any, ...], list[Outputs]] = defaultdict(list)
+        for run in runs:
+            if run.id in self.outputs:
+                workload = run.job.workload
+                groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data].append(
+                    self.outputs[run.id]
+                )
+        verdicts = {run_id: verdict for group in groups.values() for run_id, verdict in compare_outputs(group).items()}
+        mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
+        answer = []
+        for run in runs:
+            if run.id not in verdicts:
+                answer.append(run)
+                continue
+            verdict = verdicts[run.id]
+            compared = replace(run, measurements=run.measurements + verdict.measurements)
+            answer.append(with_cautions(compared, verdict.cautions + mixed.get(run.id, ())))
+            self.save(answer[-1])
+        return answer
+
+    def save(self, run: Run) -> None:
+        """Keep `run`, or why it can't be kept."""
+        try:
+            self._save_run(run)
+        except StoreError as error:
+            self.save_errors.append(error)
+
+
+def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
+    """A caution for every run beside one of another precision, unless that is what was asked for."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.effective.get("precision"):
+            told[run.job.model.sha256].add(run.effective["precision"])
+    return {
+        run.id: (Caution.of("precision-differs", f"side by side ran {', '.join(sorted(told[run.job.model.sha256]))}"),)
+        for run in runs
+        if len(told[run.job.model.sha256]) > 1 and run.job.runtime.precision is None
+    }
+
+
+def _load_options(job: Job) -> LoadOptions:
+    scenario = job.workload.scenario
+    return LoadOptions(
+        provider=job.runtime.provider or "cpu",
+        shapes={spec.name: spec.shape for spec in job.workload.inputs},
+        dtypes={spec.name: spec.dtype for spec in job.workload.inputs},
+        threads=job.runtime.threads,
+        precision=job.runtime.precision,
+        streams=scenario.streams,
+        requests=scenario.requests,
+        offline=scenario.kind == "offline",
+        extra=job.runtime.options,
+    )
+
+
+def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    if not sessions:
+        return {}
+    facts = sessions[0].facts
+    told = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
+    return told | ({"outputs": facts["outputs"]} if "outputs" in facts else {})
+
+
+def _worker_environment(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    return {"worker_python": sessions[0].python} if sessions and sessions[0].python else {}
+
+
+def with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:
+    """The run with more cautions, and its grade anew."""
+    return _graded(replace(run, cautions=run.cautions + cautions)) if cautions else run
+
+
+def _graded(run: Run) -> Run:
+    measured = run.value(run.headline) is not None
+    return replace(run, trust=grade_of(run.cautions, measured=measured))
+
+
+def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
+    """The outputs that a worker left in its folder; a worker's file is not trusted to be one."""
+    if run.status == "failed" or not sessions or sessions[0].outputs is None:
+        return None
+    file, _ = sessions[0].outputs
+    try:
+        with np.load(file, allow_pickle=False) as data:
+            arrays = tuple(data[key] for key in data.files)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return None
+    runtime = run.job.runtime
+    label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")
+    quantised = any(not np.issubdtype(array.dtype, np.floating) for array in arrays)
+    exact = run.effective.get("precision") in (None, "f32") and not quantised
+    return Outputs(run_id=run.id, label=label, arrays=arrays, exact=exact)

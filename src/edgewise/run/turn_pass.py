@@ -1,0 +1,88 @@
+"""The worker's side of taking turns: inferences are timed when the host says so, a few at a time.
+
+Several workers are alive at once and one infers at a time, so that whatever moves slowly on the machine moves all of
+them alike. Standard library and numpy only, as everything that is sent to a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edgewise.run.timing import BRIEF_WARMUP_S, Clock, Recorder, Reporter, Steady, block_size, seconds_of
+from edgewise.runtime.base import Session
+from edgewise.stats.warmup import warmup_length
+
+SETTLE_BELOW_S = 0.02
+"""The other worker has emptied the caches: the first inference of a turn is not timed, where inferences are short."""
+WARM_S = 0.5
+"""A session is warmed up alone until its steady state shows, but no longer than this."""
+
+
+def take_turns(
+    session: Session,
+    *,
+    stopping: Mapping[str, Any],
+    clock: Clock,
+    reporter: Reporter,
+    tell: Callable[..., None],
+    next_order: Callable[[], Mapping[str, Any]],
+) -> Steady:
+    """Warm up, say ``ready``, and time inferences in the turns that `next_order` gives, until it says ``end``.
+
+    Args:
+        stopping: a prescribed ``warmup`` counts the first inference, which the caller has run.
+        tell: sends a message to the host.
+        next_order: blocks until the host says ``turn`` (with ``seconds`` and ``most`` inferences) or ``end``.
+    """
+    recorder = Recorder(session, clock)
+    found = _warm_up(recorder, stopping, clock=clock, reporter=reporter)
+    warmup = len(recorder.wall)
+    tell("ready")
+    turns: list[int] = []
+    elapsed = 0
+    while (order := next_order())["kind"] == "turn":
+        typical_s = recorder.typical_ns() * 1e-9
+        if typical_s < SETTLE_BELOW_S:
+            recorder.settle()
+        count = int(max(1, min(order["most"], order["seconds"] // max(typical_s, 1e-9))))
+        begin = clock.now()
+        recorder.take(count)
+        elapsed += clock.now() - begin
+        turns.append(count)
+        reporter.beat()
+        tell("turned", count=count)
+    samples, warm = recorder.split(warmup)
+    return Steady(
+        samples,
+        warmup=warm,
+        warmup_found=found,
+        stopped_because=f"{len(turns)} turns",
+        elapsed_ns=elapsed,
+        extra={"turns": turns},
+    )
+
+
+def _warm_up(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> bool:
+    """As many inferences as were prescribed, else until they are steady; whether they are."""
+    prescribed = stopping["warmup"]
+    if prescribed is not None:
+        while len(recorder.wall) < prescribed - 1:
+            recorder.take(min(block_size(recorder), prescribed - 1 - len(recorder.wall)))
+            reporter.beat()
+        if not len(recorder.wall):
+            recorder.take(1)  # what an inference takes must be known before the first turn
+        return True
+    begin = clock.now()
+    while True:
+        recorder.take(block_size(recorder))
+        reporter.beat()
+        elapsed = (clock.now() - begin) * 1e-9
+        if elapsed < BRIEF_WARMUP_S:
+            continue
+        # Steady where the second half has the level that the latest part of the first half had.
+        length = warmup_length(seconds_of(recorder.headline))
+        if length is not None and length <= len(recorder.wall) // 2:
+            return True
+        if elapsed >= WARM_S:
+            return False
