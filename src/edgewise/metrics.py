@@ -37,7 +37,7 @@ _ROWS = (
     Metric("latency", "s", "Latency", "lower", "median",
            "Time of one inference after warm-up, back to back, inputs already bound and outputs left with the engine."),
     Metric("latency_p99", "s", "Latency p99", "lower", "ratio",
-           "Time within which 99 of 100 inferences end, of those that `latency` is the median of."),
+           "Time within which 99 of 100 inferences end, of the scenario's latency."),
     Metric("latency_call", "s", "Latency of the call", "lower", "median",
            "Wall time around the engine's Python call; given where the engine's own clock is the headline latency."),
     Metric("latency_first", "s", "First inference", "lower", "median",

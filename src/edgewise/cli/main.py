@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
     "inspect": ("edgewise.cli.inspect", "What a model costs, layer by layer, without running it."),
     "profile": ("edgewise.cli.profile", "Time every layer, find out where the time goes and why."),
+    "compare": ("edgewise.cli.compare", "Is B really faster than A? Measured side by side, with verdicts."),
+    "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
     "doctor": ("edgewise.cli.doctor", "Runtimes, meters, and how fit this machine is for measuring."),
     "runs": ("edgewise.cli.runs", "List, show, export, import and remove stored runs."),
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),

@@ -78,6 +78,48 @@ def size(value: str | None) -> int | None:
     return None if value is None else parse_size(value)
 
 
+def read_share(text: str, flag: str) -> float:
+    """``"3%"`` and ``"0.03"`` are both 0.03. Raises `BadInput` unless it is above 0 and at most 1000 %."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / 100.0 if percent else float(number)
+    except ValueError:
+        share = math.nan
+    if rest.strip() or not 0.0 < share <= 10.0:
+        raise BadInput(f"{flag} {text!r} is not a share above 0", advice=f"for example {flag} 3%")
+    return share
+
+
+def read_floors(words: Sequence[str]) -> dict[str, float]:
+    """``["latency=1us", "memory_peak=2MiB"]`` → metric → SI value. Raises `BadInput`."""
+    from edgewise.comparing.metrics import check_metric
+    from edgewise.metrics import METRICS
+
+    floors: dict[str, float] = {}
+    for word in words:
+        name, equals, amount = word.partition("=")
+        if not equals:
+            raise BadInput(f"--floor {word!r} is not METRIC=AMOUNT", advice="for example --floor latency=1us")
+        unit = METRICS[check_metric(name.strip())].unit
+        if unit == "s":
+            floors[name.strip()] = parse_duration(amount)
+        elif unit == "B":
+            floors[name.strip()] = float(parse_size(amount))
+        else:
+            floors[name.strip()] = _read_number(amount, unit, word)
+    return floors
+
+
+def _read_number(amount: str, unit: str, word: str) -> float:
+    try:
+        value = float(amount.strip().removesuffix(unit).strip())
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise BadInput(f"--floor {word!r}: {amount!r} is no amount in {unit}", advice=f"a number, in {unit}")
+    return value
+
+
 MAX_CASES = 1000
 
 

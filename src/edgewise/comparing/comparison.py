@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 
@@ -189,6 +190,8 @@ class Findings:
         elapsed_s: time spent measuring.
         pairs: pairs (rounds) of fresh processes.
         failures: label → why a variant has no result.
+        interrupted: whether Ctrl-C ended the measuring.
+        save_errors: why runs could not be saved.
     """
 
     variants: tuple[Variant, ...]
@@ -204,6 +207,8 @@ class Findings:
     elapsed_s: float | None = None
     pairs: int | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    save_errors: tuple[StoreError, ...] = ()
 
     @property
     def passed(self) -> bool:

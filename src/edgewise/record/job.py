@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 ScenarioKind = Literal["single-stream", "offline", "paced"]
-Interleave = Literal["turns", "duet"]
+Interleave = Literal["turns", "duet", "rounds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +133,9 @@ class Workload:
         input_path: where that file is.
         profile: whether layers are timed too, in processes of their own.
         interleave: how the runs of a group shared the machine: ``turns`` (one at a time, in random order, again and
-            again), ``duet`` (all at once, pinned to cores of their own), or None: one after the other. With it, session
-            `i` of one run belongs to session `i` of the others.
+            again), ``duet`` (all at once, pinned to cores of their own), ``rounds`` (one process of each after the
+            other, in random order), or None: a run is finished before the next begins. But for None, session `i` of
+            one run belongs to session `i` of the others.
     """
 
     scenario: Scenario = field(default_factory=Scenario)

@@ -75,6 +75,7 @@ class LiveSession:
             request, folder=folder, result=self.result, progress=on_progress, end_by=end_by
         )
         self._process: Process | None = None
+        self._dismissed = False
         self._oom_kills = _oom_kills()
 
     def __enter__(self) -> Self:
@@ -86,7 +87,7 @@ class LiveSession:
         if self._process is None:
             return
         try:
-            if kind is None and self.result.failure is None and not self._conversation.done:
+            if kind is None and not self._dismissed and self.result.failure is None and not self._conversation.done:
                 # The channel is closed; how the process ends is what the failure is made of.
                 with contextlib.suppress(TimeoutError):
                     self._process.wait(REAP_S)
@@ -115,6 +116,10 @@ class LiveSession:
         """Hear the worker until it says `until`; False where it never will."""
         return self._process is not None and self._conversation.listen(until)
 
+    def dismiss(self) -> None:
+        """End the worker now; that it did not finish is no failure of its own."""
+        self._dismissed = True
+
     def order(self, kind: str, **fields: float) -> None:
         """Tell the worker what to do next."""
         self._conversation.say(encode(kind, **fields))
@@ -122,7 +127,7 @@ class LiveSession:
     def _conclude(self) -> None:
         """Why there is no complete result, if there is none."""
         result, process = self.result, self._process
-        if result.failure is None and not self._conversation.done and process is not None:
+        if result.failure is None and not self._dismissed and not self._conversation.done and process is not None:
             killed = _oom_kills() > self._oom_kills
             result.failure = _unexpected_end(process, self._conversation.phase, killed_for_memory=killed)
         if result.failure is not None:

@@ -13,7 +13,7 @@ from edgewise.run.timing import BRIEF_WARMUP_S, Clock, Recorder, Reporter, Stead
 from edgewise.runtime.base import Session
 from edgewise.stats.warmup import warmup_length
 
-SETTLE_BELOW_S = 0.02
+SETTLE_BELOW_S = 0.01
 """The other worker has emptied the caches: the first inference of a turn is not timed, where inferences are short."""
 WARM_S = 0.5
 """A session is warmed up alone until its steady state shows, but no longer than this."""

@@ -282,6 +282,8 @@ class Store:
 
     def _find(self, connection: Connection, reference: str) -> str:
         """The id that `reference` names. Raises `BadInput`."""
+        if not reference.isprintable():  # stray bytes of a command line, which a database can't even be asked for
+            raise BadInput(f"no run is called {reference!a}", advice="see 'edgewise runs list'")
         last = _LAST.fullmatch(reference)
         if last is not None:
             return _last(connection, int(last[1] or 0), reference)

@@ -1,0 +1,303 @@
+"""What the words of ``compare`` and ``gate`` name: models with settings, stored runs, exported files.
+
+A word is ``[NAME=]THING[,key=value…]``. THING is a model file, a stored run (id, its beginning, tag, ``last``,
+``last~2``, ``group:ID``) or a file of exported runs; what a file is, its content says. Settings belong to models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.record import Run
+from edgewise.report.document import one_line
+
+SETTINGS = ("runtime", "provider", "threads", "precision", "batch")
+"""What may stand behind a comma, and before the equals sign of ``--vary``."""
+
+MAX_LABEL = 60
+_COUNTS = ("threads", "batch")
+_ADVICE = f"NAME=model.onnx,threads=2; settings: {', '.join(SETTINGS)}"
+_HEAD_BYTES = 4096
+_LABEL = re.compile(r"([^=,/]*)=(.*)", re.DOTALL)
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")
+_ONLY_RUN = re.compile(r"last(~[0-9]+)?|group:.*|all", re.DOTALL)
+
+Setting = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One thing that is compared.
+
+    Attributes:
+        word: as it was typed.
+        argument: which word it came from, counted from 0: a word may name several runs.
+        label: the name that was given; None leaves it to whoever shows it.
+        path: model: its file.
+        settings: model: setting of `SETTINGS` → value; counts are whole numbers of 1 or more.
+        run: run: the stored or exported run; None for a model.
+    """
+
+    word: str
+    argument: int
+    kind: Literal["model", "run"]
+    label: str | None = None
+    path: Path | None = None
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    run: Run | None = None
+
+
+def read_subjects(words: Sequence[str], *, store: str | None) -> list[Subject]:
+    """The subjects that `words` name, in order.
+
+    Raises:
+        BadInput: a word that is neither a file nor a run, a wrong setting, a doubled label, a file that can't be read
+            as runs (one of a newer schema among them).
+        StoreError: the store can't be opened or read, and the word looks like a run.
+    """
+    found: list[Subject] = []
+    for index, word in enumerate(words):
+        found.extend(_read_word(word, index, store=store))
+    seen: dict[str, int] = {}
+    for subject in found:
+        if subject.label is not None and seen.setdefault(subject.label, subject.argument) != subject.argument:
+            raise BadInput(f"two things are called {subject.label!r}", advice="give every NAME= once")
+    return found
+
+
+def _read_word(word: str, index: int, *, store: str | None) -> list[Subject]:
+    if not word.strip():
+        raise BadInput("a thing to compare is empty", advice="name a model, a stored run or an exported file")
+    for label, thing, settings in _readings(word):
+        if _is_file(Path(thing)):
+            return _read_file(word, index, label=label, path=Path(thing), settings=settings)
+    named = _LABEL.fullmatch(word)
+    label, reference = (_read_label(named[1], word), named[2]) if named else (None, word)
+    reference, comma, settings = reference.partition(",")
+    try:
+        runs = _look_up(reference, store=store)
+    except BadInput as error:
+        raise _explain(word, reference, error) from error
+    except StoreError as error:
+        if not _may_be_file(reference, store=store):
+            raise
+        raise _explain(word, reference, error) from error
+    if comma:
+        raise _no_settings(word, settings)
+    if not runs:
+        raise BadInput(f"{reference!r} names no runs: the store is empty", advice="measure something first")
+    return [Subject(word=word, argument=index, kind="run", label=label, run=run) for run in runs]
+
+
+def _readings(word: str) -> Iterator[tuple[str | None, str, str]]:
+    """(label, thing, settings) in every way to read `word`, the longest thing first: paths may hold = and , too."""
+    named = _LABEL.fullmatch(word)
+    bodies: list[tuple[str | None, str]] = [(None, word), *([(named[1], named[2])] if named else [])]
+    for label, body in bodies:
+        end = len(body)
+        while end > 0:
+            yield label, body[:end], body[end + 1 :]
+            end = body.rfind(",", 0, end)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long for a file, a folder that may not be read
+        return False
+
+
+def _read_file(word: str, index: int, *, label: str | None, path: Path, settings: str) -> list[Subject]:
+    label = None if label is None else _read_label(label, word)
+    if not _holds_json(path):
+        return [
+            Subject(
+                word=word, argument=index, kind="model", label=label, path=path, settings=_read_settings(word, settings)
+            )
+        ]
+    from edgewise.store.exchange import read_bundle
+
+    if settings:
+        raise _no_settings(word, settings)
+    runs = read_bundle(path).runs
+    if not runs:
+        raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
+    return [Subject(word=word, argument=index, kind="run", label=label, run=run) for run in runs]
+
+
+def _holds_json(path: Path) -> bool:
+    """Whether the file begins like a JSON document; no model format does. Raises `BadInput`."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise BadInput(f"can't read {path}: {error.strerror}", advice="check the file's permissions") from error
+    if not head:
+        raise BadModel(f"{path} is empty", advice="export or download it again")
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def _read_label(text: str, word: str) -> str:
+    label = one_line(text)
+    if not label or len(label) > MAX_LABEL:
+        raise BadInput(
+            f"{word!r} gives no usable name", advice=f"1 to {MAX_LABEL} characters before the equals sign: {_ADVICE}"
+        )
+    return label
+
+
+def _read_settings(word: str, text: str) -> dict[str, Setting]:
+    settings: dict[str, Setting] = {}
+    for part in text.split(",") if text else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise BadInput(f"{word!r}: {part!r} is not key=value", advice=f"for example {_ADVICE}")
+        if key in settings:
+            raise BadInput(f"{word!r} gives {key} twice", advice="to vary a setting: --vary threads=1,2")
+        settings[key] = _read_setting(key, value, where=repr(word))
+    return settings
+
+
+def _read_setting(key: str, value: str, *, where: str) -> Setting:
+    """The value of a setting. Raises `BadInput` naming `where` it stands."""
+    if key not in SETTINGS:
+        raise BadInput(f"{where}: there is no setting {key!r}", advice=f"settings: {', '.join(SETTINGS)}")
+    if not value:
+        raise BadInput(f"{where}: {key} has no value", advice=f"for example {key}={'2' if key in _COUNTS else 'NAME'}")
+    if key not in _COUNTS:
+        return value
+    if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) < 1:
+        raise BadInput(f"{where}: {key} {value!r} is not a whole number of 1 or more", advice=f"for example {key}=2")
+    return int(value)
+
+
+def _no_settings(word: str, settings: str) -> BadInput:
+    return BadInput(
+        f"{word!r}: {settings!r} can't be set on a run, which has been measured already",
+        advice="settings belong to models: name the model's file",
+    )
+
+
+def _look_up(reference: str, *, store: str | None) -> list[Run]:
+    """The stored runs that `reference` names. Raises `BadInput`, `StoreError`."""
+    from edgewise.store import open_store
+
+    if not reference.isprintable():  # bytes that are no text can't be asked for in a database
+        raise BadInput(f"no run is called {reference!r}", advice="see 'edgewise runs list'")
+    with open_store(store, create=False) as opened:
+        return list(opened.resolve([reference]))
+
+
+def _may_be_file(reference: str, *, store: str | None) -> bool:
+    """Whether `reference` may well be a misspelt file: it looks like one, or there is no store to hold a run."""
+    from edgewise.store.location import find_location
+
+    if _ONLY_RUN.fullmatch(reference):
+        return False
+    place = find_location(store).path
+    return "/" in reference or bool(_ENDING.search(reference)) or (place is not None and not place.exists())
+
+
+def _explain(word: str, reference: str, error: EdgewiseError) -> BadInput:
+    """The one error for a word that is neither a file nor a run."""
+    path = Path(reference)
+    try:
+        what = "a folder, not a model file" if path.is_dir() else "no file that can be read"
+    except (OSError, ValueError):
+        what = "no file that can be read"
+    named = _LABEL.fullmatch(word)
+    advice = f"check the path, or {error.advice or 'name a stored run'}"
+    if named and named[1].strip() in SETTINGS:
+        advice = f"to vary a setting: --vary {word}; to set it, behind the model: model.onnx,{word}"
+    return BadInput(f"{reference!r} is {what}, and as a stored run: {error.message}", advice=advice)
+
+
+def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[str]]:
+    """Runs of two arguments matched by what was measured, so that like is compared with like.
+
+    Matched are engine, provider, threads, precision, batch, scenario and device as they were asked for, and the model's
+    name where an argument has several models. Of several runs of one kind the newest counts. One run each is a pair.
+
+    Returns:
+        The pairs in the order of `first`, and one line on every run without a counterpart or passed over.
+
+    Raises:
+        BadInput: no run has a counterpart.
+    """
+    if len(first) == 1 and len(second) == 1:
+        return [(first[0], second[0])], []
+    several = any(len({run.job.model.name for run in runs}) > 1 for runs in (first, second))
+    notes: list[str] = []
+    left, right = (_by_kind(runs, named=several, notes=notes) for runs in (first, second))
+    pairs = [(run, right[kind]) for kind, run in left.items() if kind in right]
+    if not pairs:
+        examples = ", ".join(_describe(run) for run in (*first[:1], *second[:1]))
+        raise BadInput(
+            f"no run of the first argument has a counterpart in the second ({examples or 'there are none'})",
+            advice="matched by engine, provider, threads, precision, batch, scenario and device; or name one run each",
+        )
+    for runs, others, which in ((left, right, "first"), (right, left, "second")):
+        notes += [f"only the {which} has {_describe(run)}" for kind, run in runs.items() if kind not in others]
+    return pairs, notes
+
+
+def _by_kind(runs: Sequence[Run], *, named: bool, notes: list[str]) -> dict[tuple[object, ...], Run]:
+    found: dict[tuple[object, ...], Run] = {}
+    counts: dict[tuple[object, ...], int] = {}
+    for run in runs:
+        job = run.job
+        runtime, workload = job.runtime, job.workload
+        kind = (
+            job.model.name if named else None,
+            runtime.name,
+            runtime.provider,
+            runtime.threads,
+            runtime.precision,
+            workload.batch,
+            workload.scenario,
+            job.target.device,
+        )
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind not in found or _moment(run) >= _moment(found[kind]):
+            found[kind] = run
+    notes += [
+        f"of {count} runs of {_describe(found[kind])} the newest counts" for kind, count in counts.items() if count > 1
+    ]
+    return found
+
+
+def _moment(run: Run) -> tuple[object, ...]:
+    from edgewise.store.codec import parse_time
+
+    return parse_time(run.created_at).timestamp(), run.id
+
+
+def _describe(run: Run) -> str:
+    return one_line(run.job.label)
+
+
+def split_vary(values: Sequence[str] | None) -> dict[str, list[Setting]]:
+    """``["threads=1,2", "runtime=onnxruntime,openvino"]`` → axis → its values, each once, in order.
+
+    A repeated axis adds to its values. Raises `BadInput` naming ``--vary``.
+    """
+    found: dict[str, list[Setting]] = {}
+    for value in values or ():
+        key, equals, text = value.partition("=")
+        if not equals:
+            raise BadInput(f"--vary {value!r} is not KEY=VALUE,…", advice="for example --vary threads=1,2")
+        key = key.strip()
+        words = [word.strip() for word in text.split(",")]
+        if stray := next((word for word in words if "=" in word), None):
+            raise BadInput(f"--vary {value!r} varies two settings", advice=f"repeat the flag: --vary {stray}")
+        axis = found.setdefault(key, [])
+        for word in words:
+            setting = _read_setting(key, word, where="--vary")
+            if setting not in axis:
+                axis.append(setting)
+    return found

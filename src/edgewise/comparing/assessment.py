@@ -1,0 +1,90 @@
+"""From measured variants to findings: what may be said, what the data say, and the order that puts things in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from edgewise.comparing.comparison import Difference, Findings, Variant
+from edgewise.comparing.environments import environment_differences, in_one_line
+from edgewise.comparing.fairness import Fairness, check_fairness, is_together
+from edgewise.comparing.front import find_front
+from edgewise.comparing.metrics import compare_runs
+from edgewise.comparing.ranking import rank
+from edgewise.comparing.terms import Terms
+from edgewise.errors import BadInput
+
+
+def assess(
+    variants: Sequence[Variant],
+    terms: Terms,
+    *,
+    seconds_per_pair: float | None = None,
+    stopped_because: str = "",
+    elapsed_s: float | None = None,
+    pairs: int | None = None,
+    failures: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> Findings:
+    """Everything that a comparison of `variants` with the first of them comes to.
+
+    Args:
+        variants: two or more, of different labels.
+        seconds_per_pair: what one more pair of fresh processes would cost, to say how long an open question takes.
+        stopped_because, elapsed_s, pairs: of the measuring, where there was any.
+        failures: label → why a variant has no result; failed runs are found without it.
+        notes: further statements of one line.
+
+    Raises:
+        BadInput: what can't be compared fairly, unless `terms.force`; else as `compare_runs`: fewer than two variants,
+            two of one label, a metric that can't be compared.
+    """
+    fairness = check_fairness(variants)
+    require_fair(fairness, force=terms.force)
+    return Findings(
+        variants=tuple(variants),
+        comparisons=compare_runs(variants, terms, seconds_per_pair=seconds_per_pair),
+        ranking=rank(variants, terms, variants[0].run.headline) if len(variants) > 2 else None,
+        front=find_front(variants, terms),
+        stated=fairness.stated,
+        obstacles=fairness.obstacles,
+        not_excluded=fairness.not_excluded,
+        environments=_environments(variants),
+        notes=(*fairness.notes, *notes),
+        stopped_because=stopped_because,
+        elapsed_s=elapsed_s,
+        pairs=pairs,
+        failures={**_failures(variants), **(failures or {})},
+    )
+
+
+def require_fair(fairness: Fairness | Sequence[str], *, force: bool) -> None:
+    """Refuse what has obstacles, naming all of them. Raises `BadInput` unless `force`."""
+    obstacles = fairness.obstacles if isinstance(fairness, Fairness) else fairness
+    if obstacles and not force:
+        raise BadInput(
+            f"this can't be compared fairly: {'; '.join(obstacles)}", advice="--force compares it all the same"
+        )
+
+
+def _environments(variants: Sequence[Variant]) -> tuple[Difference, ...]:
+    """Where the environments of runs measured apart differ from the first one's; with several, each row says whose."""
+    first, found = variants[0], []
+    for other in variants[1:]:
+        if is_together(first.run, other.run):
+            continue
+        rows = environment_differences(first.run, other.run)
+        whose = f" ({in_one_line(first.label)} against {in_one_line(other.label)})" if len(variants) > 2 else ""
+        found += [replace(row, name=row.name + whose) for row in rows]
+    return tuple(found)
+
+
+def _failures(variants: Sequence[Variant]) -> dict[str, str]:
+    """Label → why a run has no result."""
+    return {
+        variant.label: in_one_line(variant.run.failure.message)
+        if variant.run.failure
+        else f"it was {variant.run.status}"
+        for variant in variants
+        if variant.run.status != "done"
+    }

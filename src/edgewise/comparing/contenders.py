@@ -1,0 +1,253 @@
+"""Who meets whom: models with settings, and runs, brought to one kind of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.baseline import find_model
+from edgewise.comparing.comparison import Findings, Variant
+from edgewise.comparing.labels import label_jobs
+from edgewise.comparing.like_for_like import Asked, make_job_like
+from edgewise.comparing.metrics import choose_metrics, compare_pairs
+from edgewise.comparing.terms import Terms
+from edgewise.comparing.trial import Trial, run_trial
+from edgewise.errors import BadInput
+from edgewise.model.identity import open_model
+from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
+from edgewise.run.assembly import Sensors
+from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
+from edgewise.run.plan import Axes, Plan, make_plan
+from edgewise.runtime.base import availability_of, runtimes
+
+#: format → the engine whose own format it is
+_NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A model to be measured, or a run that was.
+
+    Attributes:
+        label: the name that was given; None leaves it to `label_jobs`.
+        settings: of a model: ``runtime``, ``provider``, ``threads``, ``precision``, ``batch``; they win over the axes.
+    """
+
+    thing: Path | Run
+    label: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Under which conditions models are measured: as for a plan."""
+
+    axes: Axes = field(default_factory=Axes)
+    scenario: Scenario = field(default_factory=Scenario)
+    stopping: Stopping = field(default_factory=Stopping)
+    target: TargetSpec = field(default_factory=TargetSpec)
+    seed: int = 0
+    input_data: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """Everything that a comparison needs besides the contenders.
+
+    Attributes:
+        stored: take the samples that runs have, even where their models are at hand.
+        save: keeps what is measured.
+    """
+
+    terms: Terms
+    trial: Trial
+    conditions: Conditions
+    save: Callable[[Run], None]
+    observer: Observer | None = None
+    sensors: Sensors | None = None
+    stored: bool = False
+
+
+def compare_contenders(contenders: Sequence[Contender], contest: Contest) -> Findings:
+    """Measure what is to be measured, side by side where that is possible, and compare.
+
+    Runs alone are compared by their stored samples. A run beside a model is measured again, in turns with it, where the
+    very file that the run measured is at hand.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured; what can't be compared fairly, unless forced.
+    """
+    if all(isinstance(one.thing, Run) for one in contenders):
+        return compare_stored(contenders, contest.terms)
+    entries, labels, notes = _make_entries(contenders, contest)
+    jobs = [entry for entry in entries if isinstance(entry, Job)]
+    if len(jobs) < len(entries):
+        return _measure_apart(entries, labels, contest, notes=notes)
+    findings = run_trial(
+        jobs,
+        labels=labels,
+        terms=contest.terms,
+        trial=contest.trial,
+        save=contest.save,
+        observer=contest.observer,
+        sensors=contest.sensors,
+    )
+    return replace(findings, notes=(*findings.notes, *notes))
+
+
+def compare_stored(contenders: Sequence[Contender], terms: Terms, *, notes: Sequence[str] = ()) -> Findings:
+    """Runs by the samples that they have. Raises `BadInput`."""
+    runs = [one.thing for one in contenders if isinstance(one.thing, Run)]
+    hints = [f"{run.created_at[:16].replace('T', ' ')} {run.id[-6:]}" for run in runs]
+    labels = label_jobs([run.job for run in runs], [one.label for one in contenders], hints=hints)
+    variants = [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
+    return assess(variants, terms, notes=notes)
+
+
+def compare_matched(pairs: Sequence[tuple[Run, Run]], terms: Terms, *, notes: Sequence[str] = ()) -> Findings:
+    """Every second run with the first one of its pair, corrected for all rows together. Raises `BadInput`."""
+    if len(pairs) == 1:
+        return compare_stored([Contender(thing=run) for run in pairs[0]], terms, notes=notes)
+    shown = label_jobs([first.job for first, _ in pairs], [None] * len(pairs))
+    variants = [
+        Variant(label=f"{label} ({side})", run=run)
+        for label, pair in zip(shown, pairs, strict=True)
+        for side, run in zip(("before", "after"), pair, strict=True)
+    ]
+    couples = [(index, index + 1) for index in range(0, len(variants), 2)]
+    each = [assess([variants[a], variants[b]], terms) for a, b in couples]
+    metrics = choose_metrics(variants, terms)
+
+    def said(name: str) -> tuple[str, ...]:
+        texts = [(label, text) for label, one in zip(shown, each, strict=True) for text in getattr(one, name)]
+        return tuple(f"{label}: {text}" for label, text in texts)
+
+    return Findings(
+        variants=tuple(variants),
+        comparisons=tuple(compare_pairs(variants, couples, metrics, terms=terms)),
+        stated=said("stated"),
+        obstacles=said("obstacles"),
+        not_excluded=said("not_excluded"),
+        environments=tuple(
+            replace(row, name=f"{row.name} ({label})")
+            for label, one in zip(shown, each, strict=True)
+            for row in one.environments
+        ),
+        notes=(*said("notes"), *notes),
+        failures={label: why for one in each for label, why in one.failures.items()},
+    )
+
+
+def _make_entries(
+    contenders: Sequence[Contender], contest: Contest
+) -> tuple[list[Job | Run], list[str], tuple[str, ...]]:
+    """What is to be measured, and runs that can't be measured again; their labels; and notes."""
+    reference = next((one.thing for one in contenders if isinstance(one.thing, Run)), None)
+    entries: list[tuple[Job | Run, str | None]] = []
+    notes: list[str] = []
+    for one in contenders:
+        if isinstance(one.thing, Run):
+            again = None if contest.stored else _job_again(one.thing, notes)
+            entries.append((again or one.thing, one.label))
+        elif reference is not None:
+            entries.append((make_job_like(one.thing, reference.job, _asked(one, contest.conditions)).job, one.label))
+        else:
+            entries += [(job, one.label) for job in _vary(one, contest.conditions, notes)]
+    shown = [entry if isinstance(entry, Job) else entry.job for entry, _ in entries]
+    return [entry for entry, _ in entries], label_jobs(shown, [label for _, label in entries]), tuple(notes)
+
+
+def _job_again(run: Run, notes: list[str]) -> Job | None:
+    """The job that measures the model of `run` again, or None where its file is not at hand."""
+    found = find_model(run)
+    name = run.job.model.name
+    if found.path is None:
+        notes.append(f"{name} could not be measured again ({found.because}): its stored samples are compared")
+        return None
+    notes.append(f"the model of the stored run, {name}, was measured again, side by side")
+    return make_job_like(found.path, run.job, Asked()).job
+
+
+def _asked(one: Contender, conditions: Conditions) -> Asked:
+    """What the flags say, beside a run whose settings are taken over otherwise."""
+    axes = conditions.axes
+    several = [name for name in ("runtimes", "providers", "threads", "precisions") if len(getattr(axes, name)) > 1]
+    if several:
+        raise BadInput(
+            f"several {several[0]} and a stored run can't be compared at once", advice="give one value, or models only"
+        )
+    asked = Asked(
+        runtime=next(iter(axes.runtimes), None),
+        provider=next(iter(axes.providers), None),
+        threads=next(iter(axes.threads), None),
+        precision=next(iter(axes.precisions), None),
+        shapes=axes.shapes,
+        input_data=conditions.input_data,
+    )
+    return replace(asked, **one.settings)
+
+
+def _vary(one: Contender, conditions: Conditions, notes: list[str]) -> list[Job]:
+    """All combinations of the axes for one model; its own settings leave nothing to vary."""
+    assert not isinstance(one.thing, Run)
+    own, axes = one.settings, conditions.axes
+    chosen = Axes(
+        runtimes=(own["runtime"],) if "runtime" in own else axes.runtimes,
+        providers=(own["provider"],) if "provider" in own else axes.providers,
+        threads=(own["threads"],) if "threads" in own else axes.threads,
+        batches=(own["batch"],) if "batch" in own else axes.batches,
+        precisions=(own["precision"],) if "precision" in own else axes.precisions,
+        shapes=axes.shapes,
+    )
+    if not chosen.runtimes:
+        chosen = replace(chosen, runtimes=_native_runtime(one.thing))
+    jobs: list[Job] = []
+    for batch in chosen.batches:
+        plan = make_plan(
+            [one.thing],
+            axes=replace(chosen, batches=(batch,)),
+            scenario=conditions.scenario,
+            stopping=conditions.stopping,
+            target=conditions.target,
+            seed=conditions.seed,
+            input_data=conditions.input_data,
+        )
+        jobs += plan.jobs
+        notes += [f"not measured: {reason}" for reason in plan.skipped]
+    return jobs
+
+
+def _native_runtime(path: Path) -> tuple[str, ...]:
+    """The engine whose own format the model has, else the first that reads it; empty leaves the error to the plan."""
+    form = open_model(path).ref.format
+    registry = runtimes()
+    names = [_NATIVE[form]] if form in _NATIVE else []
+    names += [name for name, runtime in registry if form in runtime.formats]
+    for name in names:
+        if name in registry.names() and availability_of(registry.get(name)):
+            return (name,)
+    return ()
+
+
+def _measure_apart(
+    entries: Sequence[Job | Run], labels: Sequence[str], contest: Contest, *, notes: Sequence[str]
+) -> Findings:
+    """Models beside runs that can't be measured again: the models as `bench` does, the runs as they are."""
+    dispatcher = Dispatcher(save=contest.save, observer=contest.observer, sensors=contest.sensors)
+    plan = Plan(jobs=tuple(entry for entry in entries if isinstance(entry, Job)))
+    interrupted = False
+    try:
+        measured = list(dispatcher.execute(plan))
+    except Interrupted as stop:
+        measured, interrupted = list(stop.runs), True
+    fresh = iter(measured)
+    found = [(label, next(fresh, None) if isinstance(entry, Job) else entry)
+             for label, entry in zip(labels, entries, strict=True)]  # fmt: skip
+    variants = [Variant(label=label, run=run) for label, run in found if run is not None]
+    if len(variants) < 2:
+        raise KeyboardInterrupt
+    findings = assess(variants, contest.terms, notes=notes)
+    return replace(findings, interrupted=interrupted, save_errors=tuple(dispatcher.save_errors))

@@ -1,0 +1,300 @@
+"""What may be compared: differences that are the point, those that make it unfair, and what can't be excluded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Generic, TypeVar
+
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.environments import engine_version, environment_differences, in_one_line, same_hardware
+from edgewise.record import Job, Run, Stopping
+from edgewise.store.codec import parse_time
+from edgewise.units import format_bytes
+
+DUET = "all ran at once, each beside the others: times are longer than alone, only their ratios count"
+_MOST_NAMED = 8
+
+T = TypeVar("T")
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fairness:
+    """How fair a comparison is, in texts of one line each.
+
+    Attributes:
+        stated: differences that are the point of it, such as another engine, precision or thread count.
+        obstacles: what makes it unfair.
+        not_excluded: what else may have caused a difference.
+        notes: what else is worth knowing, such as that two files are identical.
+    """
+
+    stated: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
+    not_excluded: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Aspect(Generic[T]):
+    """One thing that may differ.
+
+    Attributes:
+        key: equal where nothing differs; None where it is not told, which differs from nothing.
+        why: why a difference is an obstacle.
+    """
+
+    name: str
+    key: Callable[[T], Hashable]
+    words: Callable[[T], str]
+    why: str = ""
+
+
+def check_fairness(variants: Sequence[Variant]) -> Fairness:
+    """What must be said of a comparison of `variants` with the first of them."""
+    runs = [(in_one_line(variant.label), variant.run) for variant in variants]
+    jobs = [(label, run.job) for label, run in runs]
+    later = [(runs[0], other) for other in runs[1:]]
+    # What else differs where the shapes do is no layout; and a run that failed early tells no precision.
+    stated = _differences([_LAYOUT], runs) if not _differences([_INPUTS], jobs) else []
+    stated += _differences([_PRECISION], [(label, run) for label, run in runs if run.effective])
+    beside = any(is_together(a, b) and a.job.workload.interleave == "duet" for (_, a), (_, b) in later)
+    apart = [text for first, other in later for text in _not_excluded(first, other)]
+    return Fairness(
+        stated=(*_differences(_STATED, runs), *stated),
+        obstacles=(*_differences(_OBSTACLES, jobs), *_differences([_TASK], runs)),
+        not_excluded=(*([DUET] if beside else []), *apart, *_unchecked(runs)),
+        notes=tuple(_notes(runs)),
+    )
+
+
+def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[str]:
+    """The obstacles that are known before anything is measured; empty where `a` and `b` may be compared."""
+    return _differences(_OBSTACLES, [(in_one_line(labels[0]), a), (in_one_line(labels[1]), b)])
+
+
+def is_together(a: Run, b: Run) -> bool:
+    """Whether session i of `a` belongs to session i of `b`: they took turns, or ran at once."""
+    return (
+        a.group is not None
+        and a.group == b.group
+        and (a.job.workload.interleave is not None and a.job.workload.interleave == b.job.workload.interleave)
+    )
+
+
+def precision_of(run: Run) -> str | None:
+    """Execution precision in force, else the one asked for; None where the engine does not tell.
+
+    A quantised network is ``int8 + f32``: its floating-point precision is only that of the operators around it.
+    """
+    value = run.effective.get("precision")
+    floats = in_one_line(str(value)) if value else run.job.runtime.precision
+    operators = run.effective.get("precision_of_operators")
+    if isinstance(operators, Mapping) and {"i8", "u8"} & set(operators):
+        return f"int8 + {floats}" if floats else "int8"
+    return floats
+
+
+def _differences(aspects: Sequence[_Aspect[T]], things: Sequence[tuple[str, T]]) -> list[str]:
+    """One text per aspect in which not all `things` agree: ``threads: A 1, B 2``."""
+    found = []
+    for aspect in aspects:
+        told = [(label, thing) for label, thing in things if aspect.key(thing) is not None]
+        if len({aspect.key(thing) for _, thing in told}) > 1:
+            values = ", ".join(f"{label} {in_one_line(aspect.words(thing))}" for label, thing in told)
+            found.append(f"{aspect.name}: {values}" + (f" ({aspect.why})" if aspect.why else ""))
+    return found
+
+
+def _sizes(shape: Sequence[int], batch: int) -> Shape:
+    """The dimensions that hold something, sorted: neither the batch, nor ones, nor their order count."""
+    return tuple(sorted(size for size in _without_batch(shape, batch) if size != 1))
+
+
+def _without_batch(shape: Sequence[int], batch: int) -> Shape:
+    return tuple(shape[1:] if shape and shape[0] == batch else shape)
+
+
+def _input_sizes(job: Job) -> Hashable:
+    return tuple(sorted(_sizes(spec.shape, job.workload.batch) for spec in job.workload.inputs)) or None
+
+
+def _input_layout(run: Run) -> Hashable:
+    workload = run.job.workload
+    return tuple(sorted(_without_batch(spec.shape, workload.batch) for spec in workload.inputs)) or None
+
+
+def _inputs_in_words(job: Job) -> str:
+    return " and ".join("×".join(map(str, spec.shape)) or "a number" for spec in job.workload.inputs)
+
+
+def _scenario_in_words(job: Job) -> str:
+    scenario = job.workload.scenario
+    words = [f"{scenario.kind} {scenario.fps:g} fps" if scenario.fps is not None else scenario.kind]
+    words += [f"{scenario.streams} streams"] if scenario.streams is not None else []
+    words += [f"{scenario.requests} requests"] if scenario.requests is not None else []
+    return " ".join(words)
+
+
+def _outputs(run: Run) -> list[Shape] | None:
+    """The shapes of the outputs in force; None where the run does not tell them all."""
+    told = run.effective.get("outputs")
+    if not isinstance(told, list | tuple) or not told:
+        return None
+    shapes = [row.get("shape") if isinstance(row, Mapping) else None for row in told]
+    if not all(isinstance(shape, list | tuple) and all(type(size) is int for size in shape) for shape in shapes):
+        return None
+    return [tuple(shape) for shape in shapes if shape is not None]
+
+
+def _output_sizes(run: Run) -> Hashable:
+    shapes = _outputs(run)
+    return None if shapes is None else tuple(sorted(_sizes(shape, run.job.workload.batch) for shape in shapes))
+
+
+def _outputs_in_words(run: Run) -> str:
+    return " and ".join("×".join(map(str, shape)) or "a number" for shape in _outputs(run) or ())
+
+
+def _threads(run: Run) -> int | None:
+    value = run.effective.get("threads")
+    return value if type(value) is int else run.job.runtime.threads
+
+
+def _requests(run: Run) -> int | None:
+    """Requests in flight that the engine chose; those asked for belong to the scenario."""
+    scenario, value = run.job.workload.scenario, run.effective.get("requests")
+    return value if scenario.kind == "offline" and scenario.requests is None and type(value) is int else None
+
+
+def _engine_in_words(run: Run) -> str:
+    runtime = run.job.runtime
+    words = [runtime.name, engine_version(run) or "", f"({runtime.provider})" if runtime.provider else ""]
+    return " ".join(word for word in words if word)
+
+
+def _options_in_words(run: Run) -> str:
+    options = run.job.runtime.options
+    return json.dumps(options, sort_keys=True, default=str) if options else "none"
+
+
+def _model_in_words(run: Run) -> str:
+    model = run.job.model
+    return f"{model.name} ({model.format}, {format_bytes(model.size_bytes)}, sha256 {model.sha256[:8]})"
+
+
+def _data_in_words(run: Run) -> str:
+    workload = run.job.workload
+    return f"file {workload.input_data[:8]}" if workload.input_data else f"random (seed {workload.seed})"
+
+
+def _warmup_in_words(run: Run) -> str:
+    count = run.job.workload.stopping.warmup
+    return "as long as the data ask" if count is None else f"{count} inferences"
+
+
+_INPUTS: _Aspect[Job] = _Aspect("input shapes", _input_sizes, _inputs_in_words, "another amount of data to work on")
+_OBSTACLES: tuple[_Aspect[Job], ...] = (
+    _INPUTS,
+    _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "another amount of work"),
+    _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "another question is asked"),
+    _Aspect("device", lambda job: job.target.device, lambda job: job.target.device, "another machine"),
+)
+_TASK: _Aspect[Run] = _Aspect("outputs", _output_sizes, _outputs_in_words, "another task")
+_LAYOUT: _Aspect[Run] = _Aspect("layout of the inputs", _input_layout, lambda run: _inputs_in_words(run.job))
+_PRECISION: _Aspect[Run] = _Aspect(
+    "precision", lambda run: precision_of(run) or "", lambda run: precision_of(run) or "not told"
+)
+_STATED: tuple[_Aspect[Run], ...] = (
+    _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
+    _Aspect("engine", _engine_in_words, _engine_in_words),
+    _Aspect("engine settings", _options_in_words, _options_in_words),
+    _Aspect("threads", lambda run: _threads(run) or 0, lambda run: str(_threads(run) or "not told")),
+    _Aspect("requests in flight", _requests, lambda run: str(_requests(run))),
+    _Aspect(
+        "types of the inputs",
+        lambda run: tuple(sorted(spec.dtype for spec in run.job.workload.inputs)) or None,
+        lambda run: " and ".join(spec.dtype for spec in run.job.workload.inputs),
+    ),
+    _Aspect("input data", _data_in_words, _data_in_words),
+    _Aspect(
+        "memory limit",
+        lambda run: run.job.target.memory_limit_bytes or 0,
+        lambda run: format_bytes(limit) if (limit := run.job.target.memory_limit_bytes) else "none asked for",
+    ),
+    _Aspect("warm-up", _warmup_in_words, _warmup_in_words),
+)
+
+
+def _not_excluded(first: tuple[str, Run], other: tuple[str, Run]) -> list[str]:
+    """What may have moved one of two runs that were measured apart."""
+    (label, a), (other_label, b) = first, other
+    if is_together(a, b) or a.id == b.id:
+        return []
+    both = f"{label} and {other_label}"
+    if a.group is not None and a.group == b.group:
+        found = [f"{both} were measured one after the other, not in turns: drift of the machine and other load"]
+    else:
+        found = [f"{both} were measured {_gap(a, b)} apart, not in turns: the day, drift of the machine and other load"]
+    same, reasons = same_hardware(a, b)
+    if same is False:
+        found.append(f"{both} ran on different hardware: {_list(reasons)}")
+    elif same is None:
+        found.append(f"whether {both} ran on the same hardware can't be told: {_list(reasons)}")
+    names = [difference.name for difference in environment_differences(a, b)]
+    return found + ([f"{both} ran under other conditions: {_list(names)}"] if names else [])
+
+
+def _list(words: Sequence[str]) -> str:
+    more = len(words) - _MOST_NAMED
+    return ", ".join(words[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _gap(a: Run, b: Run) -> str:
+    """The time between two runs' beginnings, in words."""
+    seconds = abs((parse_time(a.created_at) - parse_time(b.created_at)).total_seconds())
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
+    """What could not be checked for want of facts. One file has one task, and a failed run has told why already."""
+    found = []
+    silent = [label for label, run in runs if not run.job.workload.inputs]
+    if silent:
+        found.append(f"other inputs: {', '.join(silent)} {_verb(silent, 'tells', 'tell')} no input shapes")
+    silent = [label for label, run in runs if run.status == "done" and _outputs(run) is None]
+    if silent and len({run.job.model.sha256 for _, run in runs}) > 1:
+        found.append(
+            f"another task: {', '.join(silent)} {_verb(silent, 'does', 'do')} not tell the shapes of the outputs"
+        )
+    return found
+
+
+def _verb(subjects: Sequence[str], one: str, many: str) -> str:
+    return one if len(subjects) == 1 else many
+
+
+def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
+    """Variants that are one run, or the same file with the same settings."""
+    found = []
+    for (label, a), (other_label, b) in combinations(runs, 2):
+        both = f"{label} and {other_label} are"
+        if a.id == b.id:
+            found.append(f"{both} the same run: it is compared with itself")
+        elif _settings(a) == _settings(b):
+            cause = "noise" if is_together(a, b) else "noise or the conditions"
+            found.append(f"{both} the same file with the same settings: what differs is {cause}")
+    return found
+
+
+def _settings(run: Run) -> tuple[Any, ...]:
+    job = run.job
+    runtime = replace(job.runtime, version=engine_version(run), threads=_threads(run), precision=precision_of(run))
+    workload = replace(job.workload, interleave=None, profile=False, input_path=None, stopping=Stopping())
+    return job.model.sha256, runtime, job.target, workload

@@ -1,0 +1,382 @@
+"""Does a candidate meet what is required of it? Every answer is proven, or it says that it is not.
+
+A requirement *passes* where the 95 % interval of what is required lies inside the limit and *fails* where it is shown
+to lie beyond. In between it is inconclusive, which is neither: an unchanged model must not fail because of noise, and
+a slowdown must not pass because of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from edgewise.comparing.comparison import Findings, Side
+from edgewise.comparing.metrics import contrast_of
+from edgewise.comparing.requirement import Requirement, format_limit
+from edgewise.comparing.session_values import Evidence, gather_evidence
+from edgewise.comparing.terms import FLOORS, Terms
+from edgewise.errors import ExitCode
+from edgewise.metrics import METRICS, Metric
+from edgewise.record import Run
+from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
+from edgewise.stats.distributions import t_quantile
+from edgewise.units import format_quantity, significant
+
+CheckVerdict = Literal["pass", "fail", "inconclusive", "unmeasured"]
+Policy = Literal["pass", "fail", "retry"]
+
+BASELINE, CANDIDATE = "baseline", "candidate"
+"""Labels of the two variants."""
+
+POLICIES: tuple[Policy, ...] = ("pass", "fail", "retry")
+MOST_ATTEMPTS = 3
+"""Under the policy ``retry``: the first measurement and two more, each with twice the time of the one before."""
+
+_ROUNDING = 1e-12
+#: maxima over the elements of outputs that were compared: nothing about them varies from process to process
+_COUNTED = frozenset({"output_max_abs_error", "output_max_rel_error"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What became of one requirement.
+
+    Attributes:
+        requirement: with its metric resolved.
+        before: the baseline's value in the metric's unit; None where there is none or none is needed.
+        value: the candidate's.
+        low, high: the interval of `value` that the verdict on a budget rests on.
+        ratio, ratio_low, ratio_high: candidate over baseline with its 95 % interval, where a baseline is needed.
+        because: what the verdict rests on, or why there is none.
+    """
+
+    requirement: Requirement
+    verdict: CheckVerdict
+    because: str
+    before: float | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """The row of the JSON document."""
+        return {
+            "metric": self.requirement.metric,
+            "kind": self.requirement.kind,
+            "limit": self.requirement.limit,
+            "requirement": self.requirement.text,
+            "word": self.requirement.word,
+            "verdict": self.verdict,
+            "because": self.because,
+            "unit": METRICS[self.requirement.metric].unit if self.requirement.metric else None,
+            "before": self.before,
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "ratio": self.ratio,
+            "ratio_low": self.ratio_low,
+            "ratio_high": self.ratio_high,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a gate came to.
+
+    Attributes:
+        findings: the comparison that the checks rest on; without comparisons where there was no baseline to measure.
+        policy: what an inconclusive check stands for in the end.
+        attempts: how many times was measured; 0 where stored runs were compared or nothing could be measured.
+        notes: one-line statements about how it was done.
+    """
+
+    checks: tuple[Check, ...]
+    findings: Findings
+    policy: Policy
+    attempts: int
+    notes: tuple[str, ...] = ()
+
+    def count(self, verdict: CheckVerdict) -> int:
+        """How many checks have this verdict."""
+        return sum(check.verdict == verdict for check in self.checks)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the process answers: a failed check decides, then one that could not be measured, then the policy."""
+        if self.count("fail"):
+            return ExitCode.BUDGET_EXCEEDED
+        if self.count("unmeasured"):
+            return ExitCode.RUN_FAILED
+        if self.count("inconclusive") and self.policy != "pass":
+            return ExitCode.BUDGET_EXCEEDED
+        return ExitCode.DONE
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate is open."""
+        return self.exit_code == ExitCode.DONE
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence."""
+        count = len(self.checks)
+        if failed := self.count("fail"):
+            return f"failed: {_of(failed, count)} not met"
+        if missing := self.count("unmeasured"):
+            which = "the requirement" if count == 1 else f"{missing} of {count} requirements"
+            return f"not measured: {which} could not be checked"
+        if open_ := self.count("inconclusive"):
+            if self.policy == "pass":
+                return f"passed WITHOUT PROOF: {_of(open_, count)} inconclusive, and inconclusive was to pass"
+            return f"failed: {_of(open_, count)} inconclusive; that the limit is exceeded could not be ruled out"
+        return f"passed: {'the requirement is' if count == 1 else f'all {count} requirements are'} met"
+
+    def to_document(self) -> dict[str, Any]:
+        """The JSON document of ``edgewise gate``: that of ``compare``, with `passed` the gate's own, and the checks."""
+        return {
+            **self.findings.to_document(),
+            "passed": self.passed,
+            "checks": [check.to_document() for check in self.checks],
+            "conclusion": self.conclusion,
+            "policy": self.policy,
+            "attempts": self.attempts,
+            "exit_code": int(self.exit_code),
+            "gate_notes": list(self.notes),
+        }
+
+
+def _of(part: int, whole: int) -> str:
+    if whole == 1:
+        return "the requirement is"
+    return f"{part} of {whole} requirements {'is' if part == 1 else 'are'}"
+
+
+def judge(
+    requirements: Sequence[Requirement],
+    baseline: Run | None,
+    candidate: Run,
+    *,
+    terms: Terms | None = None,
+    attempts: int = 1,
+) -> tuple[Check, ...]:
+    """Check every requirement.
+
+    Args:
+        baseline: None where no requirement needs one.
+        terms: for absolute differences that don't matter; a regression below one is none, whatever its share.
+        attempts: how many times there may be measured until a verdict; the error rates are kept over all of them.
+
+    Raises:
+        BadInput: a regression limit that allows everything.
+    """
+    resolved = [one.resolve(candidate.headline) for one in requirements]
+    tests = max(1, attempts) * max(1, sum(one.kind == "regression" for one in resolved))
+    checks = []
+    for one in resolved:
+        after = gather_evidence(candidate, one.metric, name=f"the {CANDIDATE}")
+        before = None
+        if baseline is not None and one.needs_baseline:
+            before = gather_evidence(baseline, one.metric, name=f"the {BASELINE}")
+        if (found := _check_presence(one, before, after)) is not None:
+            checks.append(found)
+        elif one.kind == "budget" or before is None:
+            checks.append(_check_budget(one, after, sequential=candidate.job.workload.interleave is not None))
+        elif one.kind == "drop":
+            checks.append(_check_drop(one, before.side, after.side))
+        elif baseline is not None:
+            checks.append(_check_regression(one, baseline, candidate, terms=terms or Terms(), tests=tests))
+    return tuple(checks)
+
+
+def refuse(requirements: Sequence[Requirement], reason: str, *, headline: str) -> tuple[Check, ...]:
+    """Every requirement as unmeasured, for `reason`."""
+    return tuple(Check(requirement=one.resolve(headline), verdict="unmeasured", because=reason) for one in requirements)
+
+
+def is_settled(checks: Sequence[Check]) -> str | None:
+    """Why more measuring changes nothing: a check failed, or none is inconclusive; None where it may."""
+    if any(check.verdict == "fail" for check in checks):
+        return "a requirement is not met"
+    if any(check.verdict == "inconclusive" for check in checks):
+        return None
+    return "every requirement is decided"
+
+
+def _check_presence(requirement: Requirement, before: Evidence | None, after: Evidence) -> Check | None:
+    """The check where a side tells too little for any verdict; None where all that are needed tell enough."""
+    if requirement.needs_baseline and before is None:
+        reason = "there is no baseline"
+        return Check(requirement=requirement, verdict="unmeasured", because=reason, value=after.side.value)
+    sides = [one for one in (before, after) if one is not None]
+    lacking = [one for one in sides if _is_unusable(one, requirement)]
+    if not lacking:
+        return None
+    reasons = [one.absent or "there is no value" for one in lacking]
+    # Too few samples for a percentile is a matter of time; a metric that was never measured is not.
+    may_come = all(one.sessions for one in lacking)
+    return Check(
+        requirement=requirement,
+        verdict="inconclusive" if may_come else "unmeasured",
+        because="; ".join(dict.fromkeys(reasons)),
+        before=before.side.value if before is not None else None,
+        value=after.side.value,
+    )
+
+
+def _is_unusable(evidence: Evidence, requirement: Requirement) -> bool:
+    """No value, or samples that are none. A zero has no ratio but may well be inside a budget."""
+    if evidence.side.value is None:
+        return True
+    return bool(evidence.absent) and (requirement.kind == "regression" or evidence.side.value > 0.0)
+
+
+def _check_regression(requirement: Requirement, baseline: Run, candidate: Run, *, terms: Terms, tests: int) -> Check:
+    """Candidate over baseline against 1 + limit; of a metric where more is better, the inverse."""
+    row = METRICS[requirement.metric]
+    found = contrast_of(baseline, candidate, row.id, names=(f"the {BASELINE}", f"the {CANDIDATE}"))
+    before, after = found.before, found.after
+    values = {"before": before.value, "value": after.value, "low": after.low, "high": after.high}
+    contrast = found.contrast
+    if contrast is None:
+        # Both sides have a value, so that more processes may bring what is missing.
+        return Check(requirement=requirement, verdict="inconclusive", because=found.because, **values)
+    interval = contrast.interval()
+    values |= {"ratio": contrast.ratio}
+    if interval is not None:
+        values |= {"ratio_low": interval[0], "ratio_high": interval[1]}
+    limit, allowance = _allowance(requirement, before.value, row, terms=terms)
+    worse = contrast if row.better == "lower" else replace(contrast, log_ratio=-contrast.log_ratio)
+    # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
+    decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
+    verdict: CheckVerdict = {"within": "pass", "beyond": "fail"}.get(decision, "inconclusive")  # type: ignore[assignment]
+    because = _explain_limit(worse, verdict, limit=limit, tests=tests) + allowance
+    return Check(requirement=requirement, verdict=verdict, because=because, **values)
+
+
+def _allowance(requirement: Requirement, before: float | None, row: Metric, *, terms: Terms) -> tuple[float, str]:
+    """The limit on worse over better, no narrower than the absolute difference that doesn't matter, and that in words.
+
+    "3 % worse" is 3 % more of what should be small and 3 % less of what should be large.
+    """
+    limit = requirement.limit if row.better == "lower" else 1.0 / (1.0 - requirement.limit) - 1.0
+    floor = terms.floors.get(row.id, FLOORS.get(row.id, 0.0))
+    if requirement.limit < 0.0 or not before or floor / before <= limit:
+        return limit, ""
+    return floor / before, f"; {format_quantity(floor, row.unit)} is allowed, as less is no difference that matters"
+
+
+def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, tests: int) -> str:
+    """What the verdict on a regression rests on."""
+    if worse.doubt:
+        return worse.doubt
+    held = worse.held_interval((1.0 - LEVEL) / tests)
+    if held is None:
+        return "how far processes of one model differ is not known"
+    if worse.error == 0.0:
+        return _change(worse.log_ratio)
+    if verdict == "fail":
+        return f"{_change(worse.log_ratio)}, {_bound(held[0], math.floor)}"
+    if verdict == "pass":
+        return f"{_change(worse.log_ratio)}, {_bound(held[1], math.ceil)}"
+    return (
+        f"more than {_change(math.log1p(limit))} could not be ruled out: it is between "
+        f"{_change(held[0], math.floor)} and {_change(held[1], math.ceil)}"
+    )
+
+
+def _bound(log_ratio: float, rounding: Callable[[float], int]) -> str:
+    """``at most 2.1 % worse``, from an end of the interval of worse over better."""
+    return (
+        f"{'at most' if (rounding is math.ceil) == (log_ratio >= 0.0) else 'at least'} {_change(log_ratio, rounding)}"
+    )
+
+
+def _change(log_ratio: float, rounding: Callable[[float], int] = round) -> str:
+    """``2.1 % worse``, from the logarithm of worse over better, at three digits or 0.01 %."""
+    share = math.expm1(log_ratio) * 100.0
+    places = max(0, 2 - math.floor(math.log10(abs(share)))) if abs(share) >= 1.0 else 2
+    shown = rounding(share * 10.0**places) / 10.0**places
+    if shown == 0.0:
+        return "no worse"
+    return f"{abs(shown):.{places}f} % {'worse' if shown > 0.0 else 'better'}"
+
+
+def _check_budget(requirement: Requirement, evidence: Evidence, *, sequential: bool) -> Check:
+    """The candidate's own value and interval against the limit.
+
+    Args:
+        sequential: whether measuring went on until it was decided, so that the interval must hold at several looks.
+    """
+    row, limit, value = METRICS[requirement.metric], requirement.limit, evidence.side.value
+    assert value is not None
+    shown = format_limit(limit, row)
+    if evidence.exact or row.id in _COUNTED:
+        met = value >= limit if row.better == "higher" else value <= limit
+        because = f"{format_limit(value, row)} is exact, the limit {shown}"
+        return Check(requirement=requirement, verdict="pass" if met else "fail", because=because, value=value)
+    ends = _held_interval(evidence.side, sequential=sequential)
+    if ends is None:
+        because = f"without an interval the value alone does not show whether {shown} is kept"
+        return Check(requirement=requirement, verdict="inconclusive", because=because, value=value)
+    low, high = ends
+    inside, outside = (low >= limit, high < limit) if row.better == "higher" else (high <= limit, low > limit)
+    verdict: CheckVerdict = "pass" if inside else "fail" if outside else "inconclusive"
+    words = "contains" if verdict == "inconclusive" else "is clear of"
+    because = f"the 95 % interval, {format_limit(low, row)} to {format_limit(high, row)}, {words} {shown}"
+    if len(evidence.values) == 1:
+        because += "; it is that of one process and leaves out how far processes differ"
+    return Check(requirement=requirement, verdict=verdict, because=because, value=value, low=low, high=high)
+
+
+def _held_interval(side: Side, *, sequential: bool) -> tuple[float, float] | None:
+    """The value's interval; where measuring goes on until it decides, one that holds at all looks.
+
+    Student's quantile at 5 % over `INTERVAL_FACTOR` relative to that at 5 %, on the logarithms, as for ratios.
+    """
+    if side.value is None or side.low is None or side.high is None:
+        return None
+    if not sequential or side.replicates < 2 or not 0.0 < side.low <= side.high:
+        return side.low, side.high
+    risk, degrees = (1.0 - LEVEL) / 2.0, float(side.replicates - 1)
+    wider = t_quantile(1.0 - risk / INTERVAL_FACTOR, degrees) / t_quantile(1.0 - risk, degrees)
+    return side.value * (side.low / side.value) ** wider, side.value * (side.high / side.value) ** wider
+
+
+def _check_drop(requirement: Requirement, before: Side, after: Side) -> Check:
+    """Points lost against the baseline: the two 95 % intervals in quadrature, as those of a difference."""
+    assert before.value is not None and after.value is not None
+    lost = before.value - after.value
+    if before.low is None or before.high is None or after.low is None or after.high is None:
+        because = f"{_lost(lost)}; without intervals that does not show whether the limit is kept"
+        return Check(
+            requirement=requirement,
+            verdict="inconclusive",
+            because=because,
+            before=before.value,
+            value=after.value,
+        )
+    low = lost - math.hypot(before.value - before.low, after.high - after.value)
+    high = lost + math.hypot(before.high - before.value, after.value - after.low)
+    verdict: CheckVerdict = "inconclusive"
+    if high <= requirement.limit:
+        verdict = "pass"
+    elif low > requirement.limit:
+        verdict = "fail"
+    return Check(
+        requirement=requirement,
+        verdict=verdict,
+        because=f"{_lost(lost)}, 95 % interval: {_lost(low)} to {_lost(high)}",
+        before=before.value,
+        value=after.value,
+        low=after.low,
+        high=after.high,
+    )
+
+
+def _lost(share: float) -> str:
+    return f"{significant(abs(share) * 100, 2)} points {'lost' if share >= 0.0 else 'gained'}"

@@ -1,0 +1,72 @@
+"""Short names for what is compared: just the words that tell the contenders apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from edgewise.comparing.environments import in_one_line
+from edgewise.record import Job
+
+MOST_LETTERS = 60
+
+
+def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Sequence[str] = ()) -> list[str]:
+    """One label per job, all different: the one that was given, else made from what tells the jobs apart.
+
+    Args:
+        hints: a last word per job, such as when it was measured, for jobs that are otherwise alike.
+    """
+    parts: list[list[str]] = [
+        [in_one_line(job.model.name) for job in jobs],
+        _folders(jobs),
+        [in_one_line("/".join(filter(None, (job.runtime.name, job.runtime.provider)))) for job in jobs],
+        [_count(job.runtime.threads, "thread") for job in jobs],
+        [f"batch {job.workload.batch}" for job in jobs],
+        [job.runtime.precision or "own precision" for job in jobs],
+        [job.workload.scenario.kind for job in jobs],
+        [job.target.device for job in jobs],
+        list(hints) or [""] * len(jobs),
+    ]
+    chosen: list[list[str]] = [[] for _ in jobs]
+    for words in parts:
+        for own, word, wanted in zip(chosen, words, _tells_apart(chosen, words), strict=True):
+            own.extend([word] if wanted else [])
+    if not any(chosen):
+        chosen = [[word] for word in parts[0]]
+    made = [" · ".join(words)[:MOST_LETTERS] or name for words, name in zip(chosen, parts[0], strict=True)]
+    return _numbered([label or own for label, own in zip(given, made, strict=True)])
+
+
+def _numbered(labels: Sequence[str]) -> list[str]:
+    """Labels that are alike get a number each, which no other label has."""
+    found: list[str] = []
+    for index, label in enumerate(labels):
+        wanted, number = label, 1
+        if labels.count(label) > 1:
+            number = 1 + list(labels[:index]).count(label)
+            wanted = f"{label} #{number}"
+        while wanted in found:
+            number += 1
+            wanted = f"{label} #{number}"
+        found.append(wanted)
+    return found
+
+
+def _tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
+    """Per job: is there another with the same words so far that differs in this one?"""
+    kinds: dict[tuple[str, ...], set[str]] = {}
+    for own, word in zip(chosen, words, strict=True):
+        kinds.setdefault(tuple(own), set()).add(word)
+    return [len(kinds[tuple(own)]) > 1 for own in chosen]
+
+
+def _folders(jobs: Sequence[Job]) -> list[str]:
+    """The nearest folder, for files of one name in several places; equal files are alike wherever they are."""
+    return [in_one_line(PurePath(job.model.path).parent.name or "/") + f" {job.model.sha256[:4]}" for job in jobs]
+
+
+def _count(number: int | None, noun: str) -> str:
+    if number is None:
+        return f"own {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,153 @@
+"""Jobs that measure one model as another was measured, except for what was asked otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from edgewise.errors import BadInput
+from edgewise.model.identity import open_model
+from edgewise.model.signature import Signature
+from edgewise.record import Job, Scenario, Stopping, TargetSpec
+from edgewise.run.plan import Axes, make_plan
+from edgewise.runtime.base import runtimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Settings that were given; None or empty leaves the choice to the other side, or to edgewise.
+
+    Attributes:
+        runtime: a name, or ``name/provider``.
+        shapes: input name → shape; "" stands for the only input.
+        stopping: where there is no other side to take it from.
+        timeout_s: how long a worker may be silent.
+    """
+
+    runtime: str | None = None
+    provider: str | None = None
+    threads: int | None = None
+    batch: int | None = None
+    precision: str | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    scenario: Scenario | None = None
+    input_data: Path | None = None
+    seed: int | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+    timeout_s: float | None = None
+    target: TargetSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A job, and what was chosen for it that nobody asked for."""
+
+    job: Job
+    notes: tuple[str, ...] = ()
+
+
+def make_job(model: Path, asked: Asked) -> Made:
+    """The one job that measures `model`; where several engines could, the first.
+
+    Raises:
+        BadInput, BadModel: a setting or a model that can't be used.
+        Unavailable: no engine for it.
+    """
+    plan = make_plan(
+        [model],
+        axes=Axes(
+            runtimes=(asked.runtime,) if asked.runtime else (),
+            providers=(asked.provider,) if asked.provider else (),
+            threads=(asked.threads,) if asked.threads is not None else (),
+            batches=(asked.batch if asked.batch is not None else 1,),
+            precisions=(asked.precision,) if asked.precision else (),
+            shapes=asked.shapes,
+        ),
+        scenario=asked.scenario or Scenario(),
+        stopping=_with_timeout(asked.stopping, asked),
+        target=asked.target or TargetSpec(),
+        seed=asked.seed or 0,
+        input_data=asked.input_data,
+    )
+    job = plan.jobs[0]
+    notes: tuple[str, ...] = ()
+    if len(plan.jobs) > 1:
+        others = ", ".join(dict.fromkeys(one.runtime.name for one in plan.jobs[1:]))
+        notes = (f"measured on {job.runtime.name}, the first runtime that reads {job.model.name} (-r takes {others})",)
+    return Made(job=job, notes=notes)
+
+
+def make_job_like(model: Path, other: Job, asked: Asked) -> Made:
+    """The job that measures `model` with the settings of `other`, except for those in `asked`.
+
+    Where the engine of `other` does not read the model, its provider and options mean nothing and another is chosen.
+
+    Raises as `make_job` does, and `BadInput` where the input data of `other` is not at hand.
+    """
+    opened = open_model(model)
+    runtime, workload = other.runtime, other.workload
+    readable = opened.ref.format in runtimes().get(runtime.name).formats
+    same_engine = asked.runtime is None and readable
+    like = replace(
+        asked,
+        runtime=asked.runtime or (runtime.name if readable else None),
+        provider=asked.provider or (runtime.provider if same_engine else None),
+        threads=asked.threads if asked.threads is not None else runtime.threads,
+        batch=asked.batch if asked.batch is not None else workload.batch,
+        precision=asked.precision or (runtime.precision if same_engine else None),
+        shapes={**_shapes_like(opened.signature, other), **asked.shapes},
+        scenario=asked.scenario or workload.scenario,
+        input_data=asked.input_data or _input_data(other),
+        seed=asked.seed if asked.seed is not None else workload.seed,
+        stopping=workload.stopping,
+        target=asked.target or other.target,
+    )
+    made = make_job(model, like)
+    spec = made.job.runtime
+    if same_engine:
+        # Threads left to the engine, and settings by the engine's own names, are no axes of a plan.
+        threads = spec.threads if asked.threads is not None else runtime.threads
+        spec = replace(spec, threads=threads, options=runtime.options)
+    return replace(made, job=replace(made.job, runtime=spec))
+
+
+def _shapes_like(signature: Signature, other: Job) -> dict[str, tuple[int, ...]]:
+    """Shapes of `other` for inputs whose own are open; those that are fixed speak for themselves."""
+    known = {spec.name: spec.shape for spec in other.workload.inputs}
+    alone = len(signature.inputs) == len(known) == 1
+    found = {}
+    for spec in signature.inputs:
+        shape = next(iter(known.values())) if alone else known.get(spec.name)
+        if shape is None or spec.shape is None or all(isinstance(size, int) for size in spec.shape):
+            continue
+        fits = len(shape) == len(spec.shape) and all(
+            not isinstance(own, int) or own == size for own, size in zip(spec.shape, shape, strict=True)
+        )
+        if fits:
+            found[spec.name] = shape
+    return found
+
+
+def _input_data(other: Job) -> Path | None:
+    """The file that `other` was fed with. Raises `BadInput` where it is not here any more, or has changed."""
+    from hashlib import file_digest
+
+    wanted, path = other.workload.input_data, other.workload.input_path
+    if wanted is None:
+        return None
+    try:
+        with Path(path or "").open("rb") as file:
+            same = file_digest(file, "sha256").hexdigest() == wanted
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        raise BadInput(
+            f"the input data of the baseline (sha256 {wanted[:12]}…) is not at {path or 'a known place'}",
+            advice="give the same file with --input-data",
+        )
+    return Path(path or "")
+
+
+def _with_timeout(stopping: Stopping, asked: Asked) -> Stopping:
+    return stopping if asked.timeout_s is None else replace(stopping, timeout_s=asked.timeout_s)

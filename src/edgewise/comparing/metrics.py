@@ -1,0 +1,386 @@
+"""Runs against runs, metric by metric: which ratio, on what evidence, and with which verdict."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
+from edgewise.comparing.session_values import (
+    LEAST_FOR_PERCENTILE,
+    LEAST_FOR_RATIO,
+    PERCENTILE_METRIC,
+    Evidence,
+    EvidenceTable,
+    gather_evidence,
+    join_processes,
+    percentiles_of,
+)
+from edgewise.comparing.terms import METRICS_COMPARED, Terms
+from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.run.assemble import RERUN_FLOOR
+from edgewise.stats.comparison import (
+    LEAST_REPLICATES,
+    Contrast,
+    adjust_holm,
+    contrast_exact,
+    contrast_groups,
+    contrast_intervals,
+    contrast_pairs,
+    decide,
+    replicates_to_decide,
+)
+from edgewise.stats.dependence import Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricContrast:
+    """B over A in one metric, before any verdict.
+
+    Attributes:
+        before, after: the runs' own numbers.
+        contrast: None where there is no ratio, and then `because` says why.
+        processes_each: fresh processes of a side per replicate of the contrast; above 1 where they were joined.
+    """
+
+    metric: str
+    before: Side
+    after: Side
+    contrast: Contrast | None = None
+    design: Design = "none"
+    because: str = ""
+    processes_each: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meeting:
+    """How two runs relate.
+
+    Attributes:
+        together: the design where their processes took turns, None where they ran apart.
+        pairs: how many pairs of processes took turns.
+        same_command: one command measured both.
+        watched: their own results decided when that command stopped, whether or not pairs can be told.
+        names: what reasons call them.
+    """
+
+    together: Design | None
+    pairs: int
+    same_command: bool
+    watched: bool
+    names: tuple[str, str]
+
+
+def check_metric(metric: str) -> str:
+    """`metric`, an id of the catalogue that is better one way. Raises `BadInput` with advice for any other word."""
+    row = METRICS.get(metric)
+    if row is None:
+        near = difflib.get_close_matches(metric, METRICS, n=3)
+        known = f"did you mean: {', '.join(near)}?" if near else f"one of: {', '.join(METRICS)}"
+        raise BadInput(f"{metric!r} is no metric", advice=known)
+    if row.better == "none":
+        raise BadInput(f"{metric} is neither better high nor low", advice="it can't be compared")
+    return metric
+
+
+def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:
+    """B over A in `metric`, by pairs of processes where they took turns, by groups of them where they ran apart.
+
+    Args:
+        names: what reasons call the two runs.
+
+    Raises:
+        BadInput: `metric` is none of the catalogue, or neither better high nor low.
+    """
+    check_metric(metric)
+    first, second = (gather_evidence(run, metric, name=name) for run, name in zip((a, b), names, strict=True))
+    return _contrast(first, second, metric, meeting=_meeting(a, b, names))
+
+
+def compare_runs(
+    variants: Sequence[Variant], terms: Terms, *, seconds_per_pair: float | None = None
+) -> tuple[Comparison, ...]:
+    """Every later variant against the first, metric by metric, corrected for all these rows together.
+
+    Args:
+        seconds_per_pair: what one more fresh process of every variant takes, where processes take turns; with it,
+            rows that are not decided tell how much longer it would take.
+
+    Raises:
+        BadInput: fewer than two variants, two of one label, or a metric that can't be compared.
+    """
+    labels = [variant.label for variant in variants]
+    if len(labels) < 2:
+        raise BadInput("a comparison needs two variants at least", advice="name a second model, run or setting")
+    for label in labels:
+        if labels.count(label) > 1:
+            raise BadInput(f"two variants are called {label!r}", advice="give each a name of its own: NAME=MODEL")
+    table = EvidenceTable(variants)
+    metrics = choose_metrics(variants, terms, table)
+    pairs = [(0, index) for index in range(1, len(variants))]
+    return tuple(compare_pairs(variants, pairs, metrics, terms=terms, table=table, seconds_per_pair=seconds_per_pair))
+
+
+def choose_metrics(variants: Sequence[Variant], terms: Terms, table: EvidenceTable | None = None) -> tuple[str, ...]:
+    """The metrics that are compared: those asked for, else the headline and what one of the runs tells."""
+    table = table or EvidenceTable(variants)
+    if terms.metrics:
+        return tuple(dict.fromkeys(check_metric(metric) for metric in terms.metrics))
+    headline = variants[0].run.headline
+    told = [
+        metric
+        for metric in METRICS_COMPARED
+        if any(table.of(index, metric).side.value is not None for index in range(len(variants)))
+    ]
+    return tuple(dict.fromkeys((headline, *told)))
+
+
+def compare_pairs(
+    variants: Sequence[Variant],
+    pairs: Sequence[tuple[int, int]],
+    metrics: Sequence[str],
+    *,
+    terms: Terms,
+    table: EvidenceTable | None = None,
+    seconds_per_pair: float | None = None,
+) -> list[Comparison]:
+    """Chosen pairs of variants in chosen metrics; Holm's correction is over all these rows, exact ones left out.
+
+    Args:
+        pairs: (index of A, index of B) of each comparison.
+        metrics: ids of the metric catalogue that are better one way.
+
+    Returns:
+        One row per pair and metric: all metrics of the first pair, then those of the second …
+    """
+    table = table or EvidenceTable(variants)
+    found = [
+        _contrast(
+            table.of(first, metric),
+            table.of(second, metric),
+            metric,
+            meeting=_meeting(
+                variants[first].run, variants[second].run, (variants[first].label, variants[second].label)
+            ),
+        )
+        for (first, second), metric in product(pairs, metrics)
+    ]
+    p_values = [_p_value(one) for one in found]
+    tests = sum(value is not None for value in p_values)
+    rows = []
+    for ((first, second), _), one, p_value, p_adjusted in zip(
+        product(pairs, metrics), found, p_values, adjust_holm(p_values), strict=True
+    ):
+        row = _row(one, labels=(variants[first].label, variants[second].label), terms=terms, p=(p_value, p_adjusted))
+        wait = None if seconds_per_pair is None else _time_to_decide(row, one, tests=tests, seconds=seconds_per_pair)
+        rows.append(replace(row, decides_in_s=wait))
+    return rows
+
+
+def _p_value(one: MetricContrast) -> float | None:
+    """What enters the correction: exact values are no test, and a contrast in doubt decides nothing."""
+    if one.contrast is None or one.contrast.doubt or one.design == "exact":
+        return None
+    return one.contrast.p_value
+
+
+def _row(
+    one: MetricContrast, *, labels: tuple[str, str], terms: Terms, p: tuple[float | None, float | None]
+) -> Comparison:
+    contrast = one.contrast
+    if contrast is None:
+        return Comparison(
+            a=labels[0],
+            b=labels[1],
+            metric=one.metric,
+            before=one.before,
+            after=one.after,
+            verdict="inconclusive",
+            because=one.because,
+        )
+    margin = min(terms.margin_of(one.metric, one.before.value), sys.float_info.max)
+    verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
+    because = contrast.doubt
+    if verdict == "inconclusive" and not because:
+        because = f"neither a difference nor a sameness within {margin:.2%} is proven yet"
+    interval = contrast.interval()
+    return Comparison(
+        a=labels[0],
+        b=labels[1],
+        metric=one.metric,
+        before=one.before,
+        after=one.after,
+        verdict=verdict,
+        ratio=contrast.ratio,
+        low=None if interval is None else interval[0],
+        high=None if interval is None else interval[1],
+        p_value=p[0],
+        p_adjusted=p[1],
+        margin=margin,
+        design=one.design,
+        method=contrast.method,
+        because=because,
+    )
+
+
+def _verdict(one: MetricContrast, contrast: Contrast, *, margin: float, p_adjusted: float | None) -> Verdict:
+    decided = decide(contrast, margin=margin, p_adjusted=contrast.p_value if one.design == "exact" else p_adjusted)
+    if decided in ("same", "inconclusive"):
+        return "same" if decided == "same" else "inconclusive"
+    return "faster" if decided == METRICS[one.metric].better else "slower"
+
+
+def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds: float) -> float | None:
+    """Seconds of more pairs, if the ratio and the scatter stay what they are."""
+    paired = one.design in ("interleaved", "duet")
+    if row.verdict != "inconclusive" or one.contrast is None or row.margin is None or not paired:
+        return None
+    needed = replicates_to_decide(one.contrast, margin=row.margin, tests=max(1, tests))
+    return None if needed is None else (needed - one.contrast.replicates) * one.processes_each * seconds
+
+
+def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:
+    ways = (a.job.workload.interleave, b.job.workload.interleave)
+    same_command = a.group is not None and a.group == b.group
+    watched = same_command and ways[0] is not None and ways[0] == ways[1]
+    together: Design | None = None
+    if watched and len(a.sessions) == len(b.sessions):
+        together = "duet" if ways[0] == "duet" else "interleaved"
+    return _Meeting(together=together, pairs=len(a.sessions), same_command=same_command, watched=watched, names=names)
+
+
+def _contrast(a: Evidence, b: Evidence, metric: str, *, meeting: _Meeting) -> MetricContrast:
+    """B over A from what is known of both."""
+    if a.sessions and b.sessions:
+        return _contrast_percentiles(a, b, meeting=meeting)
+    nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
+    if a.absent or b.absent:
+        return replace(nothing, because="; ".join(dict.fromkeys(reason for reason in (a.absent, b.absent) if reason)))
+    if a.exact and b.exact:
+        assert a.side.value is not None and b.side.value is not None
+        return replace(nothing, contrast=contrast_exact(a.side.value, b.side.value), design="exact")
+    if not a.values or not b.values:
+        return replace(nothing, contrast=_from_intervals(a, b, meeting.names), design="intervals")
+    if meeting.together and len(a.turns) == len(b.turns) == meeting.pairs:
+        return replace(nothing, contrast=_from_turns(a.turns, b.turns), design=meeting.together)
+    contrast, design = _from_processes(a.values, b.values, metric, meeting=meeting)
+    if contrast.error is None:
+        doubt = contrast.doubt
+        alone = [name for name, side in zip(meeting.names, (a, b), strict=True) if sum(side.lengths) == 1]
+        if alone:
+            doubt = f"one sample of {' and of '.join(alone)}"
+        return replace(nothing, contrast=_from_intervals(a, b, meeting.names, doubt=doubt), design="intervals")
+    if not contrast.doubt and design == "sessions":
+        contrast = replace(contrast, doubt=_unequal(a, b, meeting.names))
+    return replace(nothing, contrast=contrast, design=design)
+
+
+def _from_turns(a: Sequence[Samples], b: Sequence[Samples]) -> Contrast:
+    """From the medians of turns: turn `i` of A and turn `i` of B are neighbours, a few milliseconds apart.
+
+    What slows a machine down comes in bursts shorter than a process lives. Neighbouring turns share most of it:
+    the median over the ratios of neighbours scatters several times less between pairs of processes than the ratio of
+    their medians does (``benchmarks/decisions.py``), and where B's times are A's times a factor, both are that factor.
+    """
+    ratios = []
+    for first, second in zip(a, b, strict=True):
+        count = min(len(first), len(second))
+        ratios.append(float(np.exp(np.median(np.log(second[:count]) - np.log(first[:count])))))
+    contrast = contrast_pairs([1.0] * len(ratios), ratios, sequential=True)
+    return replace(contrast, method=f"median ratio of neighbouring turns in each pair; {contrast.method}")
+
+
+def _from_processes(
+    a: Sequence[float], b: Sequence[float], metric: str, *, meeting: _Meeting
+) -> tuple[Contrast, Design]:
+    """From one number per process or group of processes."""
+    if meeting.together and len(a) == len(b) == meeting.pairs:
+        return contrast_pairs(a, b, sequential=True), meeting.together
+    drifts = METRICS[metric].unit in ("s", "1/s") and not meeting.same_command
+    contrast = contrast_groups(a, b, error=math.sqrt(2.0) * RERUN_FLOOR if drifts else 0.0)
+    method = contrast.method + (f", and {RERUN_FLOOR:.2%} (1 σ) a side between commands" if drifts else "")
+    if meeting.watched:
+        method += ", several looks allowed for"
+    return replace(contrast, method=method, sequential=meeting.watched), "sessions"
+
+
+def _unequal(a: Evidence, b: Evidence, names: tuple[str, str]) -> str:
+    """Why the scatter of one side's processes can't stand for the other's only process; empty where it can.
+
+    The median of a short process scatters more than those of long ones.
+    """
+    for few, many, name in ((a, b, names[0]), (b, a, names[1])):
+        if len(few.values) == 1 and len(many.values) > 1 and 2 * few.lengths[0] < min(many.lengths):
+            return (
+                f"the only process of {name} has {few.lengths[0]} samples, those it is held against have "
+                f"{min(many.lengths)} or more: their scatter can't stand for its own"
+            )
+    return ""
+
+
+def _from_intervals(a: Evidence, b: Evidence, names: tuple[str, str], *, doubt: str = "") -> Contrast:
+    """From two headlines and the intervals they have, with what speaks against a verdict."""
+    sides = (a.side, b.side)
+    doubts = [one for one in dict.fromkeys((doubt, a.doubt, b.doubt)) if one]
+    numbers = [
+        (side.value, side.low, side.high)
+        for side in sides
+        if side.value is not None and side.low is not None and side.high is not None and side.low > 0.0
+    ]
+    if len(numbers) == len(sides):
+        contrast = contrast_intervals(numbers[0], numbers[1])
+        method = contrast.method
+        method += ", which leave out, wholly or in part, how far fresh processes differ" if doubts else ""
+        return replace(contrast, method=method, doubt="; ".join(doubts))
+    if not doubts:
+        bare = [name for name, side in zip(names, sides, strict=True) if side.low is None]
+        doubts = [f"no interval of {' and of '.join(bare)}"]
+    assert a.side.value is not None and b.side.value is not None
+    bare_ratio = contrast_exact(a.side.value, b.side.value)
+    return replace(
+        bare_ratio, error=None, method="the ratio of two headlines, without an interval", doubt="; ".join(doubts)
+    )
+
+
+def _contrast_percentiles(a: Evidence, b: Evidence, *, meeting: _Meeting) -> MetricContrast:
+    """B over A of 99th percentiles: of pairs of groups of processes, or of groups of each side apart."""
+    paired = meeting.together is not None and len(a.sessions) == len(b.sessions) == meeting.pairs
+    joined = join_processes(a.lengths, b.lengths) if paired else []
+    groups = (joined, joined) if paired else (join_processes(a.lengths), join_processes(b.lengths))
+    nothing = MetricContrast(
+        metric=PERCENTILE_METRIC,
+        before=replace(a.side, replicates=len(groups[0])),
+        after=replace(b.side, replicates=len(groups[1])),
+    )
+    if min(map(len, groups)) < LEAST_REPLICATES:
+        have = ", ".join(
+            f"{name} has {sum(side.lengths)} in {len(side.lengths)}"
+            for name, side in zip(meeting.names, (a, b), strict=True)
+        )
+        return replace(
+            nothing,
+            because=f"a ratio of 99th percentiles needs {LEAST_FOR_RATIO} samples a side, {LEAST_FOR_PERCENTILE} in "
+            f"each of {LEAST_REPLICATES} groups of fresh processes: {have}",
+        )
+    first, second = percentiles_of(a.sessions, groups[0]), percentiles_of(b.sessions, groups[1])
+    contrast, design = _from_processes(
+        first,
+        second,
+        PERCENTILE_METRIC,
+        meeting=replace(meeting, together=meeting.together if paired else None, pairs=len(joined)),
+    )
+    method = contrast.method.replace("fresh processes", "groups of fresh processes", 1)
+    return replace(
+        nothing,
+        contrast=replace(contrast, method=f"99th percentiles of {LEAST_FOR_PERCENTILE} samples or more; {method}"),
+        design=design,
+        processes_each=len(a.sessions) / len(first),
+    )

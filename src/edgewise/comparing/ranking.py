@@ -1,0 +1,130 @@
+"""Three or more variants in the order of one metric, and which of them can't be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
+from edgewise.comparing.metrics import check_metric, compare_pairs
+from edgewise.comparing.session_values import EvidenceTable
+from edgewise.comparing.terms import Terms
+from edgewise.metrics import METRICS
+
+LEAST_VARIANTS = 3
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def rank(variants: Sequence[Variant], terms: Terms, metric: str) -> Ranking | None:
+    """The variants from best to worst in `metric`, every one compared with every other.
+
+    Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
+    Graphical Statistics 13, 2004), as far as nothing between them in the order is told apart from either.
+
+    Returns:
+        None with fewer than three variants, or where fewer than two can be compared in this metric.
+
+    Raises:
+        BadInput: a metric that can't be compared.
+    """
+    check_metric(metric)
+    if len(variants) < LEAST_VARIANTS:
+        return None
+    table = EvidenceTable(variants)
+    pairs = list(combinations(range(len(variants)), 2))
+    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), terms=terms, table=table), strict=True))
+    ratios = {pair: row.ratio for pair, row in rows.items() if row.ratio is not None}
+    comparable = sorted({index for pair in ratios for index in pair})
+    if not comparable:
+        return None
+    best = max(comparable, key=lambda index: (_wins(index, ratios, metric), -index))
+    order = [index for index in comparable if index == best or _key(best, index) in ratios]
+    sign = 1.0 if METRICS[metric].better == "lower" else -1.0
+    order.sort(key=lambda index: (index != best, sign * _ratio_to(best, index, rows)[0], index))
+    apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
+    letters, places = _letters(order, apart), _places(order, apart)
+    ranked = []
+    for index in order:
+        ratio, low, high = _ratio_to(best, index, rows)
+        ranked.append(
+            Ranked(
+                label=variants[index].label,
+                place=places[index],
+                groups=letters[index],
+                value=table.of(index, metric).side.value,
+                ratio=ratio,
+                low=low,
+                high=high,
+            )
+        )
+    last = max(places.values()) + 1
+    rest = [index for index in range(len(variants)) if index not in places]
+    ranked += [
+        Ranked(label=variants[index].label, place=last, groups="", value=table.of(index, metric).side.value)
+        for index in rest
+    ]
+    return Ranking(metric=metric, places=tuple(ranked))
+
+
+def _key(first: int, second: int) -> tuple[int, int]:
+    return (first, second) if first < second else (second, first)
+
+
+def _wins(index: int, ratios: Mapping[tuple[int, int], float], metric: str) -> int:
+    """How many others a variant is ahead of, proven or not."""
+    lower = METRICS[metric].better == "lower"
+    ahead = 0
+    for (first, second), ratio in ratios.items():
+        if index in (first, second):
+            is_less = ratio < 1.0 if index == second else ratio > 1.0
+            ahead += ratio != 1.0 and is_less == lower
+    return ahead
+
+
+def _ratio_to(
+    best: int, index: int, rows: Mapping[tuple[int, int], Comparison]
+) -> tuple[float, float | None, float | None]:
+    """A variant over the best one, with its interval."""
+    if index == best:
+        return 1.0, 1.0, 1.0
+    row = rows[_key(best, index)]
+    assert row.ratio is not None
+    if best < index:
+        return row.ratio, row.low, row.high
+    return (
+        1.0 / row.ratio,
+        None if row.high is None else 1.0 / row.high,
+        None if row.low is None else 1.0 / row.low,
+    )
+
+
+def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str]:
+    """Letters of the longest stretches of the order in which no pair is told apart."""
+    stretches: list[tuple[int, int]] = []
+    for start in range(len(order)):
+        end = start + 1
+        while end < len(order) and not any(_key(order[end], other) in apart for other in order[start:end]):
+            end += 1
+        if not stretches or end > stretches[-1][1]:
+            stretches.append((start, end))
+    found = dict.fromkeys(order, "")
+    for count, (start, end) in enumerate(stretches):
+        for index in order[start:end]:
+            found[index] += _letter(count)
+    return found
+
+
+def _letter(count: int) -> str:
+    return _LETTERS[count] if count < len(_LETTERS) else chr(0x3B1 + count - len(_LETTERS))
+
+
+def _places(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, int]:
+    """Place 1 for all that can't be told from the best; the same again for the rest, place by place."""
+    places: dict[int, int] = {}
+    place = 0
+    for leader in order:
+        if leader not in places:
+            place += 1
+            places.update({index: place for index in order if index not in places and _key(leader, index) not in apart})
+    return places

@@ -1,0 +1,268 @@
+"""What one run tells of one metric: a number per fresh process, or the reason why there is none.
+
+Processes are what a comparison counts, so the samples of each are boiled down to one number first: their median or
+mean, by the metric. A 99th percentile needs more samples than a short process gives; processes are joined for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgewise.comparing.comparison import Side, Variant
+from edgewise.metrics import METRICS
+from edgewise.record import Measurement, Run
+from edgewise.run.assemble import RERUN_FLOOR, Z95
+from edgewise.stats.comparison import LEAST_REPLICATES
+from edgewise.stats.dependence import Samples
+from edgewise.stats.distributions import t_quantile
+
+PERCENTILE_METRIC = "latency_p99"
+PERCENTILE = 99.0
+LEAST_FOR_PERCENTILE = 1000
+"""A percentile is given only where at least ten samples are expected beyond it: n ≥ 10/(1 − p)."""
+
+LEAST_FOR_RATIO = LEAST_FOR_PERCENTILE * LEAST_REPLICATES
+"""Samples of one side below which percentiles of joined processes can't be compared."""
+
+OF_DATA = frozenset({"accuracy_top1", "accuracy_top5", "error_rate", "agreement_top1"})
+"""Metrics whose interval is over the items of a data set; that of any other one is over processes."""
+
+OF_ARRIVALS = "deadline_miss_rate"
+"""Its interval is over arrivals and leaves out how processes differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a run tells of a metric.
+
+    Attributes:
+        side: the run's own headline.
+        values: one positive number per fresh process, in their order; empty where there are no samples.
+        lengths: samples behind each of `values`.
+        sessions: of a percentile: the samples of each process, shapes (n_i,).
+        turns: of a median in a process that took turns: the median of each turn, shapes (turns_i,); else empty.
+        exact: the value is known exactly, such as the size of a file.
+        doubt: why no verdict can rest on the interval of `side`, used where there are no `values`.
+        absent: why nothing can be compared; empty where something can.
+    """
+
+    side: Side
+    values: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+    sessions: tuple[Samples, ...] = field(default=(), repr=False)
+    turns: tuple[Samples, ...] = field(default=(), repr=False)
+    exact: bool = False
+    doubt: str = ""
+    absent: str = ""
+
+
+class EvidenceTable:
+    """The evidence of each variant in each metric, worked out once."""
+
+    def __init__(self, variants: Sequence[Variant]) -> None:
+        self._variants = variants
+        self._found: dict[tuple[int, str], Evidence] = {}
+
+    def of(self, index: int, metric: str) -> Evidence:
+        """What the variant at `index` tells of `metric`."""
+        if (index, metric) not in self._found:
+            variant = self._variants[index]
+            self._found[index, metric] = gather_evidence(variant.run, metric, name=variant.label)
+        return self._found[index, metric]
+
+
+def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
+    """What `run` tells of `metric`. Never raises for what the run holds: the reason is in `Evidence.absent`.
+
+    Args:
+        metric: an id of the metric catalogue.
+        name: what reasons call the run.
+    """
+    if run.status == "failed":
+        message = " ".join(run.failure.message.split()) if run.failure else "no reason is on record"
+        return Evidence(side=Side(value=None), absent=f"{name} failed: {message}")
+    if metric == PERCENTILE_METRIC:
+        return _percentile_evidence(run, name)
+    row = run.measurement(metric)
+    if row is None or row.value is None:
+        return Evidence(side=Side(value=None), absent=_missing(row, metric, name))
+    side = _side(row)
+    source = _source(run, row)
+    if not source.samples:
+        return _without_samples(run, row, name)
+    sessions, wrong = _split(source, processes=len(run.sessions), name=name)
+    if wrong:
+        return Evidence(side=side, absent=wrong)
+    if not _is_positive(side.value):
+        return Evidence(side=side, absent=_not_positive(side, metric, name))
+    values = _boil_down(sessions, metric, batch=run.job.workload.batch if source is not row else 0)
+    if not all(map(_is_positive, values)):
+        return Evidence(side=side, absent=f"{metric} of {name} is out of the range of numbers")
+    side = Side(value=side.value, low=side.low, high=side.high, replicates=len(values))
+    turns = _turn_medians(run, sessions) if METRICS[metric].aggregation == "median" else ()
+    return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns)
+
+
+def _turn_medians(run: Run, sessions: Sequence[Samples]) -> tuple[Samples, ...]:
+    """The median of each turn of each process; empty unless every process tells how its samples fall into turns."""
+    found = []
+    for record, samples in zip(run.sessions, sessions, strict=False):
+        steady = record.facts.get("steady")
+        counts = steady.get("turns") if isinstance(steady, Mapping) else None
+        if not isinstance(counts, list | tuple) or not all(isinstance(n, int) and n > 0 for n in counts):
+            return ()
+        if sum(counts) != len(samples):
+            return ()
+        found.append(np.array([np.median(turn) for turn in np.split(samples, np.cumsum(counts)[:-1])]))
+    return tuple(found) if len(found) == len(sessions) == len(run.sessions) else ()
+
+
+def _missing(row: Measurement | None, metric: str, name: str) -> str:
+    reason = row.absent_because if row else None
+    return f"{name} has no {metric}" + (f": {reason}" if reason else "")
+
+
+def _is_positive(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and value > 0.0
+
+
+def _not_positive(side: Side, metric: str, name: str) -> str:
+    shown = "no number" if side.value is None else f"{side.value:g}"
+    return f"{metric} of {name} is {shown}: a ratio needs a positive one"
+
+
+def _side(row: Measurement) -> Side:
+    """The run's own numbers, as far as they are numbers; an interval that is upside down is none."""
+    numbers = (row.value, row.low, row.high)
+    value, low, high = (number if number is not None and math.isfinite(number) else None for number in numbers)
+    if value is None or low is None or high is None or low > high:
+        return Side(value=value)
+    return Side(value=value, low=min(low, value), high=max(high, value))
+
+
+def _source(run: Run, row: Measurement) -> Measurement:
+    """The measurement whose samples tell `row`: of a single stream's throughput, the times it was derived from."""
+    if row.metric != "throughput" or row.samples or run.job.workload.scenario.kind != "single-stream":
+        return row
+    times = (run.measurement(metric) for metric in ("latency_call", "latency"))
+    return next((one for one in times if one is not None and one.samples), row)
+
+
+def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples], str]:
+    """The samples of each process, or why they can't be used."""
+    samples = np.asarray(row.samples, dtype=np.float64)
+    lengths = row.session_lengths or ((1,) * len(samples) if len(samples) == processes else (len(samples),))
+    if min(lengths) < 0 or sum(lengths) != len(samples):
+        return [], f"samples of {row.metric} of {name} do not add up to its processes"
+    wrong = ~(np.isfinite(samples) & (samples > 0.0))
+    if wrong.any():
+        first = samples[int(wrong.argmax())]
+        count = f"{int(wrong.sum())} of {len(samples)} samples of {row.metric} of {name}"
+        return [], f"{count} are no positive numbers (the first: {first:g})"
+    return [part for part in np.split(samples, np.cumsum(lengths)[:-1]) if len(part)], ""
+
+
+def _boil_down(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[float, ...]:
+    """One number per process. `batch`: samples are times of so many inputs each, and a rate is sought; 0 otherwise."""
+    how = METRICS[metric].aggregation
+    with np.errstate(all="ignore"):  # the caller looks at what comes out
+        if batch:
+            return tuple(float(batch / part.mean()) for part in sessions)
+        if metric == "throughput":  # rates of windows with equal counts: all counts over all the time
+            return tuple(float(1.0 / (1.0 / part).mean()) for part in sessions)
+        if how == "mean":
+            return tuple(float(part.mean()) for part in sessions)
+        if how == "max":
+            return tuple(float(part.max()) for part in sessions)
+        if how == "last":
+            return tuple(float(part[-1]) for part in sessions)
+        return tuple(float(np.median(part)) for part in sessions)
+
+
+def _without_samples(run: Run, row: Measurement, name: str) -> Evidence:
+    """A headline alone, with its interval where there is one."""
+    of_data = row.metric in OF_DATA
+    processes = len(run.sessions)
+    side = _side(row)
+    if not _is_positive(side.value):
+        return Evidence(side=side, absent=_not_positive(side, row.metric, name))
+    last = METRICS[row.metric].aggregation == "last"
+    if last and row.low is None and row.high is None and row.basis != "estimated":
+        return Evidence(side=side, exact=True)
+    doubt = ""
+    if side.low is None or side.low <= 0.0:
+        doubt = f"{row.metric} of {name} has no interval" + (" above zero" if side.low is not None else "")
+    elif row.metric == OF_ARRIVALS:
+        doubt = f"the interval of {row.metric} counts arrivals: how far processes differ is not known"
+    elif not of_data and processes < LEAST_REPLICATES:
+        doubt = f"the interval of {name} is that of {_count(processes)}: how far processes differ is not known"
+    replicates = 0 if of_data or side.low is None else processes
+    side = Side(value=side.value, low=side.low, high=side.high, replicates=replicates)
+    return Evidence(side=side, doubt=doubt)
+
+
+def _count(processes: int) -> str:
+    return {0: "an unknown number of processes", 1: "one process"}.get(processes, f"{processes} processes")
+
+
+def _percentile_evidence(run: Run, name: str) -> Evidence:
+    """The 99th percentile of the headline latency, from the samples of each process."""
+    metric = run.headline if run.headline == "latency_paced" else "latency"
+    row = run.measurement(metric)
+    own = run.measurement(PERCENTILE_METRIC)
+    if row is None or not row.samples:
+        if own is not None and own.value is not None:
+            return _without_samples(run, own, name)
+        if row is not None and row.value is not None:
+            return Evidence(side=Side(value=None), absent=f"{name} has no samples of {metric} to take a percentile of")
+        return Evidence(side=Side(value=None), absent=_missing(row, metric, name))
+    sessions, wrong = _split(row, processes=len(run.sessions), name=name)
+    if wrong:
+        return Evidence(side=Side(value=None), absent=wrong)
+    lengths = tuple(map(len, sessions))
+    if sum(lengths) < LEAST_FOR_PERCENTILE:
+        lacking = f"{name} has {sum(lengths)} samples of {metric}, a 99th percentile needs {LEAST_FOR_PERCENTILE}"
+        return Evidence(side=Side(value=None), lengths=lengths, sessions=tuple(sessions), absent=lacking)
+    groups = percentiles_of(sessions, join_processes(lengths))
+    headline = float(np.percentile(np.concatenate(sessions), PERCENTILE))
+    return Evidence(side=_percentile_side(headline, groups), lengths=lengths, sessions=tuple(sessions))
+
+
+def join_processes(*lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Consecutive processes joined until every side has `LEAST_FOR_PERCENTILE` samples in a group.
+
+    Args:
+        lengths: per side, samples of each process; all of the same number of processes.
+
+    Returns:
+        (first, one past the last) of each group; what is left over belongs to the last one.
+    """
+    groups: list[tuple[int, int]] = []
+    start, processes = 0, len(lengths[0])
+    for end in range(1, processes + 1):
+        if all(sum(side[start:end]) >= LEAST_FOR_PERCENTILE for side in lengths):
+            groups.append((start, end))
+            start = end
+    if groups:
+        groups[-1] = (groups[-1][0], processes)
+    return groups
+
+
+def percentiles_of(sessions: Sequence[Samples], groups: Sequence[tuple[int, int]]) -> tuple[float, ...]:
+    """The 99th percentile of each group of processes, interpolated linearly between order statistics."""
+    return tuple(float(np.percentile(np.concatenate(sessions[start:end]), PERCENTILE)) for start, end in groups)
+
+
+def _percentile_side(headline: float, groups: Sequence[float]) -> Side:
+    """Student's t on the logarithms of the groups' percentiles, with what commands differ by; the headline inside."""
+    if len(groups) < LEAST_REPLICATES:
+        return Side(value=headline, replicates=len(groups))
+    logs = np.log(groups)
+    scatter = float(logs.std(ddof=1)) / math.sqrt(len(groups)) * t_quantile(0.975, float(len(groups) - 1))
+    centre, reach = float(logs.mean()), math.hypot(scatter, Z95 * RERUN_FLOOR)
+    low, high = math.exp(centre - reach), math.exp(min(centre + reach, 700.0))
+    return Side(value=headline, low=min(low, headline), high=max(high, headline), replicates=len(groups))

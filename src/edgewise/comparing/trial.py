@@ -1,0 +1,135 @@
+"""A comparison that measures: jobs side by side until the verdict is safe or the time is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from edgewise.comparing.assessment import assess, require_fair
+from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.comparing.fairness import check_fairness, check_jobs
+from edgewise.comparing.metrics import check_metric, compare_runs
+from edgewise.comparing.terms import Terms
+from edgewise.errors import BadInput
+from edgewise.record import Job, Run
+from edgewise.run.assembly import Sensors
+from edgewise.run.dispatch import Interrupted, Observer
+from edgewise.run.interleaving import Interleaver, Schedule
+from edgewise.stats.comparison import LOOKS
+
+BUDGET_S = 60.0
+FURTHER_S = 30.0
+"""The time budget where none is given: for two variants, and for every further one."""
+
+MOST_VARIANTS = 32
+"""All processes of a round are alive at once."""
+
+Settled = Callable[[Sequence[Variant]], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How to measure.
+
+    Attributes:
+        budget_s: the time budget; None means `BUDGET_S` for two variants and `FURTHER_S` for every further one.
+        duet: all at once on cores of their own instead of in turns.
+        seed: of the order.
+        until: the metric whose verdicts end it; None means the scenario's headline.
+        rounds: end after so many rounds whatever is known then; None leaves it to the verdicts and the budget.
+    """
+
+    budget_s: float | None = None
+    duet: bool = False
+    seed: int = 0
+    until: str | None = None
+    rounds: int | None = None
+
+
+def run_trial(
+    jobs: Sequence[Job],
+    *,
+    labels: Sequence[str],
+    terms: Terms,
+    trial: Trial,
+    save: Callable[[Run], None],
+    observer: Observer | None = None,
+    sensors: Sensors | None = None,
+    settled: Settled | None = None,
+) -> Findings:
+    """Measure `jobs` side by side and compare the later ones with the first.
+
+    Args:
+        labels: one per job, all different.
+        save: keeps a run; all are saved at every look and in the end.
+        sensors: None asks the meters, which are then read in the first round.
+        settled: told the variants at every look; why to stop, or None. None stops once every verdict on `trial.until`
+            is safe.
+
+    Returns:
+        The findings; `Findings.interrupted` says whether Ctrl-C ended it, `Findings.save_errors` what was not kept.
+
+    Raises:
+        BadInput: fewer than two jobs, jobs that can't be compared fairly (unless forced), or that can't run at once.
+    """
+    _check(jobs, labels, terms)
+    until = check_metric(trial.until or jobs[0].workload.scenario.headline)
+    interleaver = Interleaver(save=save, observer=observer, sensors=sensors)
+    schedule = Schedule(
+        budget_s=trial.budget_s or BUDGET_S + FURTHER_S * (len(jobs) - 2),
+        duet=trial.duet,
+        seed=trial.seed,
+        looks=(1, *LOOKS),
+        most_rounds=trial.rounds,
+    )
+
+    def variants_of(runs: Sequence[Run]) -> list[Variant]:
+        return [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
+
+    def judge(runs: Sequence[Run]) -> str | None:
+        variants = variants_of(runs)
+        # What the networks put out is known after the first round only.
+        require_fair(check_fairness(variants), force=terms.force)
+        if max(len(run.sessions) for run in runs) < LOOKS[0] and trial.rounds is None:
+            return None
+        if settled is not None:
+            return settled(variants)
+        return _is_safe(compare_runs(variants, terms), until)
+
+    try:
+        done = interleaver.execute(jobs, schedule, judge)
+    except Interrupted as stop:
+        findings = assess(variants_of(stop.runs), terms, stopped_because="interrupted")
+        return replace(findings, interrupted=True, save_errors=tuple(interleaver.save_errors))
+    findings = assess(
+        variants_of(done.runs),
+        terms,
+        seconds_per_pair=done.elapsed_s / done.rounds if done.rounds else None,
+        stopped_because=done.stopped_because,
+        elapsed_s=done.elapsed_s,
+        pairs=done.rounds,
+    )
+    return replace(findings, save_errors=tuple(interleaver.save_errors))
+
+
+def _is_safe(rows: Sequence[Comparison], until: str) -> str | None:
+    """Why no more measuring is needed: every variant that has a ratio in `until` has a verdict on it."""
+    open_rows = [row for row in rows if row.metric == until and row.ratio is not None]
+    if not open_rows or any(row.verdict == "inconclusive" for row in open_rows):
+        return None
+    return f"the verdict on {until} is safe" if len(open_rows) == 1 else f"all verdicts on {until} are safe"
+
+
+def _check(jobs: Sequence[Job], labels: Sequence[str], terms: Terms) -> None:
+    if len(jobs) < 2:
+        raise BadInput(
+            "there is nothing to compare with", advice="give two models, or settings with --vary threads=1,2"
+        )
+    if len(jobs) > MOST_VARIANTS:
+        raise BadInput(f"{len(jobs)} variants are too many at once", advice=f"compare up to {MOST_VARIANTS}")
+    obstacles = [
+        text
+        for job, label in zip(jobs[1:], labels[1:], strict=True)
+        for text in check_jobs(jobs[0], job, labels=(labels[0], label))
+    ]
+    require_fair(obstacles, force=terms.force)

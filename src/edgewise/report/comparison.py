@@ -1,0 +1,252 @@
+"""What a comparison says: one conclusion, before and after metric by metric, and what the verdicts rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.report.cells import failure_of, label_of, reason_of_absence
+from edgewise.report.comparison_tables import (
+    NO_REASON,
+    before_after_table,
+    compared_labels,
+    conclusion_of,
+    scale_of,
+)
+from edgewise.report.comparison_words import (
+    listing,
+    lower_label,
+    percent,
+    ranking_conclusion,
+    ratio_text,
+)
+from edgewise.report.conditions import engine_of, precision_of, threads_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.stats.comparison import RISK
+from edgewise.units import format_duration, significant
+
+_DESIGNS = {
+    "interleaved": "fresh processes of all variants took turns in random order",
+    "duet": "fresh processes of all variants ran at once, each on cores of its own",
+    "sessions": "fresh processes that were measured apart",
+    "intervals": "two quoted intervals",
+    "exact": "both numbers are exact",
+    "none": "no evidence",
+}
+
+
+def comparison_document(findings: Findings, *, width: int | None = None) -> Document:
+    """The whole comparison; its title is the conclusion.
+
+    Args:
+        width: cells of the terminal, where tables are to fit; None for as much as there is to say.
+    """
+    tables = [table for table in (ranking_table(findings),) if table is not None]
+    tables += [before_after_table(findings, label, width=width) for label in compared_labels(findings)]
+    tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
+    sections = [
+        Section(title="Failed", lines=tuple(failure_lines(findings)), tone="bad"),
+        Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
+        Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
+        Section(title="What can't be excluded", lines=_lines(findings.not_excluded), tone="poor"),
+        Section(title="What differs", lines=_lines(findings.stated)),
+        Section(title="Pareto front", lines=tuple(front_lines(findings))),
+        Section(title="What the verdicts rest on", lines=tuple(evidence_lines(findings))),
+        Section(title="Notes", lines=_lines(findings.notes)),
+        Section(title="Cautions", lines=tuple(caution_lines(findings)), tone="poor"),
+    ]
+    told = tuple(section for section in sections if section.lines)
+    return Document(title=title_of(findings), tables=tuple(tables), sections=told)
+
+
+def title_of(findings: Findings) -> str:
+    """The conclusion of all, in one sentence."""
+    labels = compared_labels(findings)
+    if findings.ranking is not None and len(findings.ranking.places) > 2:
+        return ranking_conclusion(findings.ranking)
+    if len(labels) == 1:
+        return conclusion_of(findings, labels[0])
+    if labels:
+        first = findings.comparisons[0].a
+        return f"{listing([one_line(label) for label in labels])} against {one_line(first)}"
+    failed = listing([one_line(label) for label in findings.failures])
+    return f"Nothing could be compared: {failed} failed" if failed else "Nothing could be compared"
+
+
+def ranking_table(findings: Findings) -> Table | None:
+    """Places, groups that can't be told apart, and ratios to the best; None where nothing is ranked."""
+    ranking = findings.ranking
+    if ranking is None:
+        return None
+    from edgewise.metrics import METRICS
+
+    unit = METRICS[ranking.metric].unit
+    convert, name = scale_of(ranking.metric, unit, [one.value for one in ranking.places if one.value is not None])
+    best = ranking.places[0].label if ranking.places else ""
+    columns = (
+        Column(title="Place"),
+        Column(title="Variant"),
+        Column(title="Group"),
+        Column(title=label_of(ranking.metric), numeric=True),
+        Column(title="Ratio to the best (95 % interval)", numeric=True),
+    )
+    rows = tuple(
+        (
+            Cell(text=str(one.place), value=one.place),
+            Cell(text=one_line(one.label)),
+            Cell(text=one_line(one.groups)),
+            absent(_why_absent(findings, one.label, ranking.metric))
+            if one.value is None
+            else Cell(text=f"{significant(convert(one.value))} {name}".rstrip(), value=one.value),
+            Cell(text="–", tone="faint")
+            if one.label == best
+            else absent("no ratio to the best is known")
+            if one.ratio is None
+            else Cell(text=ratio_text(one.ratio, one.low, one.high), value=one.ratio, low=one.low, high=one.high),
+        )
+        for one in ranking.places
+    )
+    notes = ("variants that share a letter can't be told apart",)
+    return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=notes)
+
+
+def _why_absent(findings: Findings, label: str, metric: str) -> str:
+    run = next((variant.run for variant in findings.variants if variant.label == label), None)
+    return reason_of_absence(run, metric) if run is not None else one_line(findings.failures.get(label, NO_REASON))
+
+
+def front_lines(findings: Findings) -> list[str]:
+    """Who no other beats, and who is beaten by whom."""
+    front = findings.front
+    if front is None:
+        return []
+    over = listing([lower_label(metric) for metric in front.metrics])
+    lines = [f"not beaten over {over}: {listing([one_line(label) for label in front.members]) or 'none'}"]
+    for label, by in front.beaten.items():
+        lines.append(f"{one_line(label)} is beaten by {listing([one_line(each) for each in by])}")
+    if front.beaten:
+        lines.append("to beat is to be proven better in one of these and proven no worse in the others")
+    return lines
+
+
+def environments_table(findings: Findings) -> Table | None:
+    """Where the environments of runs measured apart differ; None where they don't."""
+    if not findings.environments:
+        return None
+    names = [one_line(variant.label) for variant in findings.variants]
+    a, b = names if len(names) == 2 else ("Baseline", "Other")
+    rows = tuple(tuple(Cell(text=one_line(text)) for text in (one.name, one.a, one.b)) for one in findings.environments)
+    columns = (Column(title="Condition"), Column(title=a), Column(title=b))
+    return Table(title="Where the environments differ", columns=columns, rows=rows)
+
+
+def variants_table(findings: Findings) -> Table | None:
+    """Which run stands behind each label; None where there is none."""
+    if not findings.variants:
+        return None
+    columns = (
+        Column(title="Variant"),
+        Column(title="Model"),
+        Column(title="Runtime"),
+        Column(title="Threads", numeric=True, rank=2),
+        Column(title="Precision", rank=3),
+        Column(title="Grade", rank=1),
+        Column(title="Run", rank=4),
+    )
+    return Table(title="What was compared", columns=columns, rows=tuple(map(_variant_row, findings.variants)))
+
+
+def _variant_row(variant: Variant) -> tuple[Cell, ...]:
+    run = variant.run
+    threads, precision = threads_of(run), precision_of(run)
+    return (
+        Cell(text=one_line(variant.label)),
+        Cell(text=one_line(run.job.model.name)),
+        Cell(text=engine_of(run)),
+        absent(failure_of(run) or "the engine chose and does not tell")
+        if threads is None
+        else Cell(text=str(threads), value=threads),
+        absent(failure_of(run) or "the engine does not tell") if precision is None else Cell(text=one_line(precision)),
+        absent(failure_of(run) or "the run was not graded") if run.trust is None else Cell(text=run.trust.grade),
+        Cell(text=one_line(run.id)),
+    )
+
+
+def failure_lines(findings: Findings) -> list[str]:
+    """Why a variant has no result."""
+    return [f"{one_line(label)}: {one_line(why)}" for label, why in findings.failures.items()]
+
+
+def evidence_lines(findings: Findings) -> list[str]:
+    """The design, how much was measured and why it stopped, which differences matter, which risk is taken."""
+    rows = findings.comparisons
+    if not rows:
+        return []
+    by_method: dict[tuple[str, str], list[Comparison]] = {}
+    for row in rows:
+        by_method.setdefault((row.design, "" if row.design == "exact" else one_line(row.method)), []).append(row)
+    lines = []
+    for (design, method), found in by_method.items():
+        lines.append(f"{_DESIGNS[design]}{f' ({method})' if method else ''}: {listing(_whose(found, rows))}")
+    return [*lines, *_amount_lines(findings), *_margin_lines(rows)]
+
+
+def _whose(found: Sequence[Comparison], rows: Sequence[Comparison]) -> list[str]:
+    """The metrics of `found`, with the variant only where not all of `rows` in that metric are among them."""
+    words = []
+    for row in found:
+        whole = all(each in found for each in rows if each.metric == row.metric)
+        words.append(lower_label(row.metric) + ("" if whole else f" of {one_line(row.b)}"))
+    return list(dict.fromkeys(words))
+
+
+def _amount_lines(findings: Findings) -> list[str]:
+    told = []
+    if findings.pairs is not None:
+        word = "pair" if len(findings.variants) <= 2 else "round"
+        told.append(f"{findings.pairs} {word}{'s' if findings.pairs != 1 else ''} of fresh processes")
+    if findings.elapsed_s is not None:
+        told.append(f"{format_duration(findings.elapsed_s)} of measuring")
+    amount = " in ".join(told)
+    if findings.interrupted:
+        amount += f"{', ' if amount else ''}interrupted"
+    if findings.stopped_because:
+        amount += f"{'; ' if amount else ''}stopped because: {one_line(findings.stopped_because)}"
+    return [amount] if amount else []
+
+
+def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
+    """What is too small to matter, and what a verdict needs."""
+    margins: dict[str, list[Comparison]] = {}
+    for row in rows:
+        if row.margin is not None:
+            margins.setdefault(percent(row.margin), []).append(row)
+    if not margins:
+        return []
+    said = [
+        f"± {text}" + (f" for {listing(_whose(found, rows))}" if len(margins) > 1 else "")
+        for text, found in margins.items()
+    ]
+    return [
+        f"too small to matter: {'; '.join(said)}",
+        f"a difference needs p < {RISK:g} after Holm's correction over all rows; 'same' needs the whole interval "
+        "within what is too small to matter, at every look",
+    ]
+
+
+def caution_lines(findings: Findings) -> list[str]:
+    """What the runs themselves warn of: one line per kind, the same words once."""
+    by_code: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for variant in findings.variants:
+        for each in variant.run.cautions:
+            messages = by_code.setdefault((one_line(each.code), one_line(each.advice)), {})
+            messages.setdefault(one_line(each.message), []).append(one_line(variant.label))
+    lines = []
+    for (code, advice), messages in by_code.items():
+        said = "; ".join(f"{listing(who)}: {message}" for message, who in messages.items())
+        lines.append(f"{code}: {said}" + (f" → {advice}" if advice else ""))
+    return lines
+
+
+def _lines(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text for text in map(one_line, texts) if text)

@@ -1,0 +1,245 @@
+"""The tables of a comparison: before and after for people, and one row per metric for machines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from edgewise.comparing.comparison import Comparison, Findings, Side
+from edgewise.record import Run
+from edgewise.report.cells import label_of, reason_of_absence
+from edgewise.report.comparison_words import (
+    conclusion,
+    p_text,
+    percent,
+    ratio_text,
+    side_text,
+    verdict_text,
+    waiting_text,
+)
+from edgewise.report.document import Cell, Column, Table, Tone, absent, one_line
+from edgewise.units import significant
+
+NO_REASON = "the comparison does not say why"
+MOST_DIGITS = 7
+
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
+    "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
+    "1/s": ((1.0, "/s"),),
+}
+_PERCENT = frozenset(
+    {"accuracy_top1", "accuracy_top5", "error_rate", "agreement_top1", "deadline_miss_rate", "cpu_utilization"}
+)
+_TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
+
+
+def compared_labels(findings: Findings) -> list[str]:
+    """Labels of what is compared with the baseline, in order."""
+    return list(dict.fromkeys(row.b for row in findings.comparisons))
+
+
+def rows_of(findings: Findings, label: str) -> list[Comparison]:
+    """The rows that speak of `label`."""
+    return [row for row in findings.comparisons if row.b == label]
+
+
+def chief_of(findings: Findings, label: str) -> Comparison:
+    """The row of `label` in the metric that the baseline is about, else its first."""
+    rows = rows_of(findings, label)
+    headlines = [variant.run.headline for variant in findings.variants[:1]]
+    return next((row for row in rows if row.metric in headlines), rows[0])
+
+
+def conclusion_of(findings: Findings, label: str) -> str:
+    """One sentence of `label` against the baseline."""
+    chief = chief_of(findings, label)
+    return conclusion(chief, [row for row in rows_of(findings, label) if row is not chief])
+
+
+def before_after_table(findings: Findings, label: str, *, width: int | None = None) -> Table:
+    """Metric by metric of `label` against the baseline; what there is no room for in `width` becomes footnotes."""
+    rows = rows_of(findings, label)
+    if len(compared_labels(findings)) > 1:
+        title = conclusion_of(findings, label)
+    else:
+        title = f"Before and after: {one_line(rows[0].a)} → {one_line(label)}"
+    full = _before_after(findings, rows, title, hint=True, sides=True, factor=True)
+    if width is None or fits(full, width):
+        return full
+    for sides, factor in ((True, True), (False, True), (False, False)):
+        table = _before_after(findings, rows, title, hint=False, sides=sides, factor=factor)
+        if fits(table, width):
+            return table
+    return table
+
+
+def fits(table: Table, width: int) -> bool:
+    """Whether the columns that always stay fit into `width` cells."""
+    from edgewise.report.text import fitting_columns
+
+    kept = [index for index, column in enumerate(table.columns) if column.rank == 0]
+    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+    columns = tuple(replace(table.columns[index], rank=1) for index in kept[1:])
+    alone = Table(title="", columns=(table.columns[0], *columns), rows=rows)
+    return len(fitting_columns(alone, width)) == len(kept)
+
+
+def _before_after(
+    findings: Findings, rows: Sequence[Comparison], title: str, *, hint: bool, sides: bool, factor: bool
+) -> Table:
+    columns = (
+        Column(title="Metric"),
+        Column(title="Before", numeric=True),
+        Column(title="After", numeric=True),
+        Column(title="Ratio (95 % interval)", numeric=True),
+        Column(title="Verdict"),
+        Column(title="Margin", numeric=True, rank=1),
+        Column(title="Adjusted p", numeric=True, rank=2),
+    )
+    cells = tuple(
+        (
+            Cell(text=label_of(row.metric)),
+            *_sides(findings, row, interval=sides),
+            _ratio(row),
+            _verdict(row, hint=hint, factor=factor),
+            _margin(row),
+            _p_value(row),
+        )
+        for row in rows
+    )
+    return Table(title=title, columns=columns, rows=cells)
+
+
+def _sides(findings: Findings, row: Comparison, *, interval: bool) -> tuple[Cell, Cell]:
+    """Both values in one unit, which the baseline's size chooses, so that they can be read against each other."""
+    known = [side.value for side in (row.before, row.after) if side.value is not None and math.isfinite(side.value)]
+    scales = [scale_of(row.metric, row.unit, known)] * 2
+    if len(known) == 2 and min(map(abs, known)) * 1e3 < max(map(abs, known)):
+        scales = [scale_of(row.metric, row.unit, [value]) for value in known]
+    digits = _digits_apart(known)
+    runs = {variant.label: variant.run for variant in findings.variants}
+    before, after = (
+        _side(side, scale, interval=interval, digits=digits, reasons=_reasons(row, label, runs.get(label), findings))
+        for side, label, scale in ((row.before, row.a, scales[0]), (row.after, row.b, scales[1]))
+    )
+    return before, after
+
+
+def side_texts(findings: Findings, row: Comparison) -> tuple[str, str]:
+    """Both values without their intervals."""
+    before, after = _sides(findings, row, interval=False)
+    return before.text, after.text
+
+
+def _side(
+    side: Side, scale: tuple[Callable[[float], float], str], *, interval: bool, digits: int, reasons: tuple[str, ...]
+) -> Cell:
+    if side.value is None or not math.isfinite(side.value):
+        return absent(*reasons)
+    convert, unit = scale
+    value, low, high = (None if end is None or not math.isfinite(end) else convert(end)
+                        for end in (side.value, side.low, side.high))  # fmt: skip
+    if value is None:
+        return absent(*reasons)
+    known = interval and low is not None and high is not None and low < high
+    shown = side_text(value, low, high) if known else ""
+    return Cell(text=f"{shown or significant(value, digits)} {unit}".rstrip(), value=side.value, low=side.low,
+                high=side.high)  # fmt: skip
+
+
+def _digits_apart(values: Sequence[float]) -> int:
+    """Digits that tell two different values apart: two sizes that both read 53.9 kB would look the same."""
+    for digits in range(3, MOST_DIGITS):
+        if len(set(values)) == len({significant(value, digits) for value in values}):
+            return digits
+    return MOST_DIGITS
+
+
+def _reasons(row: Comparison, label: str, run: Run | None, findings: Findings) -> tuple[str, ...]:
+    """Why a variant has no value of a metric."""
+    if run is not None:
+        return (reason_of_absence(run, row.metric),)
+    return (one_line(findings.failures.get(label, "") or row.because) or NO_REASON,)
+
+
+def scale_of(metric: str, unit: str, values: Sequence[float]) -> tuple[Callable[[float], float], str]:
+    """How `values` of the SI `unit` are shown: a conversion and the unit that follows the number."""
+    if metric in _PERCENT:
+        return (lambda value: value * 100.0), "%"
+    if unit == "K":
+        return (lambda value: value - 273.15), "°C"
+    if unit not in _SCALES:
+        return (lambda value: value), "" if unit == "1" else unit
+    smallest = min((abs(value) for value in values if value), default=0.0)
+    scales = _SCALES[unit]
+    size, name = next(((size, name) for size, name in scales if smallest >= size * 0.9995), scales[-1])
+    # Products of powers of ten: dividing by 1e-6 would leave 42.00000000000001.
+    return (lambda value: float(f"{value / size:.15g}")), name
+
+
+def _ratio(row: Comparison) -> Cell:
+    if row.ratio is None:
+        return absent(one_line(row.because) or NO_REASON)
+    notes = () if row.low is not None else (one_line(row.because) or "no interval is known",)
+    return Cell(text=ratio_text(row.ratio, row.low, row.high), value=row.ratio, low=row.low, high=row.high, notes=notes)
+
+
+def _verdict(row: Comparison, *, hint: bool, factor: bool) -> Cell:
+    notes = []
+    if row.verdict == "inconclusive":
+        notes = [one_line(row.because)] if row.because and row.ratio is not None and row.low is not None else []
+        notes += [waiting_text(row)] if not hint and row.decides_in_s is not None else []
+    return Cell(text=verdict_text(row, factor=factor, hint=hint), notes=tuple(notes), tone=_TONES[row.verdict])
+
+
+def _margin(row: Comparison) -> Cell:
+    if row.margin is None:
+        return absent(one_line(row.because) or NO_REASON)
+    return Cell(text=f"± {percent(row.margin)}", value=row.margin)
+
+
+def _p_value(row: Comparison) -> Cell:
+    if row.design == "exact":
+        return Cell(text="exact", value=row.p_adjusted, tone="faint")
+    if row.p_adjusted is None:
+        return absent(one_line(row.because) or "how far the values scatter is not known")
+    return Cell(text=p_text(row.p_adjusted), value=row.p_adjusted)
+
+
+def csv_table(findings: Findings) -> Table:
+    """One row per comparison, SI units, nothing rounded, for machines."""
+    titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "Word", "p", "Adjusted p", "Margin",
+              "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
+    numeric = {"Before", "After", "Ratio", "p", "Adjusted p", "Margin", "Processes before", "Processes after",
+               "Decides in (s)"}  # fmt: skip
+    columns = tuple(Column(title=title, numeric=title in numeric) for title in titles)
+    return Table(title="Comparison", columns=columns, rows=tuple(_csv_row(row) for row in findings.comparisons))
+
+
+def _csv_row(row: Comparison) -> tuple[Cell, ...]:
+    why = (one_line(row.because),) if row.because else ()
+
+    def number(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
+        return absent(*why) if value is None else Cell(text="", value=value, low=low, high=high)
+
+    return (
+        *(Cell(text=one_line(text)) for text in (row.a, row.b, row.metric, row.unit)),
+        number(row.before.value, row.before.low, row.before.high),
+        number(row.after.value, row.after.low, row.after.high),
+        number(row.ratio, row.low, row.high),
+        Cell(text=row.verdict, notes=why if row.verdict == "inconclusive" else ()),
+        Cell(text=row.word),
+        number(row.p_value),
+        number(row.p_adjusted),
+        number(row.margin),
+        Cell(text=row.design),
+        number(row.before.replicates),
+        number(row.after.replicates),
+        Cell(text="n/a", tone="faint") if row.decides_in_s is None else number(row.decides_in_s),
+        Cell(text=one_line(row.method)),
+    )

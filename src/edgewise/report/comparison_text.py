@@ -1,0 +1,35 @@
+"""A comparison on the terminal: the conclusion first, then tables that fit, then what they rest on."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from edgewise.report.comparison import comparison_document
+from edgewise.report.document import one_line
+from edgewise.report.text import print_document
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.comparing.comparison import Findings
+
+
+def print_comparison(findings: Findings, console: Console) -> None:
+    """Print `findings` on `console`, readable at 80 columns."""
+    from rich.text import Text
+
+    document = comparison_document(findings, width=console.width)
+    console.print(Text(one_line(document.title), style="bold"))
+    if document.tables:
+        console.print()
+    print_document(document, console)
+
+
+def comparison_text(findings: Findings, *, width: int = 80) -> str:
+    """The same as plain text without colours, at most `width` cells wide."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    print_comparison(findings, Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

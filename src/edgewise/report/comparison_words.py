@@ -1,0 +1,219 @@
+"""The sentences of a comparison: ratios and intervals that are never rounded to look better, verdicts, conclusions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from edgewise.comparing.comparison import Comparison, Ranking
+from edgewise.report.cells import LOPSIDED_FROM, label_of, plus_minus
+from edgewise.report.document import ABSENT, one_line
+from edgewise.units import significant
+
+MOST_PLACES = 6
+"""Decimals of a ratio at most; what is finer is no finding."""
+WIDEST_FIXED = 1e6
+MOST_BUTS = 2
+
+_GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
+"""unit → how two variants that are the same compare."""
+_FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
+"""Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
+
+
+def ends_text(low: float, high: float, places: int) -> tuple[str, str]:
+    """Both ends of an interval at `places` decimals, rounded away from each other."""
+    step = Decimal(1).scaleb(-max(0, places))
+    # The shortest text that means the same number: binary fractions must not push 0.405 to 0.404.
+    return (
+        str(Decimal(repr(low)).quantize(step, rounding=ROUND_FLOOR, context=Context(prec=400))),
+        str(Decimal(repr(high)).quantize(step, rounding=ROUND_CEILING, context=Context(prec=400))),
+    )
+
+
+def ratio_text(ratio: float | None, low: float | None, high: float | None, *, to: str = " to ") -> str:
+    """``"0.412 (0.405 to 0.419)"``: enough digits to see the interval, whose ends are rounded outwards."""
+    if ratio is None or not math.isfinite(ratio):
+        return ABSENT
+    if low is None or high is None:
+        return _number(ratio, _places(ratio, 0.0))
+    if low == high == ratio:
+        # Exact: what can be told apart is how far it is from 1.
+        return _number(ratio, _places(ratio, abs(ratio - 1.0) / 10.0))
+    places = _places(ratio, max(ratio - low, high - ratio))
+    if not 1 / WIDEST_FIXED < low <= high < WIDEST_FIXED:
+        ends = [str(Context(prec=3, rounding=way).create_decimal(repr(end))).lower()
+                for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high))]  # fmt: skip
+        return f"{ratio:.2e} ({to.join(ends)})"
+    return f"{_number(ratio, places)} ({to.join(ends_text(low, high, places))})"
+
+
+def _number(ratio: float, places: int) -> str:
+    return f"{ratio:.{places}f}" if 1 / WIDEST_FIXED < ratio < WIDEST_FIXED else f"{ratio:.2e}"
+
+
+def _places(ratio: float, half: float) -> int:
+    """Decimals that show three digits of the ratio and one of the interval's half-width."""
+    if not 0.0 < ratio < WIDEST_FIXED:
+        return 2
+    magnitude = math.floor(math.log10(ratio))
+    # Around 1 a digit more: 1.00 would hide what 1.004 tells.
+    places = max(2 - magnitude, 3 if magnitude in (-1, 0) else 0)
+    if half > 0.0:
+        places = max(places, math.ceil(-math.log10(half) - 1e-9))
+    return min(places, MOST_PLACES)
+
+
+def side_text(value: float, low: float | None, high: float | None) -> str:
+    """``"421 ± 12"``, or ``"421 (409 to 480)"`` where the interval lies to one side; it always holds the interval."""
+    if low == high == value:
+        return significant(value)
+    text = plus_minus(value, low, high)
+    if "[" not in text or low is None or high is None:
+        return text
+    scale = max(abs(value), abs(low), abs(high))
+    places = max(0, 2 - math.floor(math.log10(max(LOPSIDED_FROM * scale, math.ulp(1.0)))) - 1)
+    below, above = ends_text(low, high, places)
+    return f"{significant(value)} ({below} to {above})"
+
+
+def percent(share: float) -> str:
+    """``"3 %"``, two significant digits."""
+    text = significant(share * 100.0, 2)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
+def p_text(p_value: float) -> str:
+    """A p-value as tables have it."""
+    return "< 0.001" if p_value < 0.001 else significant(p_value, 2)
+
+
+def time_text(seconds: float) -> str:
+    """About how long, rounded up: ``"40 s"``, ``"12 min"``, ``"3 h"``."""
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2.0 * size:
+            return f"{math.ceil(seconds / size)} {unit}"
+    return f"{max(1, math.ceil(seconds))} s"
+
+
+def factor_of(row: Comparison) -> str:
+    """``"2.43×"``; empty where there is no ratio, or a multiple of this metric's unit would mean nothing."""
+    if row.ratio is None or row.unit not in _FACTORED or not 0.0 < row.ratio < math.inf:
+        return ""
+    factor = max(row.ratio, 1.0 / row.ratio)
+    if factor >= 10.0:
+        return f"{significant(factor)}×"
+    # 1.0031× rather than 1.00×: a proven difference must be seen.
+    places = 2 if factor - 1.0 >= 0.0995 else min(MOST_PLACES, 1 - math.floor(math.log10(max(factor - 1.0, 1e-6))))
+    return f"{factor:.{places}f}×"
+
+
+def verdict_text(row: Comparison, *, factor: bool = True, hint: bool = True) -> str:
+    """``"2.43× faster"``, ``"same (within ± 3 %)"``, ``"inconclusive (≈ 40 s more would decide)"``.
+
+    Args:
+        factor: whether the multiple stands before the word.
+        hint: whether the margin or the time that would decide follows.
+    """
+    if row.verdict == "inconclusive":
+        return f"{row.word} ({waiting_text(row)})" if hint and row.decides_in_s is not None else row.word
+    if row.verdict == "same":
+        return f"{row.word} (within ± {percent(row.margin)})" if hint and row.margin is not None else row.word
+    return f"{factor_of(row)} {row.word}".strip() if factor else row.word
+
+
+def waiting_text(row: Comparison) -> str:
+    """``"≈ 40 s more would decide"``; empty where that can't be known."""
+    return "" if row.decides_in_s is None else f"≈ {time_text(row.decides_in_s)} more would decide"
+
+
+def metric_phrase(row: Comparison) -> str:
+    """`` in peak memory``; nothing for latency, which is what ``faster`` means where nothing else is said, and nothing
+    where the verdict's own words name the metric."""
+    named = row.metric in ("energy", "power") and row.verdict in ("faster", "slower")
+    return "" if named or row.metric == "latency" else f" in {lower_label(row.metric)}"
+
+
+def lower_label(metric: str) -> str:
+    """What a metric is called inside a sentence."""
+    label = label_of(metric)
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
+
+
+def headline_text(row: Comparison) -> str:
+    """What is found of one metric, without the evidence: ``"B is 2.43× faster than A"``."""
+    a, b, where = one_line(row.a), one_line(row.b), metric_phrase(row)
+    if row.verdict == "same":
+        return f"{b} is {_GOOD_AS.get(row.unit, 'as good as')} {a}{where}"
+    if row.verdict == "inconclusive":
+        yet = " yet" if row.decides_in_s is not None else ""
+        return f"Whether {b} differs from {a}{where or ' in latency'} can't be told{yet}"
+    verb = "needs" if row.unit in ("J", "W") else "is"
+    return f"{b} {verb} {verdict_text(row)} than {a}{where}"
+
+
+def evidence_text(row: Comparison) -> str:
+    """What the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is none."""
+    words = []
+    if row.verdict == "same" and row.margin is not None:
+        words.append(f"within ± {percent(row.margin)}")
+    if row.ratio is not None:
+        ratio, _, interval = ratio_text(row.ratio, row.low, row.high).partition(" (")
+        words.append(f"ratio {ratio}")
+        words += [f"95 % interval {interval.removesuffix(')')}"] if interval else []
+    if row.verdict == "inconclusive":
+        words += [text for text in (one_line(row.because), waiting_text(row)) if text]
+    return ", ".join(words)
+
+
+def conclusion(row: Comparison, others: Sequence[Comparison] = ()) -> str:
+    """One sentence of B against A in the metric that counts, and what else is proven to speak against it.
+
+    Args:
+        others: the rows of the other metrics.
+    """
+    evidence = evidence_text(row)
+    return headline_text(row) + (f" ({evidence})" if evidence else "") + but_text(row, others)
+
+
+def but_text(row: Comparison, others: Sequence[Comparison]) -> str:
+    """``", but 1.92× larger in peak memory"``: what else is proven and turns the picture; empty where nothing does."""
+    if row.verdict == "inconclusive":
+        return ""
+    better = [each for each in others if each.verdict == "faster"] if row.verdict != "faster" else []
+    worse = [each for each in others if each.verdict == "slower"] if row.verdict != "slower" else []
+    return _joined("and" if row.verdict == "same" else "but", better, "better") + _joined("but", worse, "worse")
+
+
+def _joined(word: str, rows: Sequence[Comparison], more: str) -> str:
+    if not rows:
+        return ""
+    shown = rows if len(rows) <= MOST_BUTS + 1 else rows[:MOST_BUTS]
+    said = [verdict_text(each) + (metric_phrase(each) or " in latency" * (each.metric == "latency")) for each in shown]
+    if rest := len(rows) - len(shown):
+        said.append(f"{more} in {rest} other metrics")
+    return f", {word} {listing(said)}"
+
+
+def ranking_conclusion(ranking: Ranking) -> str:
+    """Who is first of how many, and how far the next one is."""
+    count, where = len(ranking.places), lower_label(ranking.metric)
+    first = [one for one in ranking.places if one.place == 1]
+    names = [one_line(one.label) for one in first]
+    if len(first) > 1:
+        return f"{listing(names)} share the first place of {count} in {where}: they can't be told apart"
+    following = [one for one in ranking.places if one.place > 1]
+    if not first:
+        return f"{count} variants in {where}"
+    sentence = f"{names[0]} is the best of {count} in {where}"
+    if following and following[0].ratio is not None:
+        one = following[0]
+        ratio = ratio_text(one.ratio, one.low, one.high)
+        sentence += f"; {one_line(one.label)} follows with a ratio of {ratio}"
+    return sentence
+
+
+def listing(names: Sequence[str]) -> str:
+    """``"A, B and C"``."""
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)

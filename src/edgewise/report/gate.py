@@ -1,0 +1,252 @@
+"""A gate's outcome as something to read: a document, the terminal, a comment for a pull request, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.gate import Check, CheckVerdict, Outcome
+from edgewise.comparing.requirement import format_limit
+from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.report.comparison_words import ratio_text
+from edgewise.report.conditions import engine_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, one_line
+from edgewise.units import significant
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXTENSIONS = (".xml", ".md", ".json", ".html")
+MARKER = "<!-- edgewise gate -->"
+"""First line of the Markdown comment, so that a bot finds the comment it made and updates it."""
+
+_TONES: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive": "poor", "unmeasured": "bad"}
+_SIGNS: dict[CheckVerdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️", "unmeasured": "⚠️"}
+
+
+def check_title(check: Check) -> str:
+    """What is checked, in a few words that stay the same from run to run."""
+    return check.requirement.text
+
+
+def describe_check(check: Check) -> str:
+    """The verdict in one line with its numbers."""
+    numbers = [
+        f"{name} {text}"
+        for name, text in (
+            ("baseline", _before(check)),
+            ("candidate", _value(check)),
+            ("ratio", _ratio(check)),
+        )
+        if text
+    ]
+    words = f"{check.verdict}: {check.because}" if check.because else check.verdict
+    return f"{words} ({', '.join(numbers)})" if numbers else words
+
+
+def gate_document(outcome: Outcome, *, folded: bool = True) -> Document:
+    """The checks as a table, then how they came about.
+
+    Args:
+        folded: for narrow places: reasons as footnotes and not in a column of their own, ratios without intervals.
+    """
+    headings = ["Requirement", "Baseline", "Candidate", "Ratio", "Verdict"]
+    numeric = {"Baseline", "Candidate", "Ratio"}
+    rank = {"Baseline": 1}
+    if not any(check.ratio is not None for check in outcome.checks):
+        headings.remove("Ratio")
+    if not any(check.requirement.needs_baseline for check in outcome.checks):
+        headings.remove("Baseline")
+    if not folded:
+        headings.append("Why")
+    table = Table(
+        title="Checks",
+        columns=tuple(Column(title=name, numeric=name in numeric, rank=rank.get(name, 0)) for name in headings),
+        rows=tuple(tuple(_cell(name, check, folded=folded) for name in headings) for check in outcome.checks),
+    )
+    lines = tuple(statements_of(outcome))
+    sections = [Section(title=f"Gate {one_line(outcome.conclusion)}", lines=lines, tone=_tone(outcome))]
+    return Document(title="edgewise gate", tables=(table,), sections=tuple(sections))
+
+
+def statements_of(outcome: Outcome) -> list[str]:
+    """How the checks came about and what to know about them, a line each."""
+    findings = outcome.findings
+    lines = [f"{variant.label}: {describe_run(variant)}" for variant in findings.variants]
+    if outcome.count("inconclusive") and outcome.policy == "pass":
+        lines.append(
+            f"inconclusive checks were to pass (--on-inconclusive pass): {outcome.count('inconclusive')} "
+            "of them passed without proof"
+        )
+    if outcome.attempts > 1:
+        lines.append(f"measured {outcome.attempts} times, each with twice the time of the one before")
+    if findings.pairs is not None and findings.elapsed_s is not None:
+        lines.append(f"{findings.pairs} pairs of fresh processes in {significant(findings.elapsed_s)} s")
+    lines += [f"stopped because {findings.stopped_because}"] if findings.stopped_because else []
+    lines += list(outcome.notes)
+    lines += [f"{label} has no result: {why}" for label, why in findings.failures.items()]
+    lines += [f"differs: {line}" for line in findings.stated]
+    lines += [f"can't be excluded: {line}" for line in findings.not_excluded]
+    lines += [f"environments differ: {one.name}: {one.a} before, {one.b} now" for one in findings.environments]
+    return [one_line(line) for line in (*lines, *findings.notes)]
+
+
+def describe_run(variant: Variant) -> str:
+    """What was measured: model, engine, settings."""
+    run: Run = variant.run
+    job = run.job
+    runtime = job.runtime
+    words = [job.model.name, engine_of(run)]
+    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    words += [f"batch {job.workload.batch}"] if job.workload.batch != 1 else []
+    words += [runtime.precision] if runtime.precision else []
+    words += [job.workload.scenario.kind] if job.workload.scenario.kind != "single-stream" else []
+    return one_line(f"{', '.join(words)} (run {run.id})")
+
+
+def print_gate(outcome: Outcome, console: Console) -> None:
+    """The outcome for a person, folded into the console's width."""
+    from edgewise.report.text import print_document
+
+    print_document(gate_document(outcome), console)
+
+
+def render_gate_markdown(outcome: Outcome) -> str:
+    """A comment for a pull request: marker, verdict, checks, everything else folded away."""
+    from edgewise.report.markdown import escape, render_markdown
+
+    sign = "✅" if outcome.passed and not outcome.count("inconclusive") else "⚠️"
+    sign = "❌" if not outcome.passed else sign
+    document = gate_document(outcome, folded=False)
+    checks = Document(title="Checks", tables=document.tables)
+    table = render_markdown(checks).partition("\n\n")[2]
+    lines = [MARKER, f"### {sign} edgewise gate {escape(outcome.conclusion)}", "", table.strip(), ""]
+    details = [f"- {escape(line)}" for line in statements_of(outcome)]
+    if outcome.findings.comparisons:
+        details += ["", *_comparisons(outcome)]
+    if details:
+        lines += ["<details><summary>How this was measured</summary>", "", *details, "", "</details>", ""]
+    return "\n".join(lines)
+
+
+def render_gate(outcome: Outcome, extension: str) -> str:
+    """The content of a report. Raises `BadInput` for an extension that is none of `EXTENSIONS`."""
+    match extension.lower():
+        case ".xml":
+            from edgewise.report.junit import render_junit
+
+            return render_junit(outcome)
+        case ".md":
+            return render_gate_markdown(outcome)
+        case ".json":
+            return json.dumps(_finite(outcome.to_document()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        case ".html":
+            from edgewise.report.gate_html import render_gate_html
+
+            return render_gate_html(outcome)
+        case _:
+            raise BadInput(f"no report of a gate is a {extension} file", advice=f"one of: {', '.join(EXTENSIONS)}")
+
+
+def check_gate_target(path: Path, *, overwrite: bool) -> None:
+    """Whether a report may be written to `path`. Raises `BadInput` with what to do instead."""
+    if path.suffix.lower() not in EXTENSIONS:
+        raise BadInput(
+            f"{path}: no report of a gate is a {path.suffix or 'nameless'} file",
+            advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
+        )
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder", advice="give a file in it, such as gate.xml")
+    if not path.parent.is_dir():
+        raise BadInput(f"there is no folder {path.parent}", advice="make it first")
+    if path.exists() and not overwrite:
+        raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")
+
+
+def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
+    """Write a report in the format of the extension of `path`, whole or not at all.
+
+    Raises `BadInput` where `check_gate_target` does and `StoreError` where the disk fails.
+    """
+    from edgewise.store.exchange import write_file
+
+    check_gate_target(path, overwrite=overwrite)
+    write_file(path, render_gate(outcome, path.suffix), overwrite=overwrite)
+
+
+def _cell(heading: str, check: Check, *, folded: bool) -> Cell:
+    match heading:
+        case "Requirement":
+            return Cell(text=check_title(check))
+        case "Baseline" if not check.requirement.needs_baseline:
+            return Cell(text="")
+        case "Baseline":
+            return Cell(text=_before(check), value=check.before) if check.before is not None else absent()
+        case "Candidate":
+            if check.value is None:
+                return absent()
+            return Cell(text=_value(check), value=check.value, low=check.low, high=check.high)
+        case "Ratio":
+            # The reason in the footnote tells the end of the interval that counts.
+            return Cell(
+                text=_ratio(check, interval=not folded), value=check.ratio, low=check.ratio_low, high=check.ratio_high
+            )
+        case "Why":
+            return Cell(text=check.because)
+        case _:
+            notes = (check.because,) if folded and check.because else ()
+            text = check.verdict if folded else f"{_SIGNS[check.verdict]} {check.verdict}"
+            return Cell(text=text, notes=notes, tone=_TONES[check.verdict])
+
+
+def _before(check: Check) -> str:
+    """The baseline's value; empty where there is none."""
+    return "" if check.before is None else _quantity(check.before, check)
+
+
+def _value(check: Check) -> str:
+    """The candidate's value; empty where there is none."""
+    return "" if check.value is None else _quantity(check.value, check)
+
+
+def _quantity(value: float, check: Check) -> str:
+    row = METRICS[check.requirement.metric]
+    return format_limit(value, row)
+
+
+def _ratio(check: Check, *, interval: bool = True) -> str:
+    """Candidate over baseline; empty where there is none."""
+    text = "" if check.ratio is None else ratio_text(check.ratio, check.ratio_low, check.ratio_high)
+    return text if interval else text.partition(" (")[0]
+
+
+def _comparisons(outcome: Outcome) -> list[str]:
+    """The table of all metrics that were compared, as Markdown below the headings of a comment."""
+    from edgewise.report.comparison_tables import before_after_table, compared_labels
+    from edgewise.report.markdown import render_markdown
+
+    labels = compared_labels(outcome.findings)
+    tables = tuple(before_after_table(outcome.findings, label) for label in labels)
+    return render_markdown(Document(title="", tables=tables)).replace("\n## ", "\n#### ").splitlines()[2:]
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinity are not JSON and become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _tone(outcome: Outcome) -> Tone:
+    if not outcome.passed:
+        return "bad"
+    return "poor" if outcome.count("inconclusive") else "good"

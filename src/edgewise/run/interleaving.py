@@ -1,0 +1,338 @@
+"""Several jobs measured side by side: in each round a fresh process of every job, taking turns in random order.
+
+Rounds are the unit of replication (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Within a round
+the processes are alive together and time a few inferences each, again and again, so that what moves slowly under one
+moves under all. A *duet* lets them infer at once, pinned to cores of their own (Bulej et al., "Duet benchmarking",
+ICPE 2020). Scenarios that have a schedule of their own are measured one process after the other, in random order.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from edgewise.device.transport import Transport, transports
+from edgewise.errors import BadInput, StoreError
+from edgewise.record import Job, Run, new_run_id
+from edgewise.record.job import Interleave
+from edgewise.run.assembly import Assembly, Sensors
+from edgewise.run.conversation import SessionResult
+from edgewise.run.counters import usable_cores
+from edgewise.run.dispatch import Interrupted, Observer, Silent
+from edgewise.run.folders import job_folder, sweep_folders
+from edgewise.run.host import LiveSession
+
+TURN_S = 0.004
+MOST_A_TURN = 50
+TURNS = 100
+"""A round of one job: so many turns of `TURN_S`, of at most `MOST_A_TURN` inferences each. Short turns, because what
+disturbs a machine lasts tens of milliseconds: on a busy virtual one, 100 turns of 4 ms found the ratio of a model to
+itself ten times as exactly as 16 turns of 25 ms (standard deviation between rounds 0.4 % instead of 4 %) in 8 % more
+time."""
+
+LEAST_TURNS = 5
+ROUND_S = 1.5
+"""A slow model ends a round once every job has spent so long in turns, but not before `LEAST_TURNS`."""
+
+Judge = Callable[[Sequence[Run]], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How long and in which way jobs are measured side by side.
+
+    Attributes:
+        budget_s: all of it ends by then, s.
+        duet: at once instead of in turns.
+        seed: of the order of turns and of cores.
+        looks: numbers of rounds at which the judge is asked; it is asked once more when the budget ends.
+        most_rounds: end there whatever the judge says; None leaves it to the budget.
+    """
+
+    budget_s: float
+    duet: bool = False
+    seed: int = 0
+    looks: tuple[int, ...] = ()
+    most_rounds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleaved:
+    """What came of it.
+
+    Attributes:
+        runs: one per job, in order; session `i` of each belongs to session `i` of the others.
+        rounds: how many are complete.
+        elapsed_s: from the start of the first worker to the end of the last.
+        stopped_because: the judge's reason, or that the budget ended.
+    """
+
+    runs: tuple[Run, ...]
+    rounds: int
+    elapsed_s: float
+    stopped_because: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    """What the rounds have given so far.
+
+    Attributes:
+        sessions: of each job, one per complete round and a last one that failed.
+        places: of the jobs that have not failed, shuffled in every round.
+        cores: of a duet, one group per job, shuffled in every round; else empty.
+    """
+
+    jobs: list[Job]
+    sessions: list[list[SessionResult]]
+    ids: list[str]
+    created: str
+    places: list[int]
+    cores: list[tuple[int, ...]]
+    order: random.Random
+    rounds: int = 0
+
+    @property
+    def transport(self) -> Transport:
+        """Where all of them run."""
+        return transports().get(self.jobs[0].target.transport)
+
+
+class Interleaver:
+    """Measures jobs side by side, round after round, until a judge or the budget ends it.
+
+    Args:
+        save: keeps a run; all runs are saved at every look, so that a kill loses little.
+        observer: told what happens; all jobs together are one to it.
+        sensors: as for the dispatcher; they are read in the first round only.
+    """
+
+    def __init__(
+        self, *, save: Callable[[Run], None], observer: Observer | None = None, sensors: Sensors | None = None
+    ) -> None:
+        self._assembly = Assembly(save=save, sensors=sensors)
+        self._observer: Observer = observer or Silent()
+        sweep_folders()
+
+    @property
+    def save_errors(self) -> Sequence[StoreError]:
+        """Why runs could not be saved, in order; measuring goes on."""
+        return self._assembly.save_errors
+
+    def execute(self, jobs: Sequence[Job], schedule: Schedule, judge: Judge) -> Interleaved:
+        """Runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.
+
+        Args:
+            judge: told the runs so far at every look; gives the reason to stop, or None.
+
+        Raises:
+            BadInput: a duet of jobs that can't be pinned apart, or of a scenario with a schedule of its own.
+            Interrupted: Ctrl-C, with the runs of all rounds that were complete.
+        """
+        cores = _check(jobs, schedule)
+        begin = time.monotonic()
+        end_by = begin + schedule.budget_s
+        state = _State(
+            jobs=[_marked(job, _manner(job, schedule)) for job in jobs],
+            sessions=[[] for _ in jobs],
+            ids=[new_run_id() for _ in jobs],
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            places=list(range(len(jobs))),
+            cores=cores,
+            order=random.Random(schedule.seed),  # noqa: S311 - an order, not a secret
+        )
+        reason: str | None = None
+        longest = 0.0
+        try:
+            with job_folder() as folder:
+                # A round that the last ones say can't be finished is not begun.
+                while reason is None and len(state.places) > 1 and time.monotonic() + longest < end_by:
+                    started = time.monotonic()
+                    self._observer.session_started(state.rounds, total=_expected(begin, schedule, state.rounds))
+                    with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as room:
+                        complete = self._round(state, Path(room), end_by=end_by)
+                        if complete:
+                            longest = max(longest, time.monotonic() - started)
+                            reason = self._look(state, schedule, judge)
+        except KeyboardInterrupt:
+            raise Interrupted(self._finish(state, cancelled=True)) from None
+        runs = self._finish(state)
+        if reason is None and len(state.places) > 1:
+            reason = judge(runs) if state.rounds and state.rounds not in schedule.looks else None
+            reason = reason or f"the time budget of {schedule.budget_s:g} s ended"
+        return Interleaved(
+            runs=tuple(runs),
+            rounds=state.rounds,
+            elapsed_s=time.monotonic() - begin,
+            stopped_because=reason or "what is left can't be compared",
+        )
+
+    def _look(self, state: _State, schedule: Schedule, judge: Judge) -> str | None:
+        """The judge's reason to stop, where this is the time to ask."""
+        last = state.rounds == schedule.most_rounds
+        if not last and state.rounds not in schedule.looks:
+            return None
+        runs = self._runs(state)
+        for run in runs:
+            self._assembly.save(run)
+        return judge(runs) or (f"{state.rounds} rounds were asked for" if last else None)
+
+    def _runs(self, state: _State) -> list[Run]:
+        """The runs so far; one that another's failure left without any result is cancelled."""
+        runs = []
+        for job, sessions, run_id in zip(state.jobs, state.sessions, state.ids, strict=True):
+            run = self._assembly.assemble(job, sessions, created=state.created, run_id=run_id)
+            runs.append(self._assembly.note_outputs(run, sessions) if sessions else replace(run, status="cancelled"))
+        return runs
+
+    def _finish(self, state: _State, *, cancelled: bool = False) -> list[Run]:
+        """The runs as they are kept: with the agreement of their outputs."""
+        runs = self._runs(state)
+        if cancelled:
+            runs = [replace(run, status="cancelled") if run.status == "done" else run for run in runs]
+        runs = self._assembly.with_agreement(runs)
+        for index, run in enumerate(runs):
+            if run.measurements or run.failure is not None:
+                self._assembly.save(run)
+            self._observer.job_started(run.job, index=index, total=len(runs))
+            self._observer.run_finished(run)
+        return runs
+
+    def _round(self, state: _State, room: Path, *, end_by: float) -> bool:
+        """One fresh process of every job; whether the round is complete. An incomplete one leaves its failures only.
+
+        A worker that is ended with the budget is no failure, unless it is in the first round: then there is nothing
+        to tell but that the budget was too short.
+        """
+        state.order.shuffle(state.places)
+        state.order.shuffle(state.cores)
+        if state.jobs[0].workload.interleave == "rounds":
+            told = self._one_by_one(state, room, end_by=end_by)
+        else:
+            told = self._together(state, room, end_by=end_by)
+        failed = {place: result for place, (result, _) in told.items() if result.failure is not None}
+        if not failed:
+            for place, (result, _) in told.items():
+                state.sessions[place].append(result)
+            state.rounds += 1
+            return True
+        for place, result in failed.items():
+            if state.rounds and told[place][1]:
+                continue
+            state.sessions[place].append(result)
+            state.places.remove(place)
+        return False
+
+    def _one_by_one(self, state: _State, room: Path, *, end_by: float) -> dict[int, tuple[SessionResult, bool]]:
+        """Place → what its worker told, and whether it ran out of time; ends with the first failure."""
+        told = {}
+        for place in state.places:
+            folder = room / str(place)
+            folder.mkdir()
+            request = self._assembly.request(state.jobs[place], index=state.rounds)
+            with LiveSession(request, folder=folder, on_progress=self._observer.progressed, end_by=end_by) as live:
+                live.start(state.transport, environment=dict(os.environ))
+                live.listen("done")
+            told[place] = (live.result, live.out_of_time)
+            if live.result.failure is not None:
+                break
+        return told
+
+    def _together(self, state: _State, room: Path, *, end_by: float) -> dict[int, tuple[SessionResult, bool]]:
+        """As `_one_by_one`, with all processes alive; each starts and warms up while the others wait."""
+        live: dict[int, LiveSession] = {}
+        with ExitStack() as stack:
+            broken: int | None = None
+            for place in state.places:
+                folder = room / str(place)
+                folder.mkdir()
+                own = state.cores[place] if state.cores else ()
+                request = self._assembly.request(state.jobs[place], index=state.rounds, turns=True, cores=own)
+                live[place] = stack.enter_context(LiveSession(request, folder=folder, end_by=end_by))
+                live[place].start(state.transport, environment=dict(os.environ))
+                if not live[place].listen("ready"):
+                    broken = place
+                    break
+            if broken is None:
+                broken = _take_turns(live, order=state.order, duet=bool(state.cores))
+            if broken is None:
+                broken = _end(live)
+            if broken is not None:
+                # What the others did is of no use without it.
+                for place, session in live.items():
+                    if place != broken:
+                        session.dismiss()
+        return {place: (session.result, session.out_of_time) for place, session in live.items()}
+
+
+def _take_turns(live: dict[int, LiveSession], *, order: random.Random, duet: bool) -> int | None:
+    """Turn after turn in random order, or all at once; the place of a worker that is not there any more."""
+    spent = dict.fromkeys(live, 0.0)
+    for turn in range(TURNS):
+        if turn >= LEAST_TURNS and min(spent.values()) >= ROUND_S:
+            break
+        places = list(live)
+        order.shuffle(places)
+        for group in [places] if duet else [[place] for place in places]:
+            begin = time.monotonic()
+            for place in group:
+                live[place].order("turn", seconds=TURN_S, most=MOST_A_TURN)
+            for place in group:
+                if not live[place].listen("turned"):
+                    return place
+                spent[place] += time.monotonic() - begin
+    return None
+
+
+def _end(live: dict[int, LiveSession]) -> int | None:
+    """Every worker tells what it has and ends; the place of one that does not."""
+    for place, session in live.items():
+        session.order("end")
+        if not session.listen("done"):
+            return place
+    return None
+
+
+def _manner(job: Job, schedule: Schedule) -> Interleave:
+    if job.workload.scenario.kind != "single-stream":
+        return "rounds"
+    return "duet" if schedule.duet else "turns"
+
+
+def _marked(job: Job, manner: Interleave) -> Job:
+    return replace(job, workload=replace(job.workload, interleave=manner))
+
+
+def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
+    """Rounds that the budget seems to have room for, for progress bars."""
+    if not rounds:
+        return schedule.looks[0] if schedule.looks else schedule.most_rounds or 1
+    fit = int(schedule.budget_s * rounds / max(1e-9, time.monotonic() - begin))
+    nxt = next((look for look in schedule.looks if look > rounds), rounds + 1)
+    return max(rounds + 1, min(nxt, fit, schedule.most_rounds or fit))
+
+
+def _check(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
+    """Cores of their own for a duet, else none. Raises `BadInput`."""
+    if not 0 < schedule.budget_s <= 7 * 24 * 3600.0:
+        raise BadInput(f"a time budget of {schedule.budget_s:g} s makes no sense", advice="such as --time-budget 60s")
+    if not schedule.duet:
+        return []
+    if any(job.workload.scenario.kind != "single-stream" for job in jobs):
+        raise BadInput("a duet is for the single-stream scenario", advice="leave --duet away")
+    available = sorted(usable_cores())
+    each = max(job.runtime.threads or 1 for job in jobs)
+    if each * len(jobs) > len(available):
+        raise BadInput(
+            f"a duet of {len(jobs)} with {each} thread{'s' if each > 1 else ''} each needs {each * len(jobs)} cores; "
+            f"{len(available)} may be used here",
+            advice="leave --duet away: they take turns then",
+        )
+    return [tuple(available[each * place : each * (place + 1)]) for place in range(len(jobs))]

@@ -1,0 +1,190 @@
+"""The page of a comparison in a real Chromium, from a file, without a network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgewise.report.comparison_files import write_comparison
+from sample_comparisons import four_variants, hostile, one_failed, stored_runs, two_variants
+
+CHROMIUM = Path("/usr/bin/chromium")
+PAGES = {
+    "two": two_variants,
+    "four": four_variants,
+    "stored": stored_runs,
+    "failed": one_failed,
+    "hostile": hostile,
+}
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparisons")
+    for name, make in PAGES.items():
+        write_comparison(make(), folder / f"{name}.html", overwrite=False)
+    return folder
+
+
+@pytest.fixture
+def show(browser, folder):
+    """Opens a page by name; whatever it asks for or complains about is a failure."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    requests, complaints, opened = [], [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+
+    def show(name):
+        address = (folder / f"{name}.html").as_uri()
+        opened.append(address)
+        page.goto(address)
+        return page
+
+    yield show
+    assert complaints == []
+    assert {url.partition("#")[0] for url in requests} == set(opened)
+    context.close()
+
+
+def test_the_conclusion_comes_first_then_tiles_table_and_charts(show):
+    page = show("two")
+    assert page.locator("h1").inner_text() == "B is 2.43× faster than A, but 1.92× larger in peak memory"
+    assert page.locator(".evidence").inner_text() == "ratio 0.412, 95 % interval 0.405 to 0.419"
+    assert page.locator(".tile h4").all_inner_texts() == [
+        "Latency", "Latency p99", "Throughput", "Peak memory", "Model size"
+    ]  # fmt: skip
+    rows = page.locator("table.sortable tbody tr")
+    assert rows.count() == 6
+    assert rows.nth(0).locator("th, td").all_inner_texts() == [
+        "Latency", "421 ± 5 µs", "174 ± 2 µs", "0.412 (0.405 to 0.419)", "2.43× faster", "± 3 %", "< 0.001"
+    ]  # fmt: skip
+    figures = page.locator("figure h3").all_inner_texts()
+    assert figures == ["Latency: all samples", "Latency: process by process", "Ratios"]
+    for index in range(3):
+        box = page.locator("figure svg").nth(index).bounding_box()
+        assert box["width"] > 600 and box["height"] > 150
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_scrolls_sideways(show, name):
+    page = show(name)
+    for width in (1280, 768, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_charts_follow_the_scheme(show):
+    page = show("two")
+    for scheme, colour, paper in (
+        ("light", "rgb(47, 111, 208)", "rgb(255, 255, 255)"),
+        ("dark", "rgb(110, 162, 242)", "rgb(23, 28, 35)"),
+    ):
+        page.emulate_media(color_scheme=scheme)
+        line = page.locator("figure svg path[stroke='var(--series-1)']").first
+        assert line.evaluate("element => getComputedStyle(element).stroke") == colour
+        assert page.locator("figure").first.evaluate("element => getComputedStyle(element).backgroundColor") == paper
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_under_them(show, scheme):
+    page = show("stored")
+    page.emulate_media(color_scheme=scheme)
+    ratio = page.evaluate(
+        """() => {
+          const light = (text) => {
+            const parts = text.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+            const linear = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+          };
+          const ground = (element) => {
+            for (let at = element; at; at = at.parentElement) {
+              const colour = getComputedStyle(at).backgroundColor;
+              if (colour !== "rgba(0, 0, 0, 0)") return colour;
+            }
+            return "rgb(255, 255, 255)";
+          };
+          return Math.min(...[...document.querySelectorAll("h1, h3, h4, td, th, li, p, figcaption")].map((each) => {
+            const [a, b] = [light(getComputedStyle(each).color), light(ground(each))].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05);
+          }));
+        }"""
+    )
+    assert ratio >= 4.5
+
+
+def test_what_was_forced_and_cant_be_excluded_stands_above_the_numbers(show):
+    page = show("stored")
+    warnings = page.locator("section.warnings")
+    assert warnings.locator("h3").all_inner_texts() == [
+        "Not a fair comparison: it was forced", "What can't be excluded"
+    ]  # fmt: skip
+    assert warnings.bounding_box()["y"] < page.locator("#results").bounding_box()["y"]
+    table = page.locator("table", has_text="Where the environments differ")
+    assert table.locator("tbody tr").first.locator("th, td").all_inner_texts() == ["kernel", "6.1.0", "6.5.0"]
+
+
+def test_four_variants_are_ranked_and_each_is_set_against_the_first(show):
+    page = show("four")
+    ranking = page.locator("table", has_text="Ranking by latency")
+    assert ranking.locator("tbody tr td:nth-child(2)").all_inner_texts() == ["C", "D", "A", "B"]
+    assert ranking.locator(".dot").count() == 4
+    assert page.locator("#results ~ .scroll table").count() == 3
+    assert page.get_by_text("not beaten over latency and peak memory: C and D").is_visible()
+
+
+def test_headings_sort(show):
+    page = show("two")
+    page.get_by_role("button", name="Ratio (95 % interval)").click()
+    assert page.locator("table.sortable tbody th").all_inner_texts() == [
+        "Latency", "Latency p99", "Model size", "Peak memory", "Throughput", "Energy"
+    ]  # fmt: skip
+
+
+def test_links_lead_to_parts_of_the_page(show):
+    page = show("stored")
+    for link in page.locator("nav a").all():
+        assert page.locator(link.get_attribute("href")).count() == 1
+
+
+def test_a_hostile_label_is_only_words(show):
+    page = show("hostile")
+    assert page.locator("h1").inner_text().startswith("<script>alert(1)</script>|[x](http://evil.example)")
+    assert page.locator("script").count() == 1
+    assert page.locator("a[href^='http']").count() == 0
+
+
+def test_a_failure_is_said_first(show):
+    page = show("failed")
+    assert page.locator("h1").inner_text() == "Nothing could be compared: B failed"
+    assert page.locator("section.warnings").get_by_text("Unsupported: operator 'Einsum' is not supported").is_visible()
+
+
+def test_it_reads_without_scripts_and_on_paper(browser, folder):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto((folder / "two.html").as_uri())
+    assert page.locator("table").first.is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert page.locator("figure svg").first.is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    context.close()

@@ -1,0 +1,400 @@
+"""Runs against runs: which evidence a ratio has, which rows there are, and what it comes to."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from comparable_runs import apart, compare, noise, only, pair_of, row_of, run_of
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.metrics import compare_pairs, compare_runs, contrast_of
+from edgewise.comparing.terms import METRICS_COMPARED, Terms
+from edgewise.errors import BadInput
+from edgewise.record import Scenario
+from edgewise.run.assemble import RERUN_FLOOR
+from edgewise.stats.comparison import LOOKS, RISK_FACTOR, replicates_to_decide
+from sample_runs import failed_run, make_run, measured, missing, offline_run, paced_run
+
+NO_FLOOR = {"latency": 0.0, "memory_peak": 0.0}
+
+
+# Designs
+
+
+def test_processes_that_took_turns_are_pairs():
+    a, b = noise(8, seed=1), noise(8, seed=2, scale=1.05e-3)
+    (row,) = compare_runs(pair_of("latency", a, b), Terms(metrics=("latency",)))
+    oracle = scipy.stats.ttest_rel(np.log(b), np.log(a))
+    assert row.ratio == pytest.approx(scipy.stats.gmean(np.divide(b, a)))
+    assert row.p_value == row.p_adjusted == pytest.approx(oracle.pvalue * RISK_FACTOR)
+    assert (row.design, row.verdict, row.word, row.because) == ("interleaved", "slower", "slower", "")
+    assert row.low < row.ratio < row.high
+    assert (row.before.replicates, row.after.replicates, row.margin) == (8, 8, 0.03)
+    assert "8 pairs" in row.method
+    assert (row.a, row.b) == ("before", "after")
+
+
+def test_duets_are_pairs_too():
+    (row,) = compare_runs(pair_of("latency", noise(5, seed=1), noise(5, seed=2), interleave="duet"), Terms())
+    assert (row.design, row.verdict) == ("duet", "same")
+
+
+def test_runs_apart_are_groups_and_commands_differ():
+    a, b = noise(5, seed=1), noise(6, seed=2, scale=1.2e-3)
+    found = contrast_of(*apart("latency", a, b), "latency")
+    logs = [np.log(values) for values in (a, b)]
+    welch = math.sqrt(sum(part.var(ddof=1) / len(part) for part in logs))
+    assert found.contrast.error == pytest.approx(math.sqrt(welch**2 + 2 * RERUN_FLOOR**2))
+    assert found.contrast.degrees == pytest.approx(scipy.stats.ttest_ind(*logs, equal_var=False).df)
+    assert (found.design, found.contrast.sequential) == ("sessions", False)
+    assert "0.05% (1 σ) a side between commands" in found.contrast.method
+
+
+def test_memory_does_not_drift_between_commands():
+    a, b = noise(5, seed=1), noise(5, seed=2)
+    welch = math.sqrt(sum(np.log(values).var(ddof=1) / 5 for values in (a, b)))
+    assert contrast_of(*apart("memory_peak", a, b), "memory_peak").contrast.error == pytest.approx(welch)
+
+
+def test_runs_of_one_command_one_after_the_other_are_groups_without_a_drift_between_commands():
+    a, b = (variant.run for variant in pair_of("latency", noise(5, seed=1), noise(5, seed=2), interleave=None))
+    found = contrast_of(a, b, "latency")
+    assert found.design == "sessions"
+    assert "commands" not in found.contrast.method
+
+
+@pytest.mark.parametrize("change", ["group", "no group", "way", "count"])
+def test_only_what_took_turns_is_paired(change):
+    a, b = (variant.run for variant in pair_of("latency", noise(5, seed=1), noise(5, seed=2)))
+    assert contrast_of(a, b, "latency").design == "interleaved"
+    if change == "group":
+        b = replace(b, group="another")
+    elif change == "no group":
+        a, b = replace(a, group=None), replace(b, group=None)
+    elif change == "way":
+        b = replace(b, job=replace(b.job, workload=replace(b.job.workload, interleave="duet")))
+    else:
+        b = replace(b, sessions=b.sessions[:4])
+    found = contrast_of(a, b, "latency")
+    assert found.design == "sessions"
+    assert found.contrast.sequential == (change == "count")  # its own results decided when that command stopped
+
+
+def test_a_metric_that_not_every_process_tells_is_not_paired():
+    sessions = [[1.0], [1.01], [0.99], [1.0]]
+    a, b = (run_of(row_of("latency", sessions), interleave="turns", processes=5) for _ in range(2))
+    found = contrast_of(a, b, "latency")
+    assert (found.design, found.contrast.sequential) == ("sessions", True)
+    assert "several looks" in found.contrast.method
+
+
+def test_sizes_are_exact():
+    a, b = (run_of(measured("model_size", size)) for size in (1_000_000.0, 1_250_000.0))
+    row = only(a, b, metric="model_size")
+    assert (row.ratio, row.low, row.high) == pytest.approx((1.25, 1.25, 1.25))
+    assert (row.design, row.verdict, row.word) == ("exact", "slower", "larger")
+    assert (row.p_value, row.p_adjusted) == (None, None)  # nothing was tested
+    assert only(a, a, metric="model_size").verdict == "same"
+    assert only(b, a, metric="model_size").word == "smaller"
+    nearly = run_of(measured("model_size", 1_020_000.0))
+    assert only(a, nearly, metric="model_size").verdict == "same"  # a difference within the threshold
+
+
+def test_an_estimated_size_is_not_exact():
+    guess = replace(measured("flash", 1000.0), basis="estimated")
+    row = only(run_of(guess), run_of(replace(guess, value=2000.0)), metric="flash")
+    assert (row.ratio, row.low, row.verdict) == (pytest.approx(2.0), None, "inconclusive")
+    assert "no interval" in row.because
+
+
+def test_accuracies_are_compared_by_their_intervals():
+    a = run_of(measured("accuracy_top1", 0.90, half=0.005))
+    b = run_of(measured("accuracy_top1", 0.80, half=0.005))
+    row = only(a, b, metric="accuracy_top1")
+    halves = math.hypot(-math.log(1 - 0.005 / 0.9), -math.log(1 - 0.005 / 0.8))
+    assert (row.low, row.high) == pytest.approx((0.8 / 0.9 * math.exp(-halves), 0.8 / 0.9 * math.exp(halves)))
+    assert (row.design, row.verdict, row.word) == ("intervals", "slower", "worse")
+    assert only(b, a, metric="accuracy_top1").verdict == "faster"
+
+
+def test_more_throughput_is_faster():
+    a, b = noise(5, seed=1, scale=100.0), noise(5, seed=2, scale=120.0)
+    runs = apart("throughput", a, b, scenario=Scenario(kind="offline"))
+    row = only(*runs, metric="throughput")
+    assert (row.verdict, row.word, row.ratio > 1.0) == ("faster", "faster", True)
+
+
+def test_intervals_of_too_few_processes_decide_nothing():
+    quoted = measured("latency", 1e-3, half=1e-6)
+    slower = measured("latency", 2e-3, half=1e-6)
+    one, five = run_of(quoted, processes=1), run_of(slower, processes=5)
+    row = only(one, five, metric="latency")
+    assert (row.verdict, row.design, row.p_value) == ("inconclusive", "intervals", None)
+    assert row.because == "the interval of before is that of one process: how far processes differ is not known"
+    assert "leave out" in row.method
+    assert row.low == pytest.approx(2.0, rel=0.01)
+    assert only(run_of(quoted), five, metric="latency").verdict == "slower"
+    assert "unknown number" in only(run_of(quoted, processes=0), five, metric="latency").because
+
+
+def test_an_interval_over_arrivals_decides_nothing():
+    row = only(
+        run_of(measured("deadline_miss_rate", 0.1, half=0.001)),
+        run_of(measured("deadline_miss_rate", 0.2, half=0.001)),
+        metric="deadline_miss_rate",
+    )
+    assert row.verdict == "inconclusive"
+    assert "counts arrivals" in row.because
+
+
+def test_an_interval_that_reaches_zero_gives_a_ratio_alone():
+    row = only(
+        run_of(measured("error_rate", 0.01, half=0.01)),
+        run_of(measured("error_rate", 0.02, half=0.01)),
+        metric="error_rate",
+    )
+    assert row.ratio == pytest.approx(2.0)
+    assert (row.low, row.p_value, row.verdict) == (None, None, "inconclusive")
+    assert row.because == "error_rate of before has no interval above zero"
+    assert (row.before.low, row.after.low) == (0.0, 0.01)
+
+
+def test_a_number_without_an_interval_gives_a_ratio_alone():
+    row = only(
+        run_of(measured("idle_gap_penalty", 1.5)), run_of(measured("idle_gap_penalty", 3.0)), metric="idle_gap_penalty"
+    )
+    assert (row.ratio, row.low, row.high, row.verdict) == (pytest.approx(2.0), None, None, "inconclusive")
+    assert "has no interval" in row.because
+
+
+# Few processes
+
+
+def test_one_process_each_quotes_the_interval_within_and_decides_nothing():
+    samples = noise(400, seed=1)
+    a, b = (
+        replace(row_of("latency", [[factor * one for one in samples]]), low=factor * 0.99e-3, high=factor * 1.01e-3)
+        for factor in (1.0, 1.5)
+    )
+    for way in (None, "turns"):
+        row = only(*(run_of(one, processes=1, interleave=way) for one in (a, b)), metric="latency")
+        assert row.ratio == pytest.approx(1.5)
+        assert 1.0 < row.low < row.ratio < row.high
+        assert (row.verdict, row.p_value, row.design) == ("inconclusive", None, "intervals")
+        assert "too few" in row.because
+        assert "leave out, wholly or in part, how far fresh processes differ" in row.method
+
+
+def test_one_sample_in_all_gives_a_ratio_without_an_interval():
+    row = only(*apart("latency", [1e-3], [2e-3]), metric="latency")
+    assert (row.ratio, row.low, row.high, row.verdict) == (pytest.approx(2.0), None, None, "inconclusive")
+    assert row.because == "one sample of before and of after"
+    other = run_of(row_of("latency", [noise(50, seed=1)]), processes=1)
+    assert only(apart("latency", [1e-3], [1e-3])[0], other, metric="latency").because == "one sample of before"
+
+
+def test_two_processes_of_a_side_have_an_interval_and_no_verdict():
+    row = only(*apart("latency", noise(2, seed=1), noise(5, seed=2, scale=2e-3)), metric="latency")
+    assert row.low < 2.0 < row.high
+    assert (row.verdict, row.p_value) == ("inconclusive", None)
+    assert row.because == "two processes of one side: too few"
+
+
+def test_one_process_against_several():
+    many = [noise(100, seed=seed) for seed in range(5)]
+    alone = run_of(row_of("latency", [noise(100, seed=9, scale=2e-3)]), processes=1, group="other")
+    row = only(run_of(row_of("latency", many)), alone, metric="latency")
+    assert (row.verdict, row.design) == ("slower", "sessions")
+    short = run_of(row_of("latency", [noise(3, seed=9, scale=2e-3)]), processes=1, group="other")
+    row = only(run_of(row_of("latency", many)), short, metric="latency")
+    assert row.verdict == "inconclusive"
+    assert "the only process of after has 3 samples" in row.because
+
+
+# Rows
+
+
+def test_rows_are_those_that_one_run_tells():
+    rows = compare(make_run(1), make_run(2, latency=8e-4))
+    assert [row.metric for row in rows] == ["latency", "latency_p99", "throughput", "memory_peak", "model_size"]
+    assert {row.metric for row in rows} <= set(METRICS_COMPARED)
+    assert {row.metric: row.word for row in rows} == {
+        "latency": "slower",
+        "latency_p99": "inconclusive",
+        "throughput": "slower",
+        "memory_peak": "same",
+        "model_size": "same",
+    }
+
+
+@pytest.mark.parametrize(("run", "headline"), [(paced_run(), "latency_paced"), (offline_run(), "throughput")])
+def test_the_headline_comes_first(run, headline):
+    rows = compare(run, run)
+    assert rows[0].metric == headline
+    assert len({row.metric for row in rows}) == len(rows)
+
+
+def test_every_later_variant_is_held_against_the_first():
+    rows = compare(make_run(1), make_run(2), make_run(3), metrics=("memory_peak", "latency", "memory_peak"))
+    assert [(row.a, row.b, row.metric) for row in rows] == [
+        ("before", b, metric) for b in ("after", "third") for metric in ("memory_peak", "latency")
+    ]
+
+
+def test_the_correction_is_over_all_rows_that_were_tested():
+    columns = {"latency": 1.012, "memory_peak": 1.011, "load_time": 1.013}
+    runs = []
+    for number in (1, 2):
+        rows = [
+            row_of(metric, [[v * (factor if number == 2 else 1.0)] for v in noise(8, seed=seed)])
+            for seed, (metric, factor) in enumerate(columns.items(), start=10 * number)
+        ]
+        rows += [measured("model_size", 100.0 * number), measured("idle_gap_penalty", 1.5)]
+        runs.append(run_of(*rows, processes=8, interleave="turns"))
+    found = compare(*runs, metrics=(*columns, "model_size", "idle_gap_penalty", "energy"))
+    tested = sorted((row for row in found if row.p_value is not None), key=lambda row: row.p_value)
+    assert {row.metric for row in tested} == set(columns)
+    expected, highest = [], 0.0
+    for factor, row in zip((3, 2, 1), tested, strict=True):
+        highest = max(highest, min(1.0, factor * row.p_value))
+        expected.append(highest)
+    assert [row.p_adjusted for row in tested] == pytest.approx(expected)
+    assert tested[0].p_adjusted > tested[0].p_value
+    assert all(row.p_adjusted is None for row in found if row.metric not in columns)
+
+
+def test_the_floor_widens_the_margin():
+    (row,) = compare_runs(pair_of("latency", [1e-6] * 5, [1.15e-6] * 5), Terms(metrics=("latency",)))
+    assert (row.margin, row.verdict) == (pytest.approx(0.2), "same")  # 0.2 µs of 1 µs
+    terms = Terms(metrics=("latency",), floors=NO_FLOOR)
+    (row,) = compare_runs(pair_of("latency", [1e-6] * 5, [1.15e-6] * 5), terms)
+    assert (row.margin, row.verdict) == (0.03, "slower")
+
+
+def test_an_open_question_tells_how_long_it_would_take():
+    a, b = noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05, scale=1.05e-3)
+    variants = pair_of("latency", a, b)
+    (row,) = compare_runs(variants, Terms(metrics=("latency",)), seconds_per_pair=2.0)
+    contrast = contrast_of(variants[0].run, variants[1].run, "latency").contrast
+    assert row.verdict == "inconclusive"
+    assert row.because == "neither a difference nor a sameness within 3.00% is proven yet"
+    assert row.decides_in_s == 2.0 * (replicates_to_decide(contrast, margin=0.03) - 5) > 0.0
+    (row,) = compare_runs(variants, Terms(metrics=("latency",)))
+    assert row.decides_in_s is None
+
+
+def test_no_time_is_told_of_runs_that_can_not_go_on_and_of_rows_that_are_decided():
+    open_row = only(
+        *apart("latency", noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05)),
+        metric="latency",
+        seconds_per_pair=1.0,
+    )
+    assert (open_row.verdict, open_row.decides_in_s) == ("inconclusive", None)
+    (done,) = compare_runs(pair_of("latency", [1.0] * 5, [1.0] * 5), Terms(metrics=("latency",)), seconds_per_pair=1.0)
+    assert (done.verdict, done.decides_in_s) == ("same", None)
+    (done,) = compare_runs(pair_of("latency", [1.0] * 5, [2.0] * 5), Terms(metrics=("latency",)), seconds_per_pair=1.0)
+    assert (done.verdict, done.decides_in_s) == ("slower", None)
+
+
+# Bad input
+
+
+def test_a_metric_that_one_side_lacks():
+    a = run_of(missing("energy", "rapl: no domain"))
+    b = run_of(row_of("energy", [[0.1]] * 5))
+    row = only(a, b, metric="energy")
+    assert (row.ratio, row.because, row.after.value) == (None, "before has no energy: rapl: no domain", 0.1)
+    row = only(run_of(), a, metric="energy")
+    assert row.because == "before has no energy; after has no energy: rapl: no domain"
+
+
+def test_a_failed_run_is_told_in_every_row():
+    rows = compare(make_run(1), failed_run(2, message="no kernel\nfor 'Einsum'"))
+    assert len(rows) >= 4
+    assert {row.because for row in rows} == {"after failed: no kernel for 'Einsum'"}
+    assert {(row.ratio, row.verdict, row.after.value) for row in rows} == {(None, "inconclusive", None)}
+    both = compare(failed_run(1), replace(failed_run(2), failure=None))
+    assert [row.metric for row in both] == ["latency"]
+    assert both[0].because.endswith("after failed: no reason is on record")
+
+
+def test_words_that_are_no_metrics():
+    with pytest.raises(BadInput, match="'latncy' is no metric") as caught:
+        compare(make_run(1), make_run(2), metrics=("latncy",))
+    assert "latency" in caught.value.advice
+    with pytest.raises(BadInput, match="no metric") as caught:
+        contrast_of(make_run(1), make_run(2), "@@@@")
+    assert "one of: latency" in caught.value.advice
+    with pytest.raises(BadInput, match="neither better high nor low"):
+        compare(make_run(1), make_run(2), metrics=("latency", "macs"))
+
+
+def test_a_comparison_needs_two_names():
+    with pytest.raises(BadInput, match="two variants at least"):
+        compare(make_run(1))
+    same = Variant(label="a", run=make_run(1))
+    with pytest.raises(BadInput, match="two variants are called 'a'"):
+        compare_runs([same, same], Terms())
+
+
+# Properties
+
+TIMES = st.lists(st.floats(1e-6, 1.0), min_size=3, max_size=12)
+
+
+@st.composite
+def two_sides(draw):
+    a = draw(TIMES)
+    b = draw(st.lists(st.floats(1e-6, 1.0), min_size=len(a), max_size=len(a)))
+    if draw(st.booleans()):  # near each other, so that every verdict comes up
+        b = [value * (1.0 + 0.1 * other) for value, other in zip(a, b, strict=True)]
+    return a, b
+
+
+OPPOSITE = {"faster": "slower", "slower": "faster", "same": "same", "inconclusive": "inconclusive"}
+
+
+@settings(max_examples=80, deadline=None)
+@given(sides=two_sides(), interleave=st.sampled_from([None, "turns"]))
+def test_swapping_the_sides_inverts_everything(sides, interleave):
+    terms = Terms(metrics=("latency",), floors=NO_FLOOR)
+    variants = pair_of("latency", *sides, interleave=interleave)
+    there, back = compare_pairs(variants, [(0, 1), (1, 0)], ("latency",), terms=terms)
+    assert back.ratio == pytest.approx(1.0 / there.ratio)
+    assert back.low == pytest.approx(1.0 / there.high)
+    assert back.high == pytest.approx(1.0 / there.low)
+    assert back.p_value == pytest.approx(there.p_value, abs=1e-12)
+    if there.p_adjusted == pytest.approx(0.01, rel=1e-6):
+        return  # on the border rounding decides
+    assert back.verdict == OPPOSITE[there.verdict]
+
+
+@settings(max_examples=80, deadline=None)
+@given(sides=two_sides(), exponent=st.integers(-20, 20), interleave=st.sampled_from([None, "turns"]))
+def test_the_unit_does_not_matter(sides, exponent, interleave):
+    terms = Terms(metrics=("latency",), floors=NO_FLOOR)
+    factor = 2.0**exponent
+    (there,) = compare_runs(pair_of("latency", *sides, interleave=interleave), terms)
+    scaled = [[value * factor for value in side] for side in sides]
+    (here,) = compare_runs(pair_of("latency", *scaled, interleave=interleave), terms)
+    assert (here.ratio, here.low, here.high) == pytest.approx((there.ratio, there.low, there.high), rel=1e-6)
+    assert here.p_value == pytest.approx(there.p_value, rel=1e-3, abs=1e-9)
+    if there.p_adjusted == pytest.approx(0.01, rel=1e-3) or not min(there.high - there.low, 1.0) > 1e-9:
+        return
+    assert here.verdict == there.verdict
+
+
+def test_an_unchanged_model_is_hardly_ever_faster_or_slower():
+    source = np.random.default_rng(11)
+    trials, alarms, same = 400, 0, 0
+    for _ in range(trials):
+        a, b = np.exp(0.01 * source.standard_normal((2, LOOKS[3]))) * 1e-3
+        (row,) = compare_runs(pair_of("latency", list(a), list(b)), Terms(metrics=("latency",)))
+        alarms += row.verdict in ("faster", "slower")
+        same += row.verdict == "same"
+    assert alarms <= 4
+    assert same >= 0.99 * trials

@@ -1,0 +1,205 @@
+"""Which number stands for a process, percentiles of joined ones, and samples that can't be used."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from comparable_runs import compare, evidence, only, row_of, run_of
+from edgewise.comparing.comparison import Side
+from edgewise.comparing.metrics import contrast_of
+from edgewise.comparing.session_values import join_processes
+from edgewise.record import Scenario
+from edgewise.stats.comparison import RISK_FACTOR, replicates_to_decide
+from sample_runs import measured, offline_run
+
+# One number per process
+
+
+def test_medians_of_processes():
+    run = run_of(row_of("latency", [[1.0, 9.0, 2.0], [4.0, 6.0]]), processes=2)
+    found = evidence(run, "latency")
+    assert found.values == (2.0, 5.0)
+    assert found.lengths == (3, 2)
+    assert found.side == Side(value=4.0, replicates=2)
+
+
+def test_means_of_processes_where_the_catalogue_says_mean():
+    assert evidence(run_of(row_of("energy", [[1.0, 2.0, 6.0], [4.0]])), "energy").values == (3.0, 4.0)
+
+
+def test_the_highest_of_each_process():
+    assert evidence(run_of(row_of("temperature", [[310.0, 330.0, 320.0]])), "temperature").values == (330.0,)
+
+
+def test_throughput_of_a_stream_is_batch_over_mean_time():
+    rate = measured("throughput", 3.0, half=0.1)
+    run = run_of(row_of("latency", [[1.0, 3.0], [4.0]]), rate, batch=8, processes=2)
+    assert evidence(run, "throughput").values == (4.0, 2.0)
+    wall = run_of(row_of("latency", [[1.0]]), row_of("latency_call", [[2.0, 6.0]]), rate, batch=8, processes=1)
+    found = evidence(wall, "throughput")  # the engine's own clock leaves out what passes between its inferences
+    assert found.values == (2.0,)
+    assert found.side == Side(value=3.0, low=2.9, high=3.1, replicates=1)
+
+
+def test_offline_throughput_is_the_harmonic_mean_of_windows():
+    run = run_of(row_of("throughput", [[100.0, 300.0], [200.0]]), scenario=Scenario(kind="offline"))
+    assert evidence(run, "throughput").values == pytest.approx((150.0, 200.0))
+
+
+def test_samples_without_lengths_are_one_each_where_they_are_as_many_as_the_processes():
+    row = replace(row_of("memory_peak", [[1.0], [2.0], [3.0]]), session_lengths=())
+    assert evidence(run_of(row, processes=3), "memory_peak").values == (1.0, 2.0, 3.0)
+    assert evidence(run_of(row, processes=2), "memory_peak").values == (2.0,)
+
+
+def test_processes_are_joined_until_every_side_has_a_thousand_samples():
+    assert join_processes([1000, 400, 600, 1200]) == [(0, 1), (1, 3), (3, 4)]
+    assert join_processes([1000, 400, 600, 500]) == [(0, 1), (1, 4)]  # the rest belongs to the last
+    assert join_processes([1000, 1000, 1000], [500, 500, 500]) == [(0, 3)]
+    assert join_processes([999]) == []
+
+
+# Percentiles
+
+
+def tails(processes, *, seed, n=600, factor=1.0):
+    source = np.random.default_rng(seed)
+    return [[float(one) for one in factor * 1e-3 * np.exp(0.1 * source.standard_normal(n))] for _ in range(processes)]
+
+
+def test_percentiles_of_paired_groups():
+    a, b = tails(8, seed=1), tails(8, seed=2, n=1100, factor=1.5)  # A needs two processes for a thousand samples
+    runs = [run_of(row_of("latency", one), processes=8, interleave="turns") for one in (a, b)]
+    found = contrast_of(*runs, "latency_p99")
+    p99 = [[np.percentile(np.concatenate(one[i : i + 2]), 99) for i in range(0, 8, 2)] for one in (a, b)]
+    oracle = scipy.stats.ttest_rel(np.log(p99[1]), np.log(p99[0]))
+    assert found.contrast.p_value == pytest.approx(oracle.pvalue * RISK_FACTOR)
+    assert found.contrast.ratio == pytest.approx(scipy.stats.gmean(np.divide(p99[1], p99[0])))
+    assert (found.contrast.replicates, found.processes_each, found.design) == (4, 2.0, "interleaved")
+    assert found.before.value == pytest.approx(np.percentile(np.concatenate(a), 99))
+    assert found.after.low < found.after.value < found.after.high
+    assert "4 pairs of groups of fresh processes" in found.contrast.method
+
+
+def test_percentiles_of_runs_apart_join_each_side_alone():
+    runs = [
+        run_of(row_of("latency", tails(k, seed=k, n=n)), processes=k, group=str(k)) for k, n in ((8, 600), (3, 2000))
+    ]
+    found = contrast_of(*runs, "latency_p99")
+    assert (found.design, found.before.replicates, found.after.replicates) == ("sessions", 4, 3)
+    assert "between commands" in found.contrast.method
+
+
+def test_percentiles_of_too_few_samples_say_how_many_they_need():
+    runs = [
+        run_of(row_of("latency", tails(5, seed=seed, n=n)), processes=5, interleave="turns")
+        for seed, n in ((1, 300), (2, 900))
+    ]
+    row = only(*runs, metric="latency_p99")
+    assert (row.ratio, row.verdict, row.design, row.margin) == (None, "inconclusive", "none", None)
+    assert "needs 3000 samples a side" in row.because
+    assert "before has 1500 in 5, after has 4500 in 5" in row.because
+    assert row.before.value is not None  # 1500 samples do give a percentile
+    few = run_of(row_of("latency", [[1e-3] * 999]), processes=1)
+    assert evidence(few, "latency_p99").side.value is None
+    assert evidence(few, "latency_p99").absent == "A has 999 samples of latency, a 99th percentile needs 1000"
+
+
+def test_percentiles_of_paced_runs_are_of_the_paced_latency():
+    paced, busy = row_of("latency_paced", [[2.0] * 1000]), row_of("latency", [[1.0] * 1000])
+    run = run_of(paced, busy, processes=1, scenario=Scenario(kind="paced", fps=30.0))
+    assert evidence(run, "latency_p99").side.value == 2.0
+    assert evidence(run_of(paced, busy, processes=1), "latency_p99").side.value == 1.0
+
+
+def test_percentiles_that_were_recorded_without_samples():
+    quoted = [run_of(measured("latency_p99", value, half=1e-6)) for value in (1e-3, 2e-3)]
+    assert only(*quoted, metric="latency_p99").verdict == "slower"
+    offline = offline_run()
+    assert "several inferences in flight" in evidence(offline, "latency_p99").absent
+    stripped = run_of(measured("latency", 1e-3, half=1e-5))
+    assert evidence(stripped, "latency_p99").absent == "A has no samples of latency to take a percentile of"
+
+
+def test_percentiles_take_longer_by_the_processes_they_join():
+    a, b = tails(6, seed=1), tails(6, seed=2, factor=1.02)
+    runs = [run_of(row_of("latency", one), processes=6, interleave="turns") for one in (a, b)]
+    row = only(*runs, metric="latency_p99", seconds_per_pair=2.0)
+    needed = replicates_to_decide(contrast_of(*runs, "latency_p99").contrast, margin=row.margin)
+    assert row.verdict == "inconclusive"
+    assert row.decides_in_s == (needed - 3) * 2 * 2.0
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("bad", [0.0, -1e-3, math.nan, math.inf])
+@pytest.mark.parametrize("way", [None, "turns"])
+def test_samples_that_are_no_times_take_the_metric_out(bad, way):
+    good = row_of("latency", [[1e-3, 1e-3]] * 5)
+    wrong = row_of("latency", [[1e-3, bad]] + [[1e-3, 1e-3]] * 4, value=1e-3)
+    memory = row_of("memory_peak", [[1e8]] * 5)
+    rows = compare(
+        *(run_of(one, memory, interleave=way) for one in (good, wrong)),
+        metrics=("latency", "memory_peak", "latency_p99"),
+    )
+    assert (rows[0].ratio, rows[0].verdict) == (None, "inconclusive")
+    assert rows[0].because == f"1 of 10 samples of latency of after are no positive numbers (the first: {bad:g})"
+    assert rows[1].verdict == "same"
+    assert "no positive numbers" in rows[2].because
+    json.dumps([row.to_document() for row in rows], allow_nan=False)
+
+
+@pytest.mark.parametrize("bad", [math.nan, 0.0, -1.0])
+def test_headlines_that_are_no_numbers(bad):
+    good = measured("model_size", 100.0)
+    row = only(run_of(good), run_of(replace(good, value=bad)), metric="model_size")
+    assert row.ratio is None
+    assert "model_size of after is" in row.because
+    json.dumps(row.to_document(), allow_nan=False)
+    sampled = replace(row_of("latency", [[1e-3]] * 5), value=bad)
+    row = only(run_of(sampled), run_of(measured("latency", 1e-3, half=1e-5)), metric="latency")
+    assert row.ratio is None
+    assert "latency of before is" in row.because
+
+
+def test_both_sides_zero():
+    nothing = run_of(measured("network_bytes", 0.0))
+    row = only(nothing, nothing, metric="network_bytes")
+    assert row.ratio is None
+    assert "network_bytes of before is 0" in row.because
+    assert "network_bytes of after is 0" in row.because
+
+
+@pytest.mark.parametrize(("low", "high"), [(2.0, 1.0), (math.nan, 1.1), (0.9, None)])
+def test_intervals_that_are_none(low, high):
+    broken = replace(measured("accuracy_top1", 1.0), low=low, high=high)
+    row = only(run_of(broken), run_of(measured("accuracy_top1", 0.5, half=0.01)), metric="accuracy_top1")
+    assert (row.ratio, row.low, row.verdict) == (pytest.approx(0.5), None, "inconclusive")
+    assert row.because == "accuracy_top1 of before has no interval"
+
+
+def test_an_interval_beside_its_value_is_widened_to_hold_it():
+    odd = replace(measured("accuracy_top1", 0.5), low=0.6, high=0.7)
+    assert evidence(run_of(odd), "accuracy_top1").side == Side(value=0.5, low=0.5, high=0.7)
+
+
+@pytest.mark.parametrize("lengths", [(2, 2), (-1, 4)])
+def test_samples_that_do_not_add_up(lengths):
+    row = replace(row_of("latency", [[1.0, 1.0, 1.0]]), session_lengths=lengths)
+    found = only(run_of(row), run_of(row), metric="latency")
+    assert "samples of latency of before do not add up" in found.because
+    assert found.ratio is None
+
+
+def test_extremes_stay_finite():
+    tiny, huge = ([[value]] * 5 for value in (5e-324, 1.7e308))
+    rate = measured("throughput", 1.0)
+    runs = [run_of(row_of("latency", one), rate, batch=2) for one in (tiny, huge)]
+    rows = compare(*runs, metrics=("latency", "throughput"))
+    json.dumps([row.to_document() for row in rows], allow_nan=False)
+    assert rows[1].because == "throughput of before is out of the range of numbers"

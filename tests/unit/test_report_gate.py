@@ -1,0 +1,229 @@
+"""A gate's reports: JUnit, the comment of a pull request, JSON, the page, the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.comparison import Findings, Variant
+from edgewise.comparing.gate import Check, Outcome, judge, refuse
+from edgewise.comparing.requirement import parse_requirements
+from edgewise.comparing.terms import Terms
+from edgewise.errors import BadInput
+from edgewise.report.gate import (
+    EXTENSIONS,
+    MARKER,
+    check_gate_target,
+    gate_document,
+    render_gate,
+    render_gate_markdown,
+    write_gate,
+)
+from edgewise.report.junit import render_junit
+from edgewise.report.text import to_text
+from sample_runs import failed_run, make_run
+
+HOSTILE = "e\x1b[31mvil\n|<script>alert(1)</script> ](javascript:x) ￾ \"'&"
+
+
+def judged(*, candidate=None, policy="retry", notes=()) -> Outcome:
+    """An outcome with real checks of two sample runs: slower, small enough, energy absent."""
+    baseline = make_run(1, latency=4.2e-4)
+    candidate = candidate or make_run(2, latency=4.6e-4)
+    requirements = parse_requirements(["3%"], ["model_size=1MB,energy=5mJ"])
+    variants = (Variant(label="baseline", run=baseline), Variant(label="candidate", run=candidate))
+    return Outcome(
+        checks=judge(requirements, baseline, candidate),
+        findings=assess(variants, Terms(force=True)),
+        policy=policy,
+        attempts=1,
+        notes=notes,
+    )
+
+
+def made(*verdicts: str, policy: str = "retry") -> Outcome:
+    """An outcome with these verdicts and nothing else."""
+    (requirement,) = parse_requirements(["latency=3%"], [])
+    checks = tuple(Check(requirement=requirement, verdict=one, because=f"as it is {one}") for one in verdicts)
+    variant = Variant(label="candidate", run=make_run(2))
+    return Outcome(checks=checks, findings=Findings(variants=(variant,), comparisons=()), policy=policy, attempts=1)
+
+
+def suite_of(outcome: Outcome) -> ElementTree.Element:
+    root = ElementTree.fromstring(render_junit(outcome))
+    assert root.tag == "testsuites"
+    (suite,) = root
+    return suite
+
+
+# --- JUnit ---
+
+
+def test_junit_has_a_case_per_check():
+    suite = suite_of(judged())
+    assert suite.tag == "testsuite" and suite.get("name") == "edgewise gate"
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases] == [
+        "Latency: at most 3 % worse",
+        "Model size: at most 1 MB",
+        "Energy: at most 5 mJ",
+    ]
+    assert [[child.tag for child in case] for case in cases] == [["failure"], ["system-out"], ["error"]]
+    assert "powercap" in cases[2].find("error").get("message")
+    assert "baseline 420 µs, candidate 460 µs" in cases[0].find("failure").get("message")
+    properties = {one.get("name"): one.get("value") for one in suite.find("properties")}
+    assert properties["candidate.run"] == make_run(2).id and properties["policy"] == "retry"
+
+
+@pytest.mark.parametrize(("policy", "tag"), [("pass", "skipped"), ("fail", "failure"), ("retry", "failure")])
+def test_junit_counts_what_it_holds(policy, tag):
+    suite = suite_of(made("pass", "fail", "unmeasured", "inconclusive", policy=policy))
+    tags = [child.tag for case in suite.findall("testcase") for child in case]
+    assert tags == ["system-out", "failure", "error", tag]
+    for attribute, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(suite.get(attribute)) == tags.count(element)
+    assert int(suite.get("tests")) == 4
+
+
+def test_junit_keeps_to_the_common_schema():
+    """Elements, their order and attributes of the schema that Jenkins publishes as junit-10.xsd."""
+    allowed = {
+        "testsuites": {"name", "tests", "failures", "errors", "time", "disabled"},
+        "testsuite": {"name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname", "id"},
+        "properties": set(),
+        "property": {"name", "value"},
+        "testcase": {"name", "classname", "time"},
+        "failure": {"message", "type"},
+        "error": {"message", "type"},
+        "skipped": {"message", "type"},
+        "system-out": set(),
+    }
+    root = ElementTree.fromstring(render_junit(made("pass", "fail", "unmeasured", "inconclusive", policy="pass")))
+    for element in root.iter():
+        assert set(element.attrib) <= allowed[element.tag], element.tag
+    order = [child.tag for child in root[0]]
+    assert order == ["properties", *["testcase"] * 4, "system-out"]
+
+
+def hostile() -> Outcome:
+    base = make_run(2)
+    model = replace(base.job.model, name=HOSTILE)
+    run = replace(base, job=replace(base.job, model=model))
+    outcome = judged(candidate=run, notes=(HOSTILE,))
+    checks = tuple(replace(check, because=HOSTILE) for check in outcome.checks)
+    return replace(outcome, checks=checks)
+
+
+def test_hostile_names_stay_text_everywhere():
+    suite = suite_of(hostile())
+    text = ElementTree.tostring(suite, encoding="unicode")
+    assert "\x1b" not in text and "￾" not in text and "<script>" not in text
+    comment = render_gate_markdown(hostile())
+    assert "\x1b" not in comment and "<script>" not in comment and not re.search(r"(?<!\\)\]\(", comment)
+    for line in comment.splitlines():
+        if line.startswith("| Latency"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 7
+    page = render_gate(hostile(), ".html")
+    assert "<script>alert" not in page and "\x1b" not in page
+    assert "\x1b" not in to_text(gate_document(hostile()))
+
+
+# --- Markdown ---
+
+
+def test_the_comment_begins_with_the_marker_and_the_verdict():
+    comment = render_gate_markdown(judged(notes=("measured on a Tuesday",)))
+    lines = comment.splitlines()
+    assert lines[0] == MARKER == "<!-- edgewise gate -->"
+    assert lines[1] == "### ❌ edgewise gate failed: 1 of 3 requirements is not met"
+    assert "| Requirement | Baseline | Candidate | Ratio | Verdict | Why |" in lines
+    head, details = comment.split("<details>")
+    assert "❌ fail" in head and "✅ pass" in head and "⚠️ unmeasured" in head
+    assert "measured on a Tuesday" in details and "measured on a Tuesday" not in head
+    assert "| Latency | " in details
+    assert comment.rstrip().endswith("</details>")
+
+
+def test_passing_without_proof_is_said_aloud():
+    passed = made("pass", "inconclusive", policy="pass")
+    assert passed.exit_code == 0
+    for text in (render_gate_markdown(passed), to_text(gate_document(passed)), render_junit(passed)):
+        flat = " ".join(text.split())
+        assert "passed WITHOUT PROOF: 1 of 2 requirements is inconclusive" in flat
+        assert "1 of them passed without proof" in flat
+    assert "⚠️" in render_gate_markdown(passed).splitlines()[1]
+    assert "✅" in render_gate_markdown(made("pass")).splitlines()[1]
+
+
+# --- the others ---
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_table_fits(width):
+    text = to_text(gate_document(judged()), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "Gate failed: 1 of 3 requirements is not met" in text
+    assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +1\.\d+ +fail \[1\]", text)
+
+
+def test_json_is_that_of_compare_and_the_checks():
+    document = json.loads(render_gate(judged(), ".json"))
+    assert document["schema"] == 1 and document["passed"] is False
+    assert (document["policy"], document["attempts"], document["exit_code"]) == ("retry", 1, 5)
+    row = document["comparisons"][0]
+    assert {"a", "b", "metric", "ratio", "low", "high", "verdict", "p_adjusted"} <= set(row)
+    assert [check["verdict"] for check in document["checks"]] == ["fail", "pass", "unmeasured"]
+    assert document["checks"][0]["limit"] == 0.03
+    assert document["checks"][0]["ratio"] == pytest.approx(row["ratio"])
+
+
+def test_json_has_no_numbers_that_json_does_not_know():
+    check = replace(made("pass").checks[0], value=float("inf"))
+    document = json.loads(render_gate(replace(made("pass"), checks=(check,)), ".json"))
+    assert document["checks"][0]["value"] is None
+
+
+def test_the_page_asks_nothing_of_any_server():
+    page = render_gate(judged(), ".html")
+    assert "failed: 1 of 3 requirements is not met" in page
+    assert not re.search(r'(src|href)="https?:', page)
+    assert "default-src 'none'" in page
+
+
+def test_an_outcome_without_any_comparison_is_rendered_too():
+    requirements = parse_requirements(["3%"], ["latency=5ms"])
+    variants = (Variant(label="baseline", run=failed_run()),)
+    outcome = Outcome(
+        checks=refuse(requirements, "the baseline run failed", headline="latency"),
+        findings=Findings(variants=variants, comparisons=()),
+        policy="retry",
+        attempts=0,
+    )
+    for extension in EXTENSIONS:
+        assert "the baseline run failed" in render_gate(outcome, extension)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("g.pdf", "one of: .xml"), ("gate", "one of: .xml"), ("nowhere/g.xml", "no folder"), ("there.xml", "--force")],
+)
+def test_targets_are_refused_before_measuring(tmp_path, name, words):
+    (tmp_path / "there.xml").write_text("mine")
+    with pytest.raises(BadInput) as caught:
+        check_gate_target(tmp_path / name, overwrite=False)
+    assert words in f"{caught.value.message} {caught.value.advice}"
+
+
+def test_files_are_written_whole(tmp_path):
+    path = tmp_path / "gate.xml"
+    write_gate(judged(), path, overwrite=False)
+    ElementTree.parse(path)
+    with pytest.raises(BadInput):
+        write_gate(judged(), path, overwrite=False)
+    write_gate(made("pass"), path, overwrite=True)
+    assert 'tests="1"' in path.read_text("utf-8")
