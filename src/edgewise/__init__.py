@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgewise.api import bench, inspect, open_store, profile
+    from edgewise.api import bench, compare, inspect, open_store, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "bench": "edgewise.api",
+    "compare": "edgewise.api",
     "inspect": "edgewise.api",
     "open_store": "edgewise.api",
     "profile": "edgewise.api",
@@ -51,6 +52,7 @@ __all__ = [
     "Unavailable",
     "__version__",
     "bench",
+    "compare",
     "inspect",
     "open_store",
     "profile",

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, StoreError
 from edgewise.record import Run, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
 
 if TYPE_CHECKING:
+    from edgewise.comparing.comparison import Findings
     from edgewise.model.inspection import Inspection
     from edgewise.run.assembly import Sensors
     from edgewise.run.dispatch import Observer
@@ -206,27 +208,131 @@ def bench(
     return _keep(plan, store, observer=observer, sensors=None if meters else Sensors(absences=METERS_OFF))
 
 
+def compare(
+    things: Sequence[PathLike | Run],
+    *,
+    labels: Sequence[str | None] = (),
+    runtimes: Sequence[str] = (),
+    providers: Sequence[str] = (),
+    threads: Sequence[int] = (),
+    batches: Sequence[int] = (1,),
+    precisions: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    input_data: PathLike | None = None,
+    seed: int = 0,
+    scenario: ScenarioKind = "single-stream",
+    fps: float | None = None,
+    time_budget: float | None = None,
+    rounds: int | None = None,
+    duet: bool = False,
+    stored: bool = False,
+    meters: bool = False,
+    timeout: float = 120.0,
+    memory_limit: int | None = None,
+    metrics: Sequence[str] = (),
+    until: str | None = None,
+    threshold: float = 0.03,
+    floors: Mapping[str, float] | None = None,
+    pareto: Sequence[str] = (),
+    force: bool = False,
+    store: str | Store | None = None,
+    observer: Observer | None = None,
+) -> Findings:
+    """Compare models, settings or runs; the later ones with the first.
+
+    Models are measured side by side, in turns, until the verdict is safe. Several runtimes, threads, batches or
+    precisions make a variant of each.
+
+    Args:
+        things: model files, and runs that were measured before; runs alone are compared by their samples.
+        labels: a name per thing, None to have one made.
+        runtimes: empty means the engine whose own format a model has.
+        time_budget: s; None means 60 for two variants and 30 for every further one.
+        rounds: at most so many rounds of fresh processes.
+        duet: all at once, on cores of their own, instead of in turns.
+        stored: use the samples of runs even where their models could be measured again beside the others.
+        metrics: ids of the metric catalogue; empty means those that the runs have.
+        until: the metric whose verdict ends the measuring; None means the scenario's headline.
+        threshold: a relative difference up to this doesn't matter.
+        floors: metric → absolute difference (SI) that doesn't matter.
+        pareto: metrics of the Pareto front.
+        force: compare what can't be compared fairly. All other arguments are as in `bench`.
+
+    Returns:
+        An `edgewise.comparing.comparison.Findings`; its `to_document` is what ``edgewise compare --json`` prints.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured.
+    """
+    from edgewise.comparing.contenders import Conditions, Contender, Contest, compare_contenders
+    from edgewise.comparing.terms import Terms
+    from edgewise.comparing.trial import Trial
+    from edgewise.run.assembly import Sensors
+    from edgewise.run.plan import Axes
+
+    names = [*labels, *[None] * (len(things) - len(labels))]
+    contenders = [
+        Contender(thing=thing if isinstance(thing, Run) else Path(thing), label=name)
+        for thing, name in zip(things, names, strict=True)
+    ]
+    axes = Axes(
+        runtimes=runtimes,
+        providers=providers,
+        threads=threads,
+        batches=batches,
+        precisions=precisions,
+        shapes=shapes or {},
+    )
+    conditions = Conditions(
+        axes=axes,
+        scenario=Scenario(kind=scenario, fps=fps),
+        stopping=Stopping(timeout_s=timeout),
+        target=TargetSpec(memory_limit_bytes=memory_limit),
+        seed=seed,
+        input_data=Path(input_data) if input_data is not None else None,
+    )
+    with _saving(store) as save:
+        contest = Contest(
+            terms=Terms(
+                metrics=tuple(metrics), threshold=threshold, floors=floors or {}, front=tuple(pareto), force=force
+            ),
+            trial=Trial(budget_s=time_budget, duet=duet, seed=seed, until=until, rounds=rounds),
+            conditions=conditions,
+            save=save,
+            observer=observer,
+            sensors=None if meters else Sensors(absences=METERS_OFF),
+            stored=stored,
+        )
+        findings = compare_contenders(contenders, contest)
+    _warn_of_losses(findings.save_errors)
+    return findings
+
+
 def _keep(plan: Plan, store: str | Store | None, *, observer: Observer | None, sensors: Sensors | None) -> list[Run]:
     """Execute `plan` and keep its runs in `store`."""
-    if isinstance(store, str):
-        with open_store(store) as opened:
-            return _execute(plan, opened.save, observer=observer, sensors=sensors)
-    save: Callable[[Run], None] = _keep_nothing if store is None else store.save
-    return _execute(plan, save, observer=observer, sensors=sensors)
-
-
-def _execute(
-    plan: Plan, save: Callable[[Run], None], *, observer: Observer | None, sensors: Sensors | None
-) -> list[Run]:
     from edgewise.run.dispatch import Dispatcher
 
-    dispatcher = Dispatcher(save=save, observer=observer, sensors=sensors)
-    runs = dispatcher.execute(plan)
-    if dispatcher.save_errors:
-        # Results are worth more than the store: they are returned, and the loss is not silent.
-        message = f"{len(dispatcher.save_errors)} time(s) not saved: {dispatcher.save_errors[0].message}"
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+    with _saving(store) as save:
+        dispatcher = Dispatcher(save=save, observer=observer, sensors=sensors)
+        runs = dispatcher.execute(plan)
+    _warn_of_losses(dispatcher.save_errors)
     return runs
+
+
+@contextmanager
+def _saving(store: str | Store | None) -> Iterator[Callable[[Run], None]]:
+    """What keeps a run in `store`; a store given by its URL is closed in the end."""
+    if isinstance(store, str):
+        with open_store(store) as opened:
+            yield opened.save
+    else:
+        yield _keep_nothing if store is None else store.save
+
+
+def _warn_of_losses(errors: Sequence[StoreError]) -> None:
+    """Results are worth more than the store: they are returned, and the loss is not silent."""
+    if errors:
+        warnings.warn(f"{len(errors)} time(s) not saved: {errors[0].message}", RuntimeWarning, stacklevel=3)
 
 
 METERS_OFF = dict.fromkeys(("energy", "temperature", "clock_rate"), "meters were switched off")

@@ -30,6 +30,7 @@ FACE = [
     "Unavailable",
     "__version__",
     "bench",
+    "compare",
     "inspect",
     "open_store",
     "profile",

@@ -126,7 +126,7 @@ def test_hostile_names_stay_text_everywhere():
     comment = render_gate_markdown(hostile())
     assert "\x1b" not in comment and "<script>" not in comment and not re.search(r"(?<!\\)\]\(", comment)
     for line in comment.splitlines():
-        if line.startswith("| Latency"):
+        if line.startswith("| Latency:"):
             assert len(re.findall(r"(?<!\\)\|", line)) == 7
     page = render_gate(hostile(), ".html")
     assert "<script>alert" not in page and "\x1b" not in page

@@ -60,7 +60,18 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
 
 
 def title_of(findings: Findings) -> str:
-    """The conclusion of all, in one sentence."""
+    """The conclusion of all, in one sentence, with who failed."""
+    failed = failed_text(findings)
+    mark = "; " if findings.comparisons else ": "
+    return _conclusion(findings) + (f"{mark}{failed}" if failed else "")
+
+
+def failed_text(findings: Findings) -> str:
+    """``"B failed"``; empty where all went well."""
+    return f"{listing([one_line(label) for label in findings.failures])} failed" if findings.failures else ""
+
+
+def _conclusion(findings: Findings) -> str:
     labels = compared_labels(findings)
     if findings.ranking is not None and len(findings.ranking.places) > 2:
         return ranking_conclusion(findings.ranking)
@@ -69,8 +80,7 @@ def title_of(findings: Findings) -> str:
     if labels:
         first = findings.comparisons[0].a
         return f"{listing([one_line(label) for label in labels])} against {one_line(first)}"
-    failed = listing([one_line(label) for label in findings.failures])
-    return f"Nothing could be compared: {failed} failed" if failed else "Nothing could be compared"
+    return "Nothing could be compared"
 
 
 def ranking_table(findings: Findings) -> Table | None:

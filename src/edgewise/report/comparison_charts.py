@@ -174,9 +174,11 @@ def process_chart(findings: Findings) -> Chart | None:
         for place, value in enumerate(values, 1)
         if statistics.median(values) > 0.0
     ]
-    paired = all(row.design in ("interleaved", "duet") for row in findings.comparisons if row.metric == metric)
+    designs = {row.design for row in findings.comparisons if row.metric == metric}
+    paired = bool(designs) and designs <= {"interleaved", "duet"}
     encoding = {
-        "x": {"field": "process", "type": "quantitative", "title": "fresh process", "scale": {"nice": False},
+        "x": {"field": "process", "type": "quantitative", "title": "fresh process",
+              "scale": {"nice": False, "zero": False},
               "axis": {"tickMinStep": 1, "format": "d", "tickCount": 10}},
         "y": {"field": "x", "type": "quantitative", "title": "off its own median (%)",
               "axis": {"tickCount": 5}},
@@ -185,7 +187,9 @@ def process_chart(findings: Findings) -> Chart | None:
     layers: list[Spec] = [{"mark": {"type": "circle", "size": 55, "opacity": 0.9}, "encoding": encoding}]
     if paired:
         layers.insert(0, {"mark": {"type": "line", "strokeWidth": 1.2, "opacity": 0.6}, "encoding": encoding})
-    order = "Processes with the same number were measured together." if paired else "In the order they were measured."
+    order = "in the order they were measured."
+    if paired:
+        order = "those with one number were measured together: where they move together, the machine moved under both."
     return Chart(
         title=f"{label_of(metric)}: process by process",
         description="; ".join(
@@ -194,7 +198,7 @@ def process_chart(findings: Findings) -> Chart | None:
             for label, values in medians.items()
         ),
         caption="Each dot is the median of one fresh process, as a deviation from the median of all processes of its "
-        f"variant: dots that move together show what slowed the whole machine. {order}" + _left_out(findings, found),
+        f"variant; {order}" + _left_out(findings, found),
         spec={**layered_spec(layers, height=190, width=WIDE), "data": {"values": rows}},
         wide=True,
     )

@@ -17,6 +17,7 @@ from edgewise.report.charts import colour_of
 from edgewise.report.comparison import (
     comparison_document,
     environments_table,
+    failed_text,
     ranking_table,
     title_of,
     variants_table,
@@ -90,7 +91,9 @@ def _headline(findings: Findings) -> tuple[str, str]:
     if len(labels) == 1 and (findings.ranking is None or len(findings.ranking.places) <= 2):
         chief = chief_of(findings, labels[0])
         others = [row for row in rows_of(findings, labels[0]) if row is not chief]
-        return headline_text(chief) + but_text(chief, others), evidence_text(chief)
+        failed = failed_text(findings)
+        said = headline_text(chief) + but_text(chief, others) + (f"; {failed}" if failed else "")
+        return said, evidence_text(chief)
     headline, _, evidence = title_of(findings).partition("; ")
     return headline, evidence
 

@@ -130,7 +130,8 @@ def waiting_text(row: Comparison) -> str:
 
 def metric_phrase(row: Comparison) -> str:
     """`` in peak memory``; nothing for latency, which is what ``faster`` means where nothing else is said, and nothing
-    where the verdict's own words name the metric."""
+    where the verdict's own words name the metric.
+    """
     named = row.metric in ("energy", "power") and row.verdict in ("faster", "slower")
     return "" if named or row.metric == "latency" else f" in {lower_label(row.metric)}"
 

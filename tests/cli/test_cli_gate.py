@@ -1,0 +1,283 @@
+"""`edgewise gate` through the fake engine: exit codes, baselines of every kind, reports."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.errors import ExitCode
+from edgewise.testing import write_fake_model
+
+MS = 1_000_000
+PASS, FAIL, UNMEASURED = ExitCode.DONE, ExitCode.BUDGET_EXCEEDED, ExitCode.RUN_FAILED
+
+
+def write(folder: Path, name: str, latency_ms: float, **script) -> Path:
+    """A model whose inferences take `latency_ms`, a thousandth more or less."""
+    path = folder / f"{name}.fake"
+    times = [round(latency_ms * MS * (1 + 0.001 * step)) for step in (-1, 0, 1, 0, 1, -1)]
+    write_fake_model(path, **{"latency_ns": times, **script})
+    return path
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """A folder with models, a store whose run is tagged main, and bundles of five and of one process."""
+    folder = tmp_path_factory.mktemp("recorded")
+    write(folder, "base", 2.0)
+    write(folder, "same", 2.001)
+    write(folder, "slow", 2.2)
+    store = ["--store", str(folder / "runs.db"), "-q"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run(["bench", "base.fake", "--iterations", "40", "--sessions", "5", "--no-meters", *store]) == PASS
+        assert run(["runs", "tag", "main", "last", "--store", str(folder / "runs.db")]) == PASS
+        assert run(["runs", "export", "main", "-o", "five.json", "--store", str(folder / "runs.db")]) == PASS
+        assert run(["bench", "base.fake", "--iterations", "40", "--no-meters", *store]) == PASS
+        assert run(["runs", "export", "last", "-o", "one.json", "--store", str(folder / "runs.db")]) == PASS
+    return folder
+
+
+@pytest.fixture
+def place(recorded, tmp_path, monkeypatch) -> Path:
+    """A copy of that folder to work in."""
+    folder = tmp_path / "work"
+    shutil.copytree(recorded, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("EDGEWISE_STORE", str(folder / "runs.db"))
+    return folder
+
+
+def gate(capsys, *words: str) -> tuple[int, dict]:
+    """The exit code and the one document on standard output."""
+    code = run(["gate", *words, "--json", "-q"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def verdicts(document) -> list[str]:
+    return [check["verdict"] for check in document["checks"]]
+
+
+def refused(capsys, *words: str) -> str:
+    """What standard error says of a command line that is refused, in one line and one of advice."""
+    assert run(["gate", *words, "-q"]) == ExitCode.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == "" and "Traceback" not in captured.err
+    assert captured.err.startswith("error: ")
+    return " ".join(captured.err.split())
+
+
+# --- measured ---
+
+
+def test_two_models_of_one_speed_pass_and_every_report_says_so(place, capsys):
+    files = [f"out.{extension}" for extension in ("xml", "md", "json", "html")]
+    outputs = [word for name in files for word in ("-o", name)]
+    code = run(["gate", "same.fake", "--baseline", "base.fake", "--max-regression", "3%", *outputs])
+    captured = capsys.readouterr()
+    assert code == PASS
+    assert "Gate passed: the requirement is met" in captured.out
+    assert max(map(len, captured.out.splitlines())) <= 80
+    (suite,) = ElementTree.parse("out.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
+    assert Path("out.md").read_text("utf-8").startswith("<!-- edgewise gate -->\n### ✅ edgewise gate passed")
+    document = json.loads(Path("out.json").read_text("utf-8"))
+    assert document["passed"] is True and document["attempts"] == 1 and document["pairs"] >= 5
+    assert "passed: the requirement is met" in Path("out.html").read_text("utf-8")
+    assert all(f"wrote {name}" in captured.err for name in files)
+
+
+def test_a_slower_model_fails_against_a_tag_whose_model_is_measured_again(place, capsys):
+    code, document = gate(capsys, "slow.fake", "--baseline", "main", "--max-regression", "3%")
+    assert code == FAIL and verdicts(document) == ["fail"]
+    assert document["checks"][0]["ratio"] == pytest.approx(1.1, rel=1e-3)
+    assert any("measured again beside the candidate" in note for note in document["gate_notes"])
+    assert document["comparisons"][0]["design"] == "interleaved"
+    assert document["stopped_because"] == "a requirement is not met"
+    # What was measured is kept.
+    assert run(["runs", "list", "--json"]) == PASS
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 4
+
+
+def test_a_candidate_that_fails_is_unmeasured(place, capsys):
+    write_fake_model("crash.fake", behaviour={"at": "load", "do": "unsupported"})
+    code, document = gate(capsys, "crash.fake", "--baseline", "base.fake", "--max-regression", "3%")
+    assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
+    assert "candidate" in document["failures"]
+
+
+def test_a_metric_that_nothing_here_tells_is_unmeasured(place, capsys):
+    words = ["--budget", "latency=5ms,accuracy_top1=97%", "--stored"]
+    code, document = gate(capsys, "main", *words)
+    assert code == UNMEASURED and verdicts(document) == ["pass", "unmeasured"]
+    assert "accuracy_top1" in document["checks"][1]["because"]
+
+
+# --- the baseline's samples ---
+
+
+def test_with_stored_the_candidate_is_measured_as_the_baseline_was(place, capsys):
+    code, document = gate(capsys, "slow.fake", "--baseline", "five.json", "--max-regression", "3%", "--stored")
+    assert code == FAIL and verdicts(document) == ["fail"]
+    assert document["comparisons"][0]["design"] == "sessions"
+    assert any("--stored" in note for note in document["gate_notes"])
+    assert any("not in turns" in line for line in document["not_excluded"])
+    assert run(["runs", "show", document["variants"][1]["run"], "--json"]) == PASS
+    (measured,) = json.loads(capsys.readouterr().out)["runs"]
+    assert measured["job"]["workload"]["stopping"]["iterations"] == 40
+    assert len(measured["sessions"]) == 5
+
+
+def test_without_the_model_the_same_machine_may_use_the_samples(place, capsys):
+    Path("base.fake").unlink()
+    (place / "elsewhere").mkdir()
+    bundle = shutil.move("five.json", "elsewhere/five.json")
+    code, document = gate(capsys, "same.fake", "--baseline", bundle, "--max-regression", "3%")
+    assert code == PASS
+    assert any("is not at hand: none at" in note for note in document["gate_notes"])
+
+
+def test_a_model_beside_the_bundle_is_found_by_its_name_and_hash(place, recorded, capsys, monkeypatch):
+    document = json.loads(Path("five.json").read_text("utf-8"))
+    document["runs"][0]["job"]["model"]["path"] = "/nowhere/base.fake"
+    (place / "baseline").mkdir()
+    Path("baseline/five.json").write_text(json.dumps(document))
+    shutil.move("base.fake", "baseline/base.fake")
+    code, found = gate(capsys, "same.fake", "--baseline", "baseline/five.json", "--max-regression", "3%")
+    assert code == PASS
+    assert any("baseline/base.fake has its sha256" in note for note in found["gate_notes"])
+    # The same name and another content is another model: then there are only the samples.
+    write(place / "baseline", "base", 1.0)
+    code, found = gate(capsys, "same.fake", "--baseline", "baseline/five.json", "--max-regression", "3%")
+    assert code == PASS
+    assert any("has changed since" in note for note in found["gate_notes"])
+
+
+def on_other_hardware(name: str) -> str:
+    """A bundle whose run says it is from another processor."""
+    document = json.loads(Path(name).read_text("utf-8"))
+    (record,) = document["runs"]
+    record["environment"]["cpu"]["model"] = "Another CPU @ 9.99 GHz"
+    record["job"]["model"]["path"] = "/nowhere/base.fake"
+    record["job"]["model"]["name"] = "gone.fake"
+    Path("other.json").write_text(json.dumps(document))
+    return "other.json"
+
+
+def test_other_hardware_is_refused_with_what_differs_and_how_to_go_on(place, capsys):
+    bundle = on_other_hardware("five.json")
+    code, document = gate(capsys, "same.fake", "--baseline", bundle, "--max-regression", "3%", "-o", "g.xml")
+    assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
+    because = document["checks"][0]["because"]
+    assert "Another CPU" in because and "--baseline-model" in because and "none at" in because
+    (suite,) = ElementTree.parse("g.xml").getroot()
+    assert suite.get("errors") == "1"
+    # With the model it is no matter which machine the record is from.
+    code, document = gate(
+        capsys, "same.fake", "--baseline", bundle, "--max-regression", "3%", "--baseline-model", "base.fake"
+    )
+    assert code == PASS and document["comparisons"][0]["design"] == "interleaved"
+
+
+def test_stored_runs_need_no_measuring(place, capsys):
+    code, document = gate(capsys, "five.json", "--baseline", "main", "--max-regression", "latency=3%")
+    assert code == PASS and document["attempts"] == 0
+
+
+def test_a_failed_baseline_is_no_baseline(place, capsys):
+    write_fake_model("crash.fake", behaviour={"at": "load", "do": "unsupported"})
+    assert run(["bench", "crash.fake", "-q", "--no-meters", "--json"]) == UNMEASURED
+    capsys.readouterr()
+    code, document = gate(capsys, "same.fake", "--baseline", "last", "--max-regression", "3%")
+    assert code == UNMEASURED
+    assert "the baseline run failed" in document["checks"][0]["because"]
+
+
+# --- inconclusive ---
+
+
+@pytest.mark.parametrize(("policy", "code"), [("pass", PASS), ("fail", FAIL), ("retry", FAIL)])
+def test_what_stored_runs_leave_open_is_up_to_the_policy(place, capsys, policy, code):
+    words = ["one.json", "--baseline", "one.json", "--max-regression", "3%", "--on-inconclusive", policy]
+    answer, document = gate(capsys, *words)
+    assert answer == code and verdicts(document) == ["inconclusive"]
+    assert "too few processes" in document["checks"][0]["because"]
+    again = any("nothing was measured again" in note for note in document["gate_notes"])
+    assert again == (policy == "retry")
+
+
+def test_retry_measures_again_with_more_processes_until_it_is_decided(place, capsys):
+    words = ["same.fake", "--baseline", "one.json", "--max-regression", "3%", "--stored"]
+    code, document = gate(capsys, *words)
+    # One process against one, two against one, four against one: the last has a scatter to go by.
+    assert (code, document["attempts"], verdicts(document)) == (PASS, 3, ["pass"])
+    code, document = gate(capsys, *words, "--on-inconclusive", "fail")
+    assert (code, document["attempts"], verdicts(document)) == (FAIL, 1, ["inconclusive"])
+
+
+def test_a_candidate_alone_has_budgets(place, capsys):
+    words = ["--on-inconclusive", "fail", "--budget"]
+    code, document = gate(capsys, "same.fake", *words, "latency=5ms,model_size=1MB,memory_peak=4GB")
+    assert code == PASS and document["comparisons"] == []
+    assert verdicts(document) == ["pass", "pass", "pass"]
+    code, document = gate(capsys, "main", *words, "latency=1.9ms")
+    assert code == FAIL and verdicts(document) == ["fail"]
+
+
+# --- settings ---
+
+
+def test_settings_are_the_baselines_unless_they_are_given(place, capsys):
+    assert run(["bench", "base.fake", "--threads", "2", "--iterations", "20", "--no-meters", "-q", "--json"]) == PASS
+    capsys.readouterr()
+    words = ["--baseline", "last", "--max-regression", "3%", "--stored", "--on-inconclusive", "pass", "--no-store"]
+    _, document = gate(capsys, "same.fake", *words)
+    assert not any(line.startswith("threads") for line in document["stated"])
+    for given in (["same.fake", "--threads", "3"], ["same.fake,threads=3"]):
+        _, document = gate(capsys, *given, *words)
+        assert "threads: baseline 2, candidate 3" in document["stated"]
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["same.fake"], "there is nothing to check"),
+        (["same.fake", "--max-regression", "3%"], "3% needs a baseline"),
+        (["same.fake", "--baseline", "main", "--max-regression", "3"], "write the percent sign: 3%"),
+        (["same.fake", "--budget", "latency=5ms", "--on-inconclusive", "hope"], "pass, fail or retry"),
+        (["same.fake", "--budget", "latency=5ms", "--time-budget", "0s"], "--time-budget 0s makes no sense"),
+        (["same.fake", "--budget", "latency=5ms", "-o", "five.json"], "--force"),
+        (["same.fake", "--budget", "latency=5ms", "-o", "x.csv"], "one of: .xml, .md, .json, .html"),
+        (["same.fake", "--baseline", "nothing", "--max-regression", "3%"], "nothing"),
+        (["missing.fake", "--baseline", "main", "--max-regression", "3%"], "missing.fake"),
+        (["main", "--baseline", "base.fake", "--max-regression", "3%"], "stored candidate"),
+        (["same.fake", "--baseline", "all", "--max-regression", "3%"], "names 2 runs and a gate takes one"),
+        (["same.fake", "--baseline", "all", "-r", "litert", "--max-regression", "3%"], "no run with these settings"),
+        (
+            ["same.fake", "--baseline", "main", "--baseline-model", "slow.fake", "--max-regression", "3%"],
+            "slow.fake is not the baseline's model",
+        ),
+        (
+            ["same.fake", "--baseline", "main", "--batch", "4", "--max-regression", "3%"],
+            "can't be compared fairly: ",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_with_advice(place, capsys, words, message):
+    assert message in refused(capsys, *words)
+
+
+def test_a_bundle_of_a_newer_edgewise_is_refused(place, capsys):
+    document = json.loads(Path("five.json").read_text("utf-8"))
+    document["schema"] = 99
+    Path("newer.json").write_text(json.dumps(document))
+    words = ["same.fake", "--baseline", "newer.json", "--max-regression", "3%"]
+    assert "newer edgewise" in refused(capsys, *words)

@@ -1,0 +1,90 @@
+"""Charts of comparisons as data: everything that is known is drawn, and what is left out is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgewise.comparing.comparison import Findings, Variant
+from edgewise.report import comparison_charts as charts
+from edgewise.report.charts import render_svg
+from edgewise.report.comparison_files import (
+    render_comparison,
+)
+from sample_comparisons import (
+    latency_row,
+    rows_of_two,
+    stored_runs,
+    two_variants,
+)
+from sample_runs import make_run, sampled
+
+
+def test_charts_need_samples_and_ratios():
+    bare = replace(make_run(1), measurements=())
+    findings = Findings(variants=(Variant(label="A", run=bare),), comparisons=(rows_of_two()[-1],))
+    assert charts.overlay_chart(findings) is None
+    assert charts.process_chart(findings) is None
+    assert charts.forest_chart(findings) is None
+    assert "no ratio is known" in render_comparison(findings, ".html")
+
+
+def test_the_outlines_lie_where_the_samples_are():
+    chart = charts.overlay_chart(two_variants())
+    points = chart.spec["layer"][0]["data"]["values"]
+    for label, middle in (("A", 421.0), ("B", 173.5)):
+        own = [point for point in points if point["run"] == label]
+        top = max(own, key=lambda point: point["height"])
+        assert top["height"] == 1.0
+        assert top["x"] == pytest.approx(middle, rel=0.05)
+        assert sorted(point["x"] for point in own) == [point["x"] for point in own]
+    samples = [value for one in charts.sampled_variants(two_variants()) for value in one.row.samples]
+    lower, upper = chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    beyond = sum(not lower * 1e-6 <= value <= upper * 1e-6 for value in samples)
+    assert f"{beyond} of {len(samples)} samples lie beyond the axis" in chart.caption
+
+
+def test_far_distributions_share_a_logarithmic_axis():
+    findings = two_variants()
+    slow = Variant(label="B", run=make_run(2, latency=2e-2, half=1e-4))
+    chart = charts.overlay_chart(replace(findings, variants=(findings.variants[0], slow)))
+    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
+    assert "logarithmic" in chart.caption
+    assert render_svg(chart.spec).startswith("<svg")
+
+
+def test_samples_that_are_all_alike_are_drawn():
+    flat = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=50), samples=(1e-3,) * 50, low=1e-3, high=1e-3)
+    run = replace(make_run(1), measurements=(flat,))
+    chart = charts.overlay_chart(Findings(variants=(Variant(label="A", run=run),), comparisons=()))
+    points = chart.spec["layer"][0]["data"]["values"]
+    assert max(point["height"] for point in points) == 1.0
+    assert render_svg(chart.spec).startswith("<svg")
+
+
+def test_processes_are_drawn_as_deviations_of_their_medians():
+    chart = charts.process_chart(two_variants())
+    points = chart.spec["data"]["values"]
+    assert len(points) == 10
+    assert all(abs(point["x"]) < 2.0 for point in points)
+    assert "measured together" in chart.caption
+    assert "in the order they were measured" in charts.process_chart(stored_runs()).caption.lower()
+
+
+def test_the_forest_has_a_band_a_line_and_every_ratio():
+    chart = charts.forest_chart(two_variants())
+    rows = chart.spec["data"]["values"]
+    assert [one["ratio"] for one in rows] == [0.412, 0.978, 2.427, 1.9167, 1.0]
+    assert {(one["from"], one["to"]) for one in rows} == {(0.970874, 1.03)}
+    assert "Without a ratio: 1." in chart.caption
+    assert chart.spec["layer"][1]["data"]["values"] == [{"one": 1}]
+    assert "B, Latency: 0.412 (0.405 to 0.419), 2.43× faster" in chart.description
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.999, 1.001), (0.8, 1.3), (0.2, 4.0), (0.01, 30.0), (1e-9, 1e9)])
+def test_the_axis_of_ratios_has_ticks_at_any_span(low, high):
+    chart = charts.forest_chart(replace(two_variants(), comparisons=(latency_row(ratio=1.0, low=low, high=high),)))
+    ticks = chart.spec["layer"][3]["encoding"]["x"]["axis"]["values"]
+    assert 3 <= len(ticks) <= 16
+    assert 1.0 in ticks
