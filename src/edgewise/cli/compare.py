@@ -234,7 +234,7 @@ def run(
     if sides is not None:
         pairs, left_out = pair_runs(*sides)
         return compare_matched(pairs, terms, notes=left_out)
-    lines = RoundLines(err(), quiet=quiet, variants=len(subjects), says_at=LOOKS)
+    lines = RoundLines(err(), quiet=quiet, says_at=LOOKS)
     with lines, Keeper(store, keep=keep) as keeper:
         contest = Contest(
             terms=terms,

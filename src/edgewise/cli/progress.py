@@ -90,14 +90,13 @@ class ProgressLines:
 class RoundLines(ProgressLines):
     """The same for variants that are measured side by side, round after round."""
 
-    def __init__(self, console: Console, *, quiet: bool, variants: int, says_at: Sequence[int]) -> None:
+    def __init__(self, console: Console, *, quiet: bool, says_at: Sequence[int]) -> None:
         super().__init__(console, quiet=quiet)
-        self._variants = variants
         self._says_at = says_at
 
     def session_started(self, index: int, *, total: int) -> None:
         """Move the bar; without a terminal, a line whenever the data were looked at."""
-        self._words = self._words or escape(f"{self._variants} side by side, rounds")
+        self._words = self._words or "side by side, rounds"
         super().session_started(index, total=total)
         if self._live is None and not self._quiet and index in self._says_at:
-            self._say(f"{index} rounds of {self._variants} fresh processes: not decided yet")
+            self._say(f"{index} rounds of fresh processes: not decided yet")

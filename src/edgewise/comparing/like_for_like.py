@@ -96,7 +96,7 @@ def make_job_like(model: Path, other: Job, asked: Asked) -> Made:
         threads=asked.threads if asked.threads is not None else runtime.threads,
         batch=asked.batch if asked.batch is not None else workload.batch,
         precision=asked.precision or (runtime.precision if same_engine else None),
-        shapes={**_shapes_like(opened.signature, other), **asked.shapes},
+        shapes=asked.shapes if "" in asked.shapes else {**_shapes_like(opened.signature, other, asked), **asked.shapes},
         scenario=asked.scenario or workload.scenario,
         input_data=asked.input_data or _input_data(other),
         seed=asked.seed if asked.seed is not None else workload.seed,
@@ -112,7 +112,7 @@ def make_job_like(model: Path, other: Job, asked: Asked) -> Made:
     return replace(made, job=replace(made.job, runtime=spec))
 
 
-def _shapes_like(signature: Signature, other: Job) -> dict[str, tuple[int, ...]]:
+def _shapes_like(signature: Signature, other: Job, asked: Asked) -> dict[str, tuple[int, ...]]:
     """Shapes of `other` for inputs whose own are open; those that are fixed speak for themselves."""
     known = {spec.name: spec.shape for spec in other.workload.inputs}
     alone = len(signature.inputs) == len(known) == 1
@@ -125,7 +125,8 @@ def _shapes_like(signature: Signature, other: Job) -> dict[str, tuple[int, ...]]
             not isinstance(own, int) or own == size for own, size in zip(spec.shape, shape, strict=True)
         )
         if fits:
-            found[spec.name] = shape
+            rebatched = asked.batch is not None and shape[:1] == (other.workload.batch,)
+            found[spec.name] = (asked.batch or 1, *shape[1:]) if rebatched else shape
     return found
 
 

@@ -29,6 +29,7 @@ from edgewise.record import Run
 from edgewise.run.assemble import RERUN_FLOOR
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
+    LOOKS,
     Contrast,
     adjust_holm,
     contrast_exact,
@@ -244,7 +245,12 @@ def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds
     if row.verdict != "inconclusive" or one.contrast is None or row.margin is None or not paired:
         return None
     needed = replicates_to_decide(one.contrast, margin=row.margin, tests=max(1, tests))
-    return None if needed is None else (needed - one.contrast.replicates) * one.processes_each * seconds
+    if needed is None:
+        return None
+    pairs = math.ceil(needed * one.processes_each)
+    # Nobody looks in between.
+    look = next((look for look in LOOKS if look >= pairs), pairs)
+    return max(1, look - round(one.contrast.replicates * one.processes_each)) * seconds
 
 
 def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:

@@ -254,17 +254,18 @@ def forest_chart(findings: Findings) -> Chart | None:
     missing = len(findings.comparisons) - len(known)
     return Chart(
         title="Ratios",
-        description="; ".join(
-            f"{one_line(row.b)}, {label_of(row.metric)}: {ratio_text(row.ratio, row.low, row.high)}, "
-            + verdict_text(row)
-            for row in known
-        ),
+        description="; ".join(map(_ratio_in_words, known)),
         caption="The dot is the ratio, the bar its 95 % interval, the dashed line no difference, the band what is too "
         f"small to matter{_bands(known)}. The axis is logarithmic."
         + (f" Without a ratio: {missing}." if missing else ""),
         spec={**layered_spec(layers, height={"step": 44}, width=WIDE), "data": {"values": rows}},
         wide=True,
     )
+
+
+def _ratio_in_words(row: Comparison) -> str:
+    name = f"{one_line(row.b)}, {label_of(row.metric)}"
+    return f"{name}: {ratio_text(row.ratio, row.low, row.high)}, {verdict_text(row)}"
 
 
 def _forest_row(row: Comparison, name: str, place: int) -> Spec:

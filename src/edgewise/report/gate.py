@@ -197,9 +197,9 @@ def _cell(heading: str, check: Check, *, folded: bool) -> Cell:
                 text=_ratio(check, interval=not folded), value=check.ratio, low=check.ratio_low, high=check.ratio_high
             )
         case "Why":
-            return Cell(text=check.because)
+            return Cell(text=one_line(check.because))
         case _:
-            notes = (check.because,) if folded and check.because else ()
+            notes = (one_line(check.because),) if folded and check.because else ()
             text = check.verdict if folded else f"{_SIGNS[check.verdict]} {check.verdict}"
             return Cell(text=text, notes=notes, tone=_TONES[check.verdict])
 
