@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from rich.markup import escape
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from edgewise.cli.measuring import Outcome
     from edgewise.record import Run
     from edgewise.run.plan import Plan
 
@@ -19,7 +21,7 @@ _STEP = "\n[bold]{number}/{total} {title}[/]\n[dim]{command}[/]"
 MODELS = ("digits_cnn.onnx", "digits_cnn.tflite")
 TABLES = ("zoo", "platform", "watch")
 SESSIONS = 3
-STEPS = 3
+STEPS = 4
 ROWS = 8
 
 
@@ -36,29 +38,40 @@ def command(
     from edgewise.cli.measuring import finish, measure, show
     from edgewise.data import path as bundled
     from edgewise.errors import BadInput
-    from edgewise.report.files import write_report
 
     if output.exists() and not output.is_dir():
         raise BadInput(f"{output} is not a folder", advice="give another with -o FOLDER")
-    console = err()
+    console, keep = err(), not no_store
     console.print(
         "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
         "on every runtime that is installed here. 'edgewise doctor' lists them.",
     )
     paths = [bundled(name) for name in MODELS]
-    same = f"edgewise bench --sessions {SESSIONS} {' '.join(map(str, paths))}"
-    _say_step(console, 1, "Benchmark", same)
-    benched = measure(_plan(paths, profile=False), store=store, keep=not no_store, meters=True, quiet=quiet)
+    _say_step(console, 1, "Benchmark", shlex.join(["edgewise", "bench", f"--sessions={SESSIONS}", *map(str, paths)]))
+    benched = measure(_plan(paths, profile=False), store=store, keep=keep, meters=True, quiet=quiet)
     show(benched, as_json=False)
     if not benched.runs or benched.interrupted:
         return finish(benched)
     # The one that the benchmark recommends, so that the profile explains the number just seen.
     best = _fastest(benched.runs)
-    _say_step(console, 2, "Profile", f"edgewise profile {best.job.model.path} -r {best.job.runtime.name}")
-    plan = _plan([Path(best.job.model.path)], profile=True, runtimes=[best.job.runtime.name])
-    profiled = measure(plan, store=store, keep=not no_store, meters=False, quiet=quiet)
+    engine = best.job.runtime.name
+    _say_step(console, 2, "Profile", shlex.join(["edgewise", "profile", best.job.model.path, "-r", engine]))
+    plan = _plan([Path(best.job.model.path)], profile=True, runtimes=[engine])
+    profiled = measure(plan, store=store, keep=keep, meters=False, quiet=quiet)
     show(profiled, as_json=False, layers=ROWS)
-    _say_step(console, 3, "Report", "edgewise report group:last -o profile.html")
+    _report(console, benched, profiled, output)
+    code = max(finish(benched), finish(profiled))
+    if profiled.interrupted:
+        return code
+    return max(code, _compare(console, benched.runs, output, store=store, keep=keep, quiet=quiet))
+
+
+def _report(console: Console, benched: Outcome, profiled: Outcome, output: Path) -> None:
+    """Write tables and pages of what was measured so far into the folder `output`."""
+    from edgewise.report.files import write_report
+
+    last = profiled.runs[0].id if profiled.runs else "last"
+    _say_step(console, 3, "Report", f"edgewise report {last} -o profile.html")
     output.mkdir(parents=True, exist_ok=True)
     files: list[tuple[Path, Sequence[Run], dict[str, str]]] = [
         (output / f"{table}.md", benched.runs, {"table": table, "task": "Image Classification"}) for table in TABLES
@@ -70,7 +83,21 @@ def command(
         write_report(runs, file, overwrite=True, **settings)
         hint = ": open it in a browser" if file.suffix == ".html" else ""
         console.print(f"wrote {file}{hint}", soft_wrap=True)
-    return max(finish(benched), finish(profiled))
+
+
+def _compare(console: Console, runs: Sequence[Run], output: Path, *, store: str | None, keep: bool, quiet: bool) -> int:
+    """The two fastest of `runs` against each other, in turns."""
+    from edgewise.cli.tour_comparison import choose_contest, compare
+    from edgewise.errors import ExitCode
+    from edgewise.run.counters import usable_cores
+
+    title = "Compare: is the fastest really faster than the runner-up?"
+    contest = choose_contest(runs, cores=len(usable_cores()))
+    if isinstance(contest, str):
+        _say_step(console, 4, title, f"skipped: {contest}")
+        return ExitCode.DONE
+    _say_step(console, 4, "Compare: one thread or two?" if contest.threads else title, contest.command)
+    return compare(contest, output / "compare.html", store=store, keep=keep, quiet=quiet, console=console)
 
 
 def _say_step(console: Console, number: int, title: str, command: str) -> None:

@@ -236,6 +236,7 @@ class Findings:
             "elapsed_s": self.elapsed_s,
             "pairs": self.pairs,
             "failures": dict(self.failures),
+            "interrupted": self.interrupted,
         }
         if self.ranking is not None:
             places = [

@@ -1,8 +1,8 @@
 """A gate's outcome as JUnit XML, the format in which CI systems read test results.
 
 One suite; one test case per check. A check that is not met is a failure, one that could not be measured an error,
-an inconclusive one that was allowed to pass is skipped. Elements and attributes are those that Jenkins, GitLab and GitHub's
-actions share (https://github.com/testmoapp/junitxml).
+an inconclusive one that was allowed to pass is skipped. Elements and attributes are those that the readers of CI
+systems share (https://github.com/testmoapp/junitxml).
 """
 
 from __future__ import annotations

@@ -1,0 +1,628 @@
+"""Measuring side by side, with workers that are threads: who has a turn when, and what every bad end leaves behind."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise.errors import BadInput, StoreError
+from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
+from edgewise.run import interleaving
+from edgewise.run.assembly import Sensors
+from edgewise.run.dispatch import Interrupted, Silent
+from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
+from edgewise.run.plan import Axes, make_plan
+from edgewise.testing import write_fake_model
+from threaded_workers import Line, Part, ThreadTransport, play_worker, restore_collector
+
+MS = 1_000_000
+NO_METERS = Sensors(absences={"energy": "no meter was asked"})
+
+
+@pytest.fixture(autouse=True)
+def transport(monkeypatch):
+    """All workers are threads; what they heard is written down."""
+    threads = ThreadTransport()
+    monkeypatch.setattr(interleaving, "transports", lambda: threads)
+    yield threads
+    restore_collector()
+
+
+def job_of(folder: Path, name: str, *, scenario: Scenario | None = None, timeout: float = 20.0, **script) -> Job:
+    """A job that measures a scripted model called `name`."""
+    path = write_fake_model(folder / name, **{"latency_ns": [MS], **script})
+    plan = make_plan(
+        [path],
+        axes=Axes(runtimes=("fake",)),
+        scenario=scenario or Scenario(),
+        stopping=Stopping(timeout_s=timeout),
+        target=TargetSpec(),
+    )
+    return plan.jobs[0]
+
+
+def jobs_of(folder: Path, *names: str, **settings) -> list[Job]:
+    """One job per name, of 1.0 ms, 1.1 ms, 1.2 ms …"""
+    return [
+        job_of(folder, name, **{"latency_ns": [MS + place * MS // 10], **settings}) for place, name in enumerate(names)
+    ]
+
+
+def never(runs: Sequence[Run]) -> None:
+    """A judge that never has enough."""
+
+
+def measure(
+    jobs: Sequence[Job], *, rounds: int | None = 1, judge=never, saved: list[Run] | None = None, observer=None, **facts
+) -> Interleaved:
+    """`jobs` side by side."""
+    kept = saved if saved is not None else []
+    schedule = Schedule(**{"budget_s": 30.0, "most_rounds": rounds, **facts})
+    return Interleaver(save=kept.append, sensors=NO_METERS, observer=observer).execute(jobs, schedule, judge)
+
+
+def samples_of(run: Run) -> tuple[float, ...]:
+    row = run.measurement("latency")
+    return row.samples if row else ()
+
+
+def turn_counts(run: Run) -> list[list[int]]:
+    return [session.facts["steady"]["turns"] for session in run.sessions]
+
+
+# --- turns ---
+
+
+def test_numbers_are_the_scripts_and_sessions_belong_together(tmp_path):
+    a, b = measure(jobs_of(tmp_path, "a.fake", "b.fake"), rounds=3).runs
+    assert [len(run.sessions) for run in (a, b)] == [3, 3]
+    assert set(samples_of(a)) == {1e-3} and set(samples_of(b)) == {1.1e-3}
+    assert a.group == b.group is not None and a.id != b.id
+    assert {run.job.workload.interleave for run in (a, b)} == {"turns"}
+    assert a.status == b.status == "done" and a.failure is None
+    for run in (a, b):
+        assert [session.index for session in run.sessions] == [0, 1, 2]
+        assert sum(map(sum, turn_counts(run))) == len(samples_of(run))
+
+
+def test_turns_last_as_long_for_a_slow_model_as_for_a_fast_one(tmp_path):
+    jobs = [
+        job_of(tmp_path, name, latency_ns=[nanoseconds])
+        for name, nanoseconds in {"short": 10_000, "one": MS, "three": 3 * MS, "long": 20 * MS}.items()
+    ]
+    counts = [Counter(turn_counts(run)[0]) for run in measure(jobs).runs]
+    assert counts == [Counter({50: 100}), Counter({4: 100}), Counter({1: 100}), Counter({1: 100})]
+
+
+def test_every_worker_has_one_turn_in_each_cycle_and_the_order_is_random(tmp_path, transport):
+    jobs = jobs_of(tmp_path, "a", "b", "c")
+    measure(jobs, rounds=2)
+    turns = transport.turns()
+    cycles = [tuple(turns[place : place + 3]) for place in range(0, len(turns), 3)]
+    assert len(turns) == 2 * 3 * interleaving.TURNS
+    assert {tuple(sorted(cycle)) for cycle in cycles} == {("a", "b", "c")}
+    counts = Counter(cycles)
+    assert len(counts) == 6  # every order
+    # 200 cycles: 33 of each order expected; 10 would be 4.4 standard deviations away.
+    assert min(counts.values()) > 10
+
+
+def order_of_turns(folder, monkeypatch, *, seed, scenario=None) -> list[tuple[str, str]]:
+    threads = ThreadTransport()
+    monkeypatch.setattr(interleaving, "transports", lambda: threads)
+    measure(jobs_of(folder, "a", "b", scenario=scenario), rounds=2, seed=seed)
+    return [(Path(job["model"]).name, "start") for job in threads.jobs] + threads.orders
+
+
+@pytest.mark.parametrize("scenario", [None, Scenario(kind="offline")])
+def test_one_seed_gives_one_order_and_another_seed_another(tmp_path, monkeypatch, scenario):
+    monkeypatch.setattr(interleaving, "TURNS", 20)
+    orders = {}
+    for seed in (1, 1, 2, 3, 4, 5):
+        found = order_of_turns(tmp_path, monkeypatch, seed=seed, scenario=scenario)
+        assert orders.setdefault(seed, found) == found
+    assert len({tuple(found) for found in orders.values()}) > 1
+
+
+def test_workers_start_in_random_order(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    measure(jobs_of(tmp_path, "a", "b"), rounds=12)
+    first = [Path(job["model"]).name for job in transport.jobs][::2]
+    assert set(first) == {"a", "b"}
+
+
+def test_all_processes_of_a_round_are_alive_before_the_first_turn(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    seen: list[int] = []
+    original = ThreadTransport.turns
+
+    def watched(line: Line) -> None:
+        play_worker(line)
+
+    transport.parts = {("a", 0): watched}
+    real = transport.start
+
+    def start(*words, **facts):
+        seen.append(len(transport.turns()))
+        return real(*words, **facts)
+
+    monkeypatch.setattr(transport, "start", start)
+    measure(jobs_of(tmp_path, "a", "b", "c"), rounds=2)
+    assert seen == [0, 0, 0, 15, 15, 15]
+    assert original(transport)
+
+
+def test_a_slow_model_ends_a_round_by_time_but_not_before_some_turns(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "ROUND_S", 0.0)
+    a, b = measure(jobs_of(tmp_path, "a", "b")).runs
+    assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == interleaving.LEAST_TURNS
+
+
+def test_a_prescribed_warmup_is_kept_and_not_in_the_samples(tmp_path):
+    jobs = [
+        job_of(tmp_path, name, latency_ns=[MS], warmup_ns=[9 * MS, 8 * MS, 7 * MS, 6 * MS]) for name in ("a", "b")
+    ]
+    jobs = [
+        replace(job, workload=replace(job.workload, stopping=replace(job.workload.stopping, warmup=4))) for job in jobs
+    ]
+    for run in measure(jobs).runs:
+        assert set(samples_of(run)) == {1e-3}
+        assert run.value("latency_first") == pytest.approx(9e-3)
+        (session,) = run.sessions
+        assert session.warmup == 4
+        assert session.warmup_samples == pytest.approx((8e-3, 7e-3, 6e-3))
+
+
+def test_the_warmup_that_the_data_show_is_left_out(tmp_path):
+    jobs = [job_of(tmp_path, name, warmup_ns=[9 * MS] * 30) for name in ("a", "b")]
+    for run in measure(jobs).runs:
+        assert set(samples_of(run)) == {1e-3}
+
+
+def test_a_model_that_never_settles_is_measured_all_the_same(tmp_path):
+    rising = [MS + step * 1000 for step in range(2000)]
+    runs = measure([job_of(tmp_path, "a", latency_ns=rising), job_of(tmp_path, "b")]).runs
+    assert [run.status for run in runs] == ["done", "done"]
+    assert runs[0].sessions[0].facts["steady"]["warmup_found"] is False
+
+
+def test_the_engines_own_clock_is_the_headline(tmp_path):
+    jobs = [job_of(tmp_path, name, latency_ns=[MS], engine_latency_ns=[900_000]) for name in ("a", "b")]
+    for run in measure(jobs).runs:
+        assert set(samples_of(run)) == {9e-4}
+        assert run.value("latency_call") == pytest.approx(1e-3)
+
+
+# --- scenarios, duets ---
+
+
+@pytest.mark.parametrize(
+    ("scenario", "metric", "value"),
+    [
+        (Scenario(kind="offline"), "throughput", 1000.0),
+        (Scenario(kind="paced", fps=100.0), "latency_paced", 1e-3),
+    ],
+)
+def test_scenarios_with_a_schedule_run_one_after_the_other(tmp_path, transport, scenario, metric, value):
+    a, b = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=2).runs
+    assert {run.job.workload.interleave for run in (a, b)} == {"rounds"}
+    assert transport.orders == [] and not any(job["turns"] for job in transport.jobs)
+    assert a.value(metric) == pytest.approx(value, rel=0.01)
+    assert len(a.sessions) == len(b.sessions) == 2
+
+
+def test_a_duet_has_all_turns_at_once_on_cores_of_their_own(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: {3, 5, 8})
+    monkeypatch.setattr(interleaving, "TURNS", 6)
+    runs = measure(jobs_of(tmp_path, "a", "b"), rounds=8, duet=True, judge=never).runs
+    assert {run.job.workload.interleave for run in runs} == {"duet"}
+    pairs = [transport.jobs[place : place + 2] for place in range(0, 16, 2)]
+    assert all(sorted(core for job in pair for core in job["cores"]) == [3, 5] for pair in pairs)
+    mine = {tuple(job["cores"]) for pair in pairs for job in pair if job["model"].endswith("a")}
+    assert mine == {(3,), (5,)}  # no variant always has the better core
+
+
+def test_a_duet_of_several_threads_gets_that_many_cores_each(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: set(range(6)))
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    jobs = jobs_of(tmp_path, "a", "b")
+    jobs[1] = replace(jobs[1], runtime=replace(jobs[1].runtime, threads=3))
+    measure(jobs, duet=True)
+    cores = [set(job["cores"]) for job in transport.jobs]
+    assert all(len(one) == 3 for one in cores) and not cores[0] & cores[1]
+
+
+def test_too_few_cores_are_no_duet(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: {0, 1, 2})
+    jobs = [
+        replace(job, runtime=replace(job.runtime, threads=2)) for job in jobs_of(tmp_path, "a", "b")
+    ]
+    with pytest.raises(BadInput, match="needs 4 cores; 3 may be used here") as caught:
+        measure(jobs, duet=True)
+    assert "--duet" in caught.value.advice
+    assert transport.jobs == []
+
+
+def test_a_duet_is_for_a_single_stream(tmp_path, transport):
+    with pytest.raises(BadInput, match="single-stream"):
+        measure(jobs_of(tmp_path, "a", "b", scenario=Scenario(kind="offline")), duet=True)
+    assert transport.jobs == []
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf"), 1e9])
+def test_a_budget_is_a_time(tmp_path, transport, budget):
+    with pytest.raises(BadInput, match="time budget"):
+        measure(jobs_of(tmp_path, "a", "b"), budget_s=budget)
+    assert transport.jobs == []
+
+
+def test_jobs_of_two_scenarios_run_one_after_the_other(tmp_path):
+    jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", scenario=Scenario(kind="offline"))]
+    for order in (jobs, jobs[::-1]):
+        runs = measure(order).runs
+        assert [run.status for run in runs] == ["done", "done"], [run.failure for run in runs]
+
+
+# --- when it ends ---
+
+
+def test_the_judge_is_asked_at_the_looks_only_and_its_reason_ends_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    asked: list[int] = []
+
+    def judge(runs: Sequence[Run]) -> str | None:
+        asked.append(len(runs[0].sessions))
+        return "enough" if len(asked) == 3 else None
+
+    saved: list[Run] = []
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, looks=(1, 2, 4, 7), judge=judge, saved=saved)
+    assert asked == [1, 2, 4]
+    assert (done.rounds, done.stopped_because) == (4, "enough")
+    # All runs are saved at every look, each time under the same name.
+    counts = [(run.id, len(run.sessions)) for run in saved]
+    a, b = (run.id for run in done.runs)
+    assert counts[:6] == [(a, 1), (b, 1), (a, 2), (b, 2), (a, 4), (b, 4)]
+    assert {run_id for run_id, _ in counts} == {a, b}
+
+
+def test_so_many_rounds_and_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=3)
+    assert (done.rounds, done.stopped_because) == (3, "3 rounds were asked for")
+
+
+def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
+    """Every round takes a quarter of a second: into 0.6 s go two, and the judge is asked once more in the end."""
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+
+    class Slow(Silent):
+        def session_started(self, index: int, *, total: int) -> None:
+            time.sleep(0.25)
+
+    asked: list[int] = []
+
+    def judge(runs: Sequence[Run]) -> str | None:
+        asked.append(len(runs[0].sessions))
+        return None
+
+    begin = time.monotonic()
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, budget_s=0.9, judge=judge, observer=Slow())
+    assert time.monotonic() - begin < 0.9 + 0.5
+    assert 1 <= done.rounds <= 3
+    assert asked == [done.rounds]
+    assert done.stopped_because == "the time budget of 0.9 s ended"
+    assert [len(run.sessions) for run in done.runs] == [done.rounds] * 2
+
+
+def test_a_judge_that_refuses_ends_it(tmp_path, transport):
+    def judge(runs: Sequence[Run]) -> str | None:
+        raise BadInput("another task")
+
+    with pytest.raises(BadInput, match="another task"):
+        measure(jobs_of(tmp_path, "a", "b"), rounds=None, looks=(1,), judge=judge)
+    assert len(transport.jobs) == len(transport.ended) == 2
+
+
+def test_what_cannot_be_saved_costs_no_measurement(tmp_path, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+
+    def save(run: Run) -> None:
+        raise StoreError("disk full")
+
+    interleaver = Interleaver(save=save, sensors=NO_METERS)
+    schedule = Schedule(budget_s=30.0, most_rounds=2)
+    done = interleaver.execute(jobs_of(tmp_path, "a", "b"), schedule, never)
+    assert done.rounds == 2 and all(run.value("latency") for run in done.runs)
+    assert {error.message for error in interleaver.save_errors} == {"disk full"}
+
+
+def test_an_observer_hears_of_every_round_and_every_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+
+    class Notes(Silent):
+        def __init__(self) -> None:
+            self.heard: list[tuple[object, ...]] = []
+
+        def session_started(self, index: int, *, total: int) -> None:
+            self.heard.append(("round", index, total))
+
+        def run_finished(self, run: Run) -> None:
+            self.heard.append(("run", run.job.model.name))
+
+    notes = Notes()
+    measure(jobs_of(tmp_path, "a", "b"), rounds=3, observer=notes)
+    assert [words[:2] for words in notes.heard] == [
+        ("round", 0), ("round", 1), ("round", 2), ("run", "a"), ("run", "b"),
+    ]  # fmt: skip
+    # A bar that is full before the work is done would lie.
+    assert all(words[1] < words[2] for words in notes.heard if words[0] == "round")
+
+
+# --- bad ends ---
+
+
+def vanish(line: Line) -> None:
+    """A worker that dies in its second turn."""
+    line.say_hello()
+    line.send("ready")
+    line.hear()
+    line.send("turned", count=1)
+    line.hear()
+
+
+def saying(*messages: bytes) -> Part:
+    """A worker that says this in its first turn, and then nothing any more."""
+
+    def part(line: Line) -> None:
+        line.say_hello()
+        line.send("ready")
+        line.hear()
+        for message in messages:
+            line.write(message)
+        line.hear()
+
+    return part
+
+
+def silent(line: Line) -> None:
+    """A worker that hangs in its first turn."""
+    line.say_hello()
+    line.send("ready")
+    line.hear()
+    line.orders.get()
+
+
+def dead_at_once(line: Line) -> None:
+    """A worker that never says a word."""
+
+
+def failing(line: Line) -> None:
+    """A worker whose engine can't load the model."""
+    line.say_hello()
+    line.send("failed", cause="Unsupported", message="no such operator")
+
+
+BAD_ENDS: dict[str, tuple[Part, str, str]] = {
+    "dies in a turn": (vanish, "Killed", "killed"),
+    "dies at once": (dead_at_once, "Killed", "killed"),
+    "says that it can't": (failing, "Unsupported", "no such operator"),
+    "talks nonsense": (saying(b"\x00\xff nonsense\n"), "Garbage", "protocol"),
+    "turns a list": (saying(b"[]\n"), "Garbage", "protocol"),
+    "an unknown kind": (saying(b'{"kind":"hurray"}\n'), "Garbage", "protocol"),
+    "a turn of nothing": (saying(b'{"kind":"turned"}\n'), "Garbage", "count"),
+    "samples of words": (
+        saying(b'{"kind":"samples","name":"latency","values_ns":["x"]}\n'), "Garbage", "protocol"
+    ),
+    "done in a turn": (saying(b'{"kind":"done"}\n'), "Garbage", "done without"),
+    "hangs in a turn": (silent, "Timeout", "nothing was heard"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", BAD_ENDS)
+@pytest.mark.parametrize("at", [0, 2])
+def test_one_of_three_fails_and_the_others_go_on(tmp_path, transport, monkeypatch, how, at):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    part, cause, words = BAD_ENDS[how]
+    transport.parts = {("b", at): part}
+    saved: list[Run] = []
+    jobs = jobs_of(tmp_path, "a", "b", "c", timeout=0.6 if how == "hangs in a turn" else 20.0)
+    done = measure(jobs, rounds=4, saved=saved)
+    a, b, c = done.runs
+    assert [run.status for run in done.runs] == ["done", "failed", "done"]
+    assert b.failure.cause == cause and words in b.failure.message, b.failure
+    # The round in which it failed leaves nothing, and pairs stay pairs.
+    assert [len(run.sessions) for run in done.runs] == [4, at, 4]
+    assert done.rounds == 4
+    assert samples_of(b) == () if at == 0 else set(samples_of(b)) == {1.1e-3}
+    assert {run.id for run in saved} == {run.id for run in done.runs}
+    assert len(transport.ended) == len(transport.jobs)
+
+
+def test_of_two_one_fails_and_nothing_is_left_to_compare(tmp_path, transport):
+    transport.parts = {("a", 0): failing}
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=4)
+    a, b = done.runs
+    assert (a.status, b.status) == ("failed", "cancelled")
+    assert done.rounds == 0 and done.stopped_because == "what is left can't be compared"
+    assert b.failure is None and not b.sessions
+
+
+def test_of_two_one_fails_later_and_the_complete_rounds_stay(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    transport.parts = {("a", 2): vanish}
+    a, b = measure(jobs_of(tmp_path, "a", "b"), rounds=6).runs
+    assert (a.status, b.status) == ("failed", "done")
+    assert [len(run.sessions) for run in (a, b)] == [2, 2]
+
+
+def test_both_fail_one_after_the_other(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    transport.parts = {(name, start): failing for name in "abc" for start in range(6)}
+    done = measure(jobs_of(tmp_path, "a", "b", "c"), rounds=4)
+    assert Counter(run.status for run in done.runs) == {"failed": 2, "cancelled": 1}
+    assert done.rounds == 0
+
+
+def test_a_failure_of_rounds_leaves_the_round_incomplete(tmp_path, transport):
+    transport.parts = {("b", 1): failing}
+    jobs = jobs_of(tmp_path, "a", "b", "c", scenario=Scenario(kind="offline"))
+    done = measure(jobs, rounds=3)
+    assert [run.status for run in done.runs] == ["done", "failed", "done"]
+    assert [len(run.sessions) for run in done.runs] == [3, 1, 3]
+
+
+def test_a_worker_that_cannot_be_started_is_a_failed_run(tmp_path, transport, monkeypatch):
+    real = transport.start
+
+    def start(*words, folder, environment):
+        if len(transport.jobs) == 1:
+            raise OSError("no more processes")
+        return real(*words, folder=folder, environment=environment)
+
+    monkeypatch.setattr(transport, "start", start)
+    runs = measure(jobs_of(tmp_path, "a", "b"), rounds=1).runs
+    (failed,) = [run for run in runs if run.status == "failed"]
+    assert failed.failure.cause == "Unavailable" and "no more processes" in failed.failure.message
+
+
+def honest_but_early(line: Line) -> None:
+    """A worker that tells everything at once, without waiting for a turn."""
+    fake_line = Line({**line.job, "turns": False}, line.number, queue.SimpleQueue(), line._channel)
+    play_worker(fake_line)
+
+
+@pytest.mark.parametrize("place", ["a", "b"])
+def test_a_worker_that_is_done_without_any_turn_broke_the_protocol(tmp_path, transport, monkeypatch, place):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    transport.parts = {(place, start): honest_but_early for start in range(4)}
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=1)
+    (failed,) = [run for run in done.runs if run.status == "failed"]
+    assert failed.job.model.name == place and failed.failure.cause == "Garbage"
+
+
+def chatty(line: Line) -> None:
+    """A worker that is alive, alive, alive … for three seconds."""
+    line.say_hello()
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:
+        line.send("alive")
+
+
+def test_a_worker_that_talks_without_end_does_not_outlast_the_budget(tmp_path, transport):
+    transport.parts = {("b", 0): chatty, ("a", 0): chatty}
+    begin = time.monotonic()
+    measure(jobs_of(tmp_path, "a", "b"), budget_s=0.5)
+    assert time.monotonic() - begin < 2.0
+
+
+# --- the budget ends in a round ---
+
+
+def test_a_budget_that_ends_in_the_first_round_is_the_one_reason(tmp_path, transport):
+    transport.parts = {("b", 0): silent}
+    begin = time.monotonic()
+    done = measure(jobs_of(tmp_path, "a", "b"), budget_s=0.7)
+    assert time.monotonic() - begin < 0.7 + 1.0
+    a, b = done.runs
+    assert (a.status, b.status) == ("cancelled", "failed")
+    assert b.failure.cause == "Timeout" and "time budget ended" in b.failure.message
+    assert "--time-budget" in b.failure.advice
+    assert done.rounds == 0
+
+
+@pytest.mark.parametrize("scenario", [None, Scenario(kind="offline")])
+def test_a_budget_that_ends_in_a_later_round_leaves_the_complete_ones(tmp_path, transport, monkeypatch, scenario):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    transport.parts = {("b", 2): silent if scenario is None else lambda line: line.orders.get()}
+    begin = time.monotonic()
+    done = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=None, budget_s=1.0)
+    assert time.monotonic() - begin < 1.0 + 1.0
+    assert [run.status for run in done.runs] == ["done", "done"], [run.failure for run in done.runs]
+    assert [len(run.sessions) for run in done.runs] == [2, 2]
+    assert done.stopped_because == "the time budget of 1 s ended"
+
+
+# --- Ctrl-C ---
+
+
+def interrupting(line: Line) -> None:
+    """A worker in whose first turn the user presses Ctrl-C."""
+    import _thread
+
+    line.say_hello()
+    line.send("ready")
+    line.hear()
+    _thread.interrupt_main()
+    line.orders.get()
+
+
+def test_ctrl_c_keeps_the_complete_rounds(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    transport.parts = {("b", 2): interrupting}
+    saved: list[Run] = []
+    with pytest.raises(Interrupted) as caught:
+        measure(jobs_of(tmp_path, "a", "b"), rounds=5, saved=saved)
+    assert [run.status for run in caught.value.runs] == ["cancelled", "cancelled"]
+    assert [len(run.sessions) for run in caught.value.runs] == [2, 2]
+    assert {run.id for run in saved} == {run.id for run in caught.value.runs}
+    assert len(transport.ended) == len(transport.jobs) == 6
+
+
+def test_ctrl_c_in_the_first_round_leaves_nothing(tmp_path, transport):
+    transport.parts = {("b", 0): interrupting, ("a", 0): interrupting}
+    saved: list[Run] = []
+    with pytest.raises(Interrupted) as caught:
+        measure(jobs_of(tmp_path, "a", "b"), rounds=5, saved=saved)
+    assert [run.status for run in caught.value.runs] == ["cancelled", "cancelled"]
+    assert saved == []
+    assert len(transport.ended) == len(transport.jobs) == 2
+
+
+# --- outputs ---
+
+
+def test_outputs_are_compared_where_one_model_runs_in_two_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    job = job_of(tmp_path, "a")
+    other = replace(job, runtime=replace(job.runtime, threads=2))
+    runs = measure([job, other], rounds=3, looks=(1,)).runs
+    assert all(run.value("output_max_abs_error") == 0.0 for run in runs[1:])
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("looks", [(), (1,)])
+def test_outputs_that_are_no_numbers_are_told_in_the_runs_that_are_kept(tmp_path, monkeypatch, rounds, looks):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", behaviour={"at": "outputs", "do": "nan"})]
+    saved: list[Run] = []
+    done = measure(jobs, rounds=rounds, looks=looks, saved=saved)
+    for run in (done.runs[1], saved[-1]):
+        assert any("finite" in caution.message for caution in run.cautions), [one.id for one in run.cautions]
+
+
+def test_temporary_folders_are_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(interleaving, "TURNS", 5)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    measure(jobs_of(tmp_path, "a.fake", "b.fake"), rounds=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.fake", "b.fake"]
+
+
+def test_the_ratio_of_turns_is_exact_where_the_scripts_ratio_is(tmp_path):
+    """Times that swing by a quarter, B's always 1.05 of A's: what turns share does not hide the ratio."""
+    swing = [round(MS * (1.0 + 0.25 * np.sin(step / 3.0))) * 20 for step in range(200)]
+    jobs = [
+        job_of(tmp_path, "a", latency_ns=swing, warmup_ns=[20 * MS]),
+        job_of(tmp_path, "b", latency_ns=[value * 21 // 20 for value in swing], warmup_ns=[20 * MS]),
+    ]
+    jobs = [
+        replace(job, workload=replace(job.workload, stopping=replace(job.workload.stopping, warmup=1))) for job in jobs
+    ]
+    a, b = measure(jobs).runs
+    assert np.divide(samples_of(b), samples_of(a)) == pytest.approx(1.05, rel=1e-6)
