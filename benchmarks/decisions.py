@@ -38,7 +38,7 @@ ROUNDS = 27
 """Rounds of a 1 ms model that a minute has room for on two busy cores (2.2 s each); `recorded_decisions.py` tells."""
 
 TESTS = 4
-"""Metrics that `compare` tests together where nothing else is asked: latency, its 99th percentile, throughput, memory."""
+"""Metrics that `compare` tests together by default: latency, its 99th percentile, throughput, memory."""
 
 RATIOS = (1.0, 1.01, 1.02, 1.03, 1.05, 1.1)
 SCATTERS = (0.002, 0.005, 0.01, 0.02, 0.04)

@@ -45,11 +45,9 @@ def welch(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def pyperf(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`pyperf compare_to`: Student's t with pooled variance at 95 % on 3 values of each of 20 processes, pooled.
 
-    Source: pyperf/_utils.py, `is_significant`.
+    Source: pyperf/_utils.py, `is_significant`; all 60 values count as independent.
     """
-    one, other = (
-        _blocks(side[:, :PYPERF_PROCESSES], PYPERF_VALUES).reshape(len(side), -1) for side in (a, b)
-    )  # as if all were independent
+    one, other = (_blocks(side[:, :PYPERF_PROCESSES], PYPERF_VALUES).reshape(len(side), -1) for side in (a, b))
     count = one.shape[-1]
     pooled = (one.var(-1, ddof=1) + other.var(-1, ddof=1)) / 2.0
     centres = one.mean(-1), other.mean(-1)
@@ -58,7 +56,7 @@ def pyperf(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def hyperfine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """ "B ran 1.05 ± 0.02 times faster than A", read as different where the ± leaves 1 out; 10 runs of each.
+    """The ± of *B ran 1.05 ± 0.02 times faster than A* leaves 1 out; 10 runs of each.
 
     Source: hyperfine's relative_speed.rs: the standard deviations, propagated to the ratio of the means.
     """
@@ -73,6 +71,7 @@ def u_test(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Google benchmark's `compare.py`: Mann and Whitney's U at 5 % on 9 repetitions of one process each.
 
     The normal approximation with continuity, as SciPy takes it beyond 8 repetitions; means don't tie.
+    Source: benchmark/tools/gbench/report.py, `calc_utest`.
     """
     one, other = (_blocks(side[:, 0], REPETITIONS) for side in (a, b))
     u = (other[:, :, None] > one[:, None, :]).sum((1, 2))

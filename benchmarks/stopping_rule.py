@@ -159,5 +159,5 @@ PAIR_NOISE: dict[str, Draw] = {
     "very skewed (exponential)": lambda generator, shape: generator.exponential(1.0, shape) - 1.0,
 }
 """Differences of a pair, mean 0, standard deviation 1. Where A and B differ only in scale, they are symmetrical; the
-skewed ones are B whose processes scatter in another way than A's. Places: of the two processes of a pair, the one that
-is started first (or gets the one core) is at a disadvantage; balanced where two successive pairs have opposite orders."""
+skewed ones are B whose processes scatter in another way than A's. Places: of the two processes of a pair, one is
+started first (or gets the slower core) and suffers for it; balanced where two successive pairs have opposite orders."""

@@ -95,23 +95,27 @@ def test_intervals_hold_after_stopping(rule, ratio, scatter):
 
 
 def test_intervals_of_the_ratio_hold_over_a_grid(decisions, noise):
-    trials = 250
+    trials = 200
     known = {family.name: family for family in noise.FAMILIES}
     low, high = 0.93 - slack(0.93, trials), 0.97 + slack(0.97, trials)
     seen = 0
-    for samples in ("normal 2 %", "log-normal 10 %", "bimodal 50 % × 1.1", "heavy tail", "drifting"):
+    for samples in ("normal 2 %", "log-normal 10 %", "heavy tail", "drifting"):
         family = known[samples]
         for _, processes, shares in decisions.coverage_cells(trials, 7, [family]):
             for design, share in shares.items():
                 if not (design.startswith("apart") and family.slow):
                     assert low <= share <= high, (samples, processes, design, share)
                     seen += 1
-    assert seen == 4 * (4 * 7 + 5)
+    assert seen == 4 * (3 * 7 + 5)
 
 
 @pytest.mark.parametrize(
     ("samples", "processes", "false", "caught"),
-    [("normal 2 %", "normal 1 %", 0.01, 0.95), ("drifting", "normal 1 %", 0.01, 0.95), ("bursts", "none", 0.02, 0.0)],
+    [
+        ("normal 2 %", "normal 1 %", 0.01, (0.95, 0.999)),
+        ("drifting", "normal 1 %", 0.01, (0.95, 0.999)),
+        ("bursts", "none", 0.02, (0.0, 0.95)),  # under bursts only the false alarms are promised
+    ],
 )
 def test_errors_keep_their_rates_on_made_up_noise(decisions, noise, samples, processes, false, caught):
     trials = 200
@@ -119,8 +123,8 @@ def test_errors_keep_their_rates_on_made_up_noise(decisions, noise, samples, pro
     same, three, ten = decisions.error_rates(family, processes, trials=trials, seed=11)
     assert same.trials == three.trials == ten.trials == trials
     assert same.counts["edgewise"] <= trials * (false + slack(false, trials))
-    assert three.counts["edgewise"] >= trials * (caught - slack(caught, trials))
-    assert ten.counts["edgewise"] >= trials * (0.999 - slack(0.999, trials))
+    for tally, share in zip((three, ten), caught, strict=True):
+        assert tally.counts["edgewise"] >= trials * (share - slack(share, trials))
 
 
 def test_a_t_test_on_the_samples_of_one_process_cries_wolf(decisions, noise):

@@ -96,7 +96,7 @@ def command(
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="At most so many rounds of fresh processes", rich_help_panel=MEASURE),
+        typer.Option(min=1, max=90, metavar="N", help="At most so many rounds of fresh processes", rich_help_panel=MEASURE),
     ] = None,
     duet: Annotated[
         bool, typer.Option("--duet", help="All at once, on cores of their own", rich_help_panel=MEASURE)

@@ -36,7 +36,8 @@ class Trial:
         duet: all at once on cores of their own instead of in turns.
         seed: of the order.
         until: the metric whose verdicts end it; None means the scenario's headline.
-        rounds: end after so many rounds whatever is known then; None leaves it to the verdicts and the budget.
+        rounds: end after so many rounds whatever is known then; None leaves it to the verdicts and the budget. The last
+            of `LOOKS` ends it in any case.
     """
 
     budget_s: float | None = None
@@ -80,7 +81,8 @@ def run_trial(
         duet=trial.duet,
         seed=trial.seed,
         looks=(1, *LOOKS),
-        most_rounds=trial.rounds,
+        # A look after the last one would not be allowed for.
+        most_rounds=min(trial.rounds or LOOKS[-1], LOOKS[-1]),
     )
 
     def variants_of(runs: Sequence[Run]) -> list[Variant]:
