@@ -6,14 +6,17 @@ Here a round takes milliseconds, every order is written down, and a worker may b
 
 from __future__ import annotations
 
-import gc
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.worker import Worker, explain
@@ -50,8 +53,6 @@ class Line:
 
     def say_hello(self) -> None:
         """As every worker begins."""
-        import time
-
         self.send("hello", protocol=PROTOCOL, pid=os.getpid(), python="3.11.0", started_ns=time.monotonic_ns())
 
 
@@ -165,7 +166,15 @@ class ThreadTransport:
         return self
 
 
-def restore_collector() -> None:
-    """Workers freeze and stop the collector of their process, which here is the test's."""
-    gc.enable()
-    gc.unfreeze()
+def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
+    """From now on workers are threads, and a round has so many turns.
+
+    The collector of garbage, which a worker stops and freezes, here is the test's own and left alone.
+    """
+    threads = ThreadTransport()
+    for module in ("interleaving", "dispatch"):
+        monkeypatch.setattr(f"edgewise.run.{module}.transports", lambda: threads)
+    words = ("collect", "freeze", "disable", "enable")
+    monkeypatch.setattr("edgewise.run.worker.gc", SimpleNamespace(**dict.fromkeys(words, lambda: None)))
+    monkeypatch.setattr("edgewise.run.interleaving.TURNS", turns)
+    return threads

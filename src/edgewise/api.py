@@ -263,13 +263,16 @@ def compare(
 
     Raises:
         BadInput, BadModel, Unavailable: before anything was measured.
+        KeyboardInterrupt: `edgewise.comparing.trial.ComparisonInterrupted`, whose `findings` are those until then.
     """
     from edgewise.comparing.contenders import Conditions, Contender, Contest, compare_contenders
     from edgewise.comparing.terms import Terms
-    from edgewise.comparing.trial import Trial
+    from edgewise.comparing.trial import ComparisonInterrupted, Trial
     from edgewise.run.assembly import Sensors
     from edgewise.run.plan import Axes
 
+    if len(labels) > len(things):
+        raise BadInput(f"{len(labels)} labels for {len(things)} things", advice="one per thing, or None")
     names = [*labels, *[None] * (len(things) - len(labels))]
     contenders = [
         Contender(thing=thing if isinstance(thing, Run) else Path(thing), label=name)
@@ -305,6 +308,8 @@ def compare(
         )
         findings = compare_contenders(contenders, contest)
     _warn_of_losses(findings.save_errors)
+    if findings.interrupted:
+        raise ComparisonInterrupted(findings)
     return findings
 
 

@@ -34,7 +34,8 @@ def test_the_tour_ends_in_tables_pages_stored_runs_and_a_comparison(tmp_path, ca
     assert {path.name for path in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == {"here", "store.db"}
     assert run(["runs", "list", "--json", *store]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["model"].partition(".")[0] for row in rows] == ["digits_cnn"] * 7  # 4 benchmarked, 1 profiled, 2 compared
+    names = [row["model"].partition(".")[0] for row in rows]
+    assert names == ["digits_cnn"] * 7  # four benchmarked, one profiled, two compared
     assert "Layers by time" in captured.out and "of the end-to-end latency" in captured.out
     assert captured.out.index("Layers by time") < captured.out.index("Before and after")
     assert "took turns in random order" in captured.out

@@ -104,11 +104,18 @@ def test_failed_runs_are_failures():
 
 def test_a_cancelled_run_is_one_and_a_given_reason_wins():
     findings = assess(
-        variants(make_run(1), replace(make_run(2), status="cancelled"), failed_run(3)),
+        variants(
+            make_run(1),
+            replace(make_run(2), status="cancelled"),
+            failed_run(3),
+            replace(make_run(4), status="cancelled", sessions=()),
+        ),
         Terms(),
         failures={"C": "killed"},
     )
-    assert findings.failures == {"B": "it was cancelled", "C": "killed"}
+    # What was cancelled and has sessions has results.
+    untold = "it was not measured, because another failed or time was over"
+    assert findings.failures == {"C": "killed", "D": untold}
 
 
 def test_what_makes_no_comparison_is_refused():

@@ -131,7 +131,8 @@ def test_percentiles_take_longer_by_the_processes_they_join():
     row = only(*runs, metric="latency_p99", seconds_per_pair=2.0)
     needed = replicates_to_decide(contrast_of(*runs, "latency_p99").contrast, margin=row.margin)
     assert row.verdict == "inconclusive"
-    assert row.decides_in_s == (needed - 3) * 2 * 2.0
+    assert needed * 2 == 56
+    assert row.decides_in_s == (60 - 6) * 2.0  # two processes a group, and the next look
 
 
 # Bad input

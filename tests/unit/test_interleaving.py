@@ -22,7 +22,7 @@ from edgewise.run.dispatch import Interrupted, Silent
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
-from threaded_workers import Line, Part, ThreadTransport, play_worker, restore_collector
+from threaded_workers import Line, Part, install, play_worker
 
 MS = 1_000_000
 NO_METERS = Sensors(absences={"energy": "no meter was asked"})
@@ -31,10 +31,7 @@ NO_METERS = Sensors(absences={"energy": "no meter was asked"})
 @pytest.fixture(autouse=True)
 def transport(monkeypatch):
     """All workers are threads; what they heard is written down."""
-    threads = ThreadTransport()
-    monkeypatch.setattr(interleaving, "transports", lambda: threads)
-    yield threads
-    restore_collector()
+    return install(monkeypatch, turns=5)
 
 
 def job_of(folder: Path, name: str, *, scenario: Scenario | None = None, timeout: float = 20.0, **script) -> Job:
@@ -94,7 +91,8 @@ def test_numbers_are_the_scripts_and_sessions_belong_together(tmp_path):
         assert sum(map(sum, turn_counts(run))) == len(samples_of(run))
 
 
-def test_turns_last_as_long_for_a_slow_model_as_for_a_fast_one(tmp_path):
+def test_turns_last_as_long_for_a_slow_model_as_for_a_fast_one(tmp_path, monkeypatch):
+    install(monkeypatch, turns=100)
     jobs = [
         job_of(tmp_path, name, latency_ns=[nanoseconds])
         for name, nanoseconds in {"short": 10_000, "one": MS, "three": 3 * MS, "long": 20 * MS}.items()
@@ -103,7 +101,8 @@ def test_turns_last_as_long_for_a_slow_model_as_for_a_fast_one(tmp_path):
     assert counts == [Counter({50: 100}), Counter({4: 100}), Counter({1: 100}), Counter({1: 100})]
 
 
-def test_every_worker_has_one_turn_in_each_cycle_and_the_order_is_random(tmp_path, transport):
+def test_every_worker_has_one_turn_in_each_cycle_and_the_order_is_random(tmp_path, monkeypatch):
+    transport = install(monkeypatch, turns=100)
     jobs = jobs_of(tmp_path, "a", "b", "c")
     measure(jobs, rounds=2)
     turns = transport.turns()
@@ -117,15 +116,13 @@ def test_every_worker_has_one_turn_in_each_cycle_and_the_order_is_random(tmp_pat
 
 
 def order_of_turns(folder, monkeypatch, *, seed, scenario=None) -> list[tuple[str, str]]:
-    threads = ThreadTransport()
-    monkeypatch.setattr(interleaving, "transports", lambda: threads)
+    threads = install(monkeypatch, turns=10)
     measure(jobs_of(folder, "a", "b", scenario=scenario), rounds=2, seed=seed)
     return [(Path(job["model"]).name, "start") for job in threads.jobs] + threads.orders
 
 
 @pytest.mark.parametrize("scenario", [None, Scenario(kind="offline")])
 def test_one_seed_gives_one_order_and_another_seed_another(tmp_path, monkeypatch, scenario):
-    monkeypatch.setattr(interleaving, "TURNS", 20)
     orders = {}
     for seed in (1, 1, 2, 3, 4, 5):
         found = order_of_turns(tmp_path, monkeypatch, seed=seed, scenario=scenario)
@@ -134,14 +131,32 @@ def test_one_seed_gives_one_order_and_another_seed_another(tmp_path, monkeypatch
 
 
 def test_workers_start_in_random_order(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     measure(jobs_of(tmp_path, "a", "b"), rounds=12)
     first = [Path(job["model"]).name for job in transport.jobs][::2]
     assert set(first) == {"a", "b"}
 
 
+def starts_by_round(transport, jobs: int) -> list[list[tuple[str, tuple[int, ...]]]]:
+    """(model, cores) in the order of the starts, one list per round."""
+    started = [(Path(job["model"]).name, tuple(job["cores"])) for job in transport.jobs]
+    return [started[place : place + jobs] for place in range(0, len(started), jobs)]
+
+
+def test_every_second_round_has_the_places_the_other_way_round(tmp_path, transport, monkeypatch):
+    measure(jobs_of(tmp_path, "a", "b", "c"), rounds=6)
+    rounds = starts_by_round(transport, 3)
+    assert rounds[1::2] == [found[::-1] for found in rounds[::2]]
+
+
+def test_in_a_duet_cores_are_swapped_in_every_second_round(tmp_path, transport, monkeypatch):
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0, 1))
+    measure(jobs_of(tmp_path, "a", "b"), rounds=6, duet=True)
+    rounds = [dict(found) for found in starts_by_round(transport, 2)]
+    for first, second in zip(rounds[::2], rounds[1::2], strict=True):
+        assert (first["a"], first["b"]) == (second["b"], second["a"])
+
+
 def test_all_processes_of_a_round_are_alive_before_the_first_turn(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     seen: list[int] = []
     real = transport.start
 
@@ -154,16 +169,18 @@ def test_all_processes_of_a_round_are_alive_before_the_first_turn(tmp_path, tran
     assert seen == [0, 0, 0, 15, 15, 15]
 
 
-def test_a_slow_model_ends_a_round_by_time_but_not_before_some_turns(tmp_path, transport, monkeypatch):
+def test_a_slow_model_ends_a_round_by_time_but_not_before_some_turns(tmp_path, monkeypatch):
+    install(monkeypatch, turns=100)
     monkeypatch.setattr(interleaving, "ROUND_S", 0.0)
     a, b = measure(jobs_of(tmp_path, "a", "b")).runs
     assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == interleaving.LEAST_TURNS
+    monkeypatch.setattr(interleaving, "LONG_ROUND_S", 0.0)
+    a, b = measure(jobs_of(tmp_path, "a", "b")).runs
+    assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == interleaving.FEW_TURNS
 
 
 def test_a_prescribed_warmup_is_kept_and_not_in_the_samples(tmp_path):
-    jobs = [
-        job_of(tmp_path, name, latency_ns=[MS], warmup_ns=[9 * MS, 8 * MS, 7 * MS, 6 * MS]) for name in ("a", "b")
-    ]
+    jobs = [job_of(tmp_path, name, latency_ns=[MS], warmup_ns=[9 * MS, 8 * MS, 7 * MS, 6 * MS]) for name in ("a", "b")]
     jobs = [
         replace(job, workload=replace(job.workload, stopping=replace(job.workload.stopping, warmup=4))) for job in jobs
     ]
@@ -214,8 +231,7 @@ def test_scenarios_with_a_schedule_run_one_after_the_other(tmp_path, transport, 
 
 
 def test_a_duet_has_all_turns_at_once_on_cores_of_their_own(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: {3, 5, 8})
-    monkeypatch.setattr(interleaving, "TURNS", 6)
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: (3, 5, 8))
     runs = measure(jobs_of(tmp_path, "a", "b"), rounds=8, duet=True, judge=never).runs
     assert {run.job.workload.interleave for run in runs} == {"duet"}
     pairs = [transport.jobs[place : place + 2] for place in range(0, 16, 2)]
@@ -225,8 +241,7 @@ def test_a_duet_has_all_turns_at_once_on_cores_of_their_own(tmp_path, transport,
 
 
 def test_a_duet_of_several_threads_gets_that_many_cores_each(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: set(range(6)))
-    monkeypatch.setattr(interleaving, "TURNS", 5)
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: tuple(range(6)))
     jobs = jobs_of(tmp_path, "a", "b")
     jobs[1] = replace(jobs[1], runtime=replace(jobs[1].runtime, threads=3))
     measure(jobs, duet=True)
@@ -235,10 +250,8 @@ def test_a_duet_of_several_threads_gets_that_many_cores_each(tmp_path, transport
 
 
 def test_too_few_cores_are_no_duet(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: {0, 1, 2})
-    jobs = [
-        replace(job, runtime=replace(job.runtime, threads=2)) for job in jobs_of(tmp_path, "a", "b")
-    ]
+    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0, 1, 2))
+    jobs = [replace(job, runtime=replace(job.runtime, threads=2)) for job in jobs_of(tmp_path, "a", "b")]
     with pytest.raises(BadInput, match="needs 4 cores; 3 may be used here") as caught:
         measure(jobs, duet=True)
     assert "--duet" in caught.value.advice
@@ -251,14 +264,6 @@ def test_a_duet_is_for_a_single_stream(tmp_path, transport):
     assert transport.jobs == []
 
 
-@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf"), 1e9])
-def test_a_budget_is_a_time(tmp_path, transport, budget):
-    with pytest.raises(BadInput, match="time budget"):
-        measure(jobs_of(tmp_path, "a", "b"), budget_s=budget)
-    assert transport.jobs == []
-
-
-@pytest.mark.xfail(strict=True, reason="the first job's scenario decides for all; a worker of another is called garbage")
 def test_jobs_of_two_scenarios_run_one_after_the_other(tmp_path):
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", scenario=Scenario(kind="offline"))]
     for order in (jobs, jobs[::-1]):
@@ -270,7 +275,6 @@ def test_jobs_of_two_scenarios_run_one_after_the_other(tmp_path):
 
 
 def test_the_judge_is_asked_at_the_looks_only_and_its_reason_ends_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     asked: list[int] = []
 
     def judge(runs: Sequence[Run]) -> str | None:
@@ -289,14 +293,12 @@ def test_the_judge_is_asked_at_the_looks_only_and_its_reason_ends_it(tmp_path, m
 
 
 def test_so_many_rounds_and_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     done = measure(jobs_of(tmp_path, "a", "b"), rounds=3)
-    assert (done.rounds, done.stopped_because) == (3, "3 rounds were asked for")
+    assert (done.rounds, done.stopped_because) == (3, "3 rounds are the most")
 
 
 def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
     """Every round takes a quarter of a second: into 0.6 s go two, and the judge is asked once more in the end."""
-    monkeypatch.setattr(interleaving, "TURNS", 5)
 
     class Slow(Silent):
         def session_started(self, index: int, *, total: int) -> None:
@@ -327,7 +329,6 @@ def test_a_judge_that_refuses_ends_it(tmp_path, transport):
 
 
 def test_what_cannot_be_saved_costs_no_measurement(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
 
     def save(run: Run) -> None:
         raise StoreError("disk full")
@@ -340,7 +341,6 @@ def test_what_cannot_be_saved_costs_no_measurement(tmp_path, monkeypatch):
 
 
 def test_an_observer_hears_of_every_round_and_every_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
 
     class Notes(Silent):
         def __init__(self) -> None:
@@ -416,7 +416,7 @@ BAD_ENDS: dict[str, tuple[Part, str, str]] = {
     "samples of words": (
         saying(b'{"kind":"samples","name":"latency","values_ns":["x"]}\n'), "Garbage", "protocol"
     ),
-    "done in a turn": (saying(b'{"kind":"done"}\n'), "Garbage", "done without"),
+    "done in a turn": (saying(b'{"kind":"done"}\n'), "Garbage", "done before it was told"),
     "hangs in a turn": (silent, "Timeout", "nothing was heard"),
 }  # fmt: skip
 
@@ -424,13 +424,12 @@ BAD_ENDS: dict[str, tuple[Part, str, str]] = {
 @pytest.mark.parametrize("how", BAD_ENDS)
 @pytest.mark.parametrize("at", [0, 2])
 def test_one_of_three_fails_and_the_others_go_on(tmp_path, transport, monkeypatch, how, at):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     part, cause, words = BAD_ENDS[how]
     transport.parts = {("b", at): part}
     saved: list[Run] = []
     jobs = jobs_of(tmp_path, "a", "b", "c", timeout=0.6 if how == "hangs in a turn" else 20.0)
     done = measure(jobs, rounds=4, saved=saved)
-    a, b, c = done.runs
+    b = done.runs[1]
     assert [run.status for run in done.runs] == ["done", "failed", "done"]
     assert b.failure.cause == cause and words in b.failure.message, b.failure
     # The round in which it failed leaves nothing, and pairs stay pairs.
@@ -451,7 +450,6 @@ def test_of_two_one_fails_and_nothing_is_left_to_compare(tmp_path, transport):
 
 
 def test_of_two_one_fails_later_and_the_complete_rounds_stay(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     transport.parts = {("a", 2): vanish}
     a, b = measure(jobs_of(tmp_path, "a", "b"), rounds=6).runs
     assert (a.status, b.status) == ("failed", "done")
@@ -459,7 +457,6 @@ def test_of_two_one_fails_later_and_the_complete_rounds_stay(tmp_path, transport
 
 
 def test_both_fail_one_after_the_other(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     transport.parts = {(name, start): failing for name in "abc" for start in range(6)}
     done = measure(jobs_of(tmp_path, "a", "b", "c"), rounds=4)
     assert Counter(run.status for run in done.runs) == {"failed": 2, "cancelled": 1}
@@ -494,10 +491,8 @@ def honest_but_early(line: Line) -> None:
     play_worker(fake_line)
 
 
-@pytest.mark.xfail(strict=True, reason="listen() takes an early goodbye for no failure, and the round for complete")
 @pytest.mark.parametrize("place", ["a", "b"])
 def test_a_worker_that_is_done_without_any_turn_broke_the_protocol(tmp_path, transport, monkeypatch, place):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     transport.parts = {(place, start): honest_but_early for start in range(4)}
     done = measure(jobs_of(tmp_path, "a", "b"), rounds=1)
     (failed,) = [run for run in done.runs if run.status == "failed"]
@@ -536,7 +531,6 @@ def test_a_budget_that_ends_in_the_first_round_is_the_one_reason(tmp_path, trans
 
 @pytest.mark.parametrize("scenario", [None, Scenario(kind="offline")])
 def test_a_budget_that_ends_in_a_later_round_leaves_the_complete_ones(tmp_path, transport, monkeypatch, scenario):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     transport.parts = {("b", 2): silent if scenario is None else lambda line: line.orders.get()}
     begin = time.monotonic()
     done = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=None, budget_s=1.0)
@@ -559,7 +553,6 @@ def interrupting(line: Line) -> None:
 
 
 def test_ctrl_c_keeps_the_complete_rounds(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     transport.parts = {("b", 2): interrupting}
     saved: list[Run] = []
     with pytest.raises(Interrupted) as caught:
@@ -584,18 +577,15 @@ def test_ctrl_c_in_the_first_round_leaves_nothing(tmp_path, transport):
 
 
 def test_outputs_are_compared_where_one_model_runs_in_two_settings(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     job = job_of(tmp_path, "a")
     other = replace(job, runtime=replace(job.runtime, threads=2))
     runs = measure([job, other], rounds=3, looks=(1,)).runs
     assert all(run.value("output_max_abs_error") == 0.0 for run in runs[1:])
 
 
-@pytest.mark.xfail(strict=True, reason="the outputs' file is gone when the last runs are assembled, and its caution too")
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("looks", [(), (1,)])
 def test_outputs_that_are_no_numbers_are_told_in_the_runs_that_are_kept(tmp_path, monkeypatch, rounds, looks):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", behaviour={"at": "outputs", "do": "nan"})]
     saved: list[Run] = []
     done = measure(jobs, rounds=rounds, looks=looks, saved=saved)
@@ -604,7 +594,6 @@ def test_outputs_that_are_no_numbers_are_told_in_the_runs_that_are_kept(tmp_path
 
 
 def test_temporary_folders_are_gone(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "TURNS", 5)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     measure(jobs_of(tmp_path, "a.fake", "b.fake"), rounds=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.fake", "b.fake"]

@@ -78,9 +78,8 @@ What the verdicts rest on
   a difference needs p < 0.01 after Holm's correction over all rows; 'same'
   needs the whole interval within what is too small to matter, at every look
 
-Cautions
-  single-session: B: one process only; the interval is ± 2.6 % → use --sessions
-  3 or more, so that the interval includes the difference between processes
+Cautions on each one's own numbers
+  single-session: B: one process only; the interval is ± 2.6 %
 """
 
 TABLE_AT_120 = """\

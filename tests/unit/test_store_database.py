@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.metrics import METRICS
 from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, Workload
 from edgewise.store import connection, from_document, open_store, to_document
 from edgewise.store.database import Merged, Reindexed
@@ -233,7 +234,9 @@ def test_list_filters(store):
 )
 def test_the_headline_is_that_of_the_scenario(store, kind, metrics, headline):
     one = run(1)
-    rows = tuple(Measurement(metric=name, unit="s", basis="measured", method="", value=1.0) for name in metrics)
+    rows = tuple(
+        Measurement(metric=name, unit=METRICS[name].unit, basis="measured", method="", value=1.0) for name in metrics
+    )
     job = replace(one.job, workload=Workload(scenario=Scenario(kind=kind)))
     store.save(replace(one, job=job, measurements=rows))
     assert store.list()[0].metric == headline

@@ -161,7 +161,6 @@ def test_the_engines_own_times_are_the_samples_and_the_walls_are_kept(tmp_path):
     assert steady.samples == {"latency": [900_000] * 4, "latency_call": [MS] * 4}
 
 
-@pytest.mark.xfail(strict=True, reason="warming up waits for a clock that an inference of no time never moves")
 def test_inferences_that_take_no_time_do_not_warm_up_for_ever(tmp_path):
     steady, _ = turns(session_of(tmp_path, latency_ns=[0]), [TURN, END], warmup=None, reporter=Patience(200))
     assert set(steady.samples["latency"]) == {0}

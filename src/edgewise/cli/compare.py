@@ -96,7 +96,9 @@ def command(
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, max=90, metavar="N", help="At most so many rounds of fresh processes", rich_help_panel=MEASURE),
+        typer.Option(
+            min=1, max=90, metavar="N", help="At most so many rounds of fresh processes", rich_help_panel=MEASURE
+        ),
     ] = None,
     duet: Annotated[
         bool, typer.Option("--duet", help="All at once, on cores of their own", rich_help_panel=MEASURE)
@@ -105,7 +107,7 @@ def command(
         bool, typer.Option("--stored", help="Don't measure the models of stored runs again", rich_help_panel=MEASURE)
     ] = False,
     meters: Annotated[
-        bool, typer.Option("--meters/--no-meters", help="Read sensors in the first round", rich_help_panel=MEASURE)
+        bool, typer.Option("--meters/--no-meters", help="Read sensors, some 3 s a process", rich_help_panel=MEASURE)
     ] = False,
     timeout: Timeout = "120s",
     memory_limit: MemoryLimit = None,
@@ -155,7 +157,7 @@ def command(
 
     Exit code 4 where a variant could not be measured.
     """
-    from edgewise.api import stopping_of
+    from edgewise.api import METERS_OFF, stopping_of
     from edgewise.cli.settings import axes, read_floors, read_share, seconds, size, split_words, target
     from edgewise.cli.subjects import read_subjects, split_vary
     from edgewise.comparing.contenders import Conditions
@@ -167,8 +169,10 @@ def command(
 
     if scenario not in ("single-stream", "offline", "paced"):
         raise BadInput(f"--scenario {scenario!r} is unknown", advice="single-stream, offline or paced")
-    for path in output or ():
+    for index, path in enumerate(output or ()):
         check_comparison_target(path, overwrite=force)
+        if path in (output or ())[:index]:
+            raise BadInput(f"{path} is named twice as an output", advice="name each file once")
     terms = Terms(
         metrics=tuple(map(check_metric, split_words(metrics))),
         threshold=read_share(threshold, "--threshold"),
@@ -200,12 +204,15 @@ def command(
         input_data=input_data,
     )
     subjects = read_subjects(things, store=store)
+    wanted = {*terms.metrics, *([trial.until] if trial.until else [])} & set(METERS_OFF)
+    if wanted and not meters and any(subject.run is None for subject in subjects):
+        raise BadInput(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add --meters")
     findings = run(subjects, terms=terms, trial=trial, conditions=conditions, stored=stored, meters=meters,
                    store=store, keep=not no_store, quiet=quiet)  # fmt: skip
     show(findings, as_json=as_json)
     for path in output or ():
         _write(findings, path, overwrite=force)
-    return finish(findings)
+    return finish(findings, kept=not no_store)
 
 
 def run(
@@ -233,7 +240,10 @@ def run(
     sides = _two_sides_of_runs(subjects)
     if sides is not None:
         pairs, left_out = pair_runs(*sides)
-        return compare_matched(pairs, terms, notes=left_out)
+        named: list[str | None] = [None, None]
+        for subject in subjects:
+            named[subject.argument] = named[subject.argument] or subject.label
+        return compare_matched(pairs, terms, names=(named[0], named[1]), notes=left_out)
     lines = RoundLines(err(), quiet=quiet, says_at=LOOKS)
     with lines, Keeper(store, keep=keep) as keeper:
         contest = Contest(
@@ -260,13 +270,13 @@ def show(findings: Findings, *, as_json: bool) -> None:
     print_comparison(findings, out())
 
 
-def finish(findings: Findings) -> int:
+def finish(findings: Findings, *, kept: bool) -> int:
     """Say what could not be kept, leave a recovery file, and give the exit code."""
     from edgewise.cli.measuring import Outcome
     from edgewise.cli.measuring import finish as finish_runs
 
     runs = [variant.run for variant in findings.variants]
-    outcome = Outcome(runs=runs, save_errors=findings.save_errors, interrupted=findings.interrupted)
+    outcome = Outcome(runs=runs, save_errors=findings.save_errors, kept=kept, interrupted=findings.interrupted)
     code = finish_runs(outcome)
     return ExitCode.RUN_FAILED if code == ExitCode.DONE and findings.failures else code
 

@@ -129,8 +129,10 @@ def command(
     policy = next((word for word in POLICIES if word == on_inconclusive), None)
     if policy is None:
         raise BadInput(f"--on-inconclusive {on_inconclusive!r} is unknown", advice="pass, fail or retry")
-    for path in output or ():
+    for index, path in enumerate(output or ()):
         check_gate_target(path, overwrite=force)
+        if path in (output or ())[:index]:
+            raise BadInput(f"{path} is named twice as an output", advice="name each file once")
     limited = memory_limit is not None or device != "local"
     asked = Asked(
         runtime=runtime,

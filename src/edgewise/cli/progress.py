@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from edgewise.record import Job, Run
+from edgewise.report.document import one_line
 from edgewise.units import format_duration, format_quantity
 
 
@@ -49,7 +50,8 @@ class ProgressLines:
     def job_started(self, job: Job, *, index: int, total: int) -> None:
         """Name the job."""
         self._job = job
-        self._words = escape(f"[{index + 1}/{total}] {job.label}")
+        # A file's name may hold anything, and goes to a terminal.
+        self._words = escape(f"[{index + 1}/{total}] {one_line(job.label)}")
         if self._live:
             self._live.update(self._task, total=job.workload.stopping.sessions, completed=0)
 

@@ -35,7 +35,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that 
 _RUN_HELP = "Id, its beginning, a tag, last, last~2, group:ID, group:last or all."
 References = Annotated[list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP)]
 
-_SHORT_ID = 13  # of a version 7 UUID: its time in milliseconds
+_ID_SIZES = (13, 18, 23)  # of a version 7 UUID: its time in milliseconds, and the groups of digits after it
 _TABLE_LIMIT = 50
 
 
@@ -244,7 +244,8 @@ def _table(*columns: str, right: tuple[str, ...] = (), whole: tuple[str, ...] = 
 
 
 def _listing(rows: list[RunRow]) -> Table:
-    short = len({row.id[:_SHORT_ID] for row in rows}) == len(rows)
+    # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
+    shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
     tagged = any(row.tags for row in rows)
     table = _table(
         "Run", "Made (UTC)", "Model", "Runtime", "Result", "Trust", *(["Tags"] if tagged else []),
@@ -262,7 +263,7 @@ def _listing(rows: list[RunRow]) -> Table:
         else:
             result = format_quantity(row.value, row.unit)
         cells = [
-            row.id[:_SHORT_ID] if short else row.id,
+            row.id[:shown],
             _moment(row.created_at),
             row.model,
             " ".join(words),

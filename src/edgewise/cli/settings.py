@@ -101,6 +101,8 @@ def read_floors(words: Sequence[str]) -> dict[str, float]:
         if not equals:
             raise BadInput(f"--floor {word!r} is not METRIC=AMOUNT", advice="for example --floor latency=1us")
         unit = METRICS[check_metric(name.strip())].unit
+        if unit in ("s", "B") and amount.strip().replace(".", "", 1).isdigit():
+            raise BadInput(f"--floor {word!r} has no unit", advice="for example --floor latency=1us")
         if unit == "s":
             floors[name.strip()] = parse_duration(amount)
         elif unit == "B":

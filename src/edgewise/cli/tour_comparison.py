@@ -78,4 +78,4 @@ def compare(contest: Contest, file: Path, *, store: str | None, keep: bool, quie
     show(findings, as_json=False)
     write_comparison(findings, file, overwrite=True)
     console.print(f"wrote {file}: open it in a browser", soft_wrap=True, markup=False)
-    return finish(findings)
+    return finish(findings, kept=keep)

@@ -9,7 +9,7 @@ from edgewise.comparing.comparison import Difference, Findings, Variant
 from edgewise.comparing.environments import environment_differences, in_one_line
 from edgewise.comparing.fairness import Fairness, check_fairness, is_together
 from edgewise.comparing.front import find_front
-from edgewise.comparing.metrics import compare_runs
+from edgewise.comparing.metrics import check_terms, compare_runs
 from edgewise.comparing.ranking import rank
 from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
@@ -39,6 +39,7 @@ def assess(
         BadInput: what can't be compared fairly, unless `terms.force`; else as `compare_runs`: fewer than two variants,
             two of one label, a metric that can't be compared.
     """
+    check_terms(terms)
     fairness = check_fairness(variants)
     require_fair(fairness, force=terms.force)
     return Findings(
@@ -84,7 +85,7 @@ def _failures(variants: Sequence[Variant]) -> dict[str, str]:
     return {
         variant.label: in_one_line(variant.run.failure.message)
         if variant.run.failure
-        else f"it was {variant.run.status}"
+        else "it was not measured, because another failed or time was over"
         for variant in variants
-        if variant.run.status != "done"
+        if variant.run.status == "failed" or (variant.run.status == "cancelled" and not variant.run.sessions)
     }

@@ -12,9 +12,9 @@ from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import Findings, Variant
 from edgewise.comparing.labels import label_jobs
 from edgewise.comparing.like_for_like import Asked, make_job_like
-from edgewise.comparing.metrics import choose_metrics, compare_pairs
+from edgewise.comparing.metrics import check_terms, choose_metrics, compare_pairs
 from edgewise.comparing.terms import Terms
-from edgewise.comparing.trial import Trial, run_trial
+from edgewise.comparing.trial import Trial, check_all, run_trial
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
@@ -107,15 +107,26 @@ def compare_stored(contenders: Sequence[Contender], terms: Terms, *, notes: Sequ
     return assess(variants, terms, notes=notes)
 
 
-def compare_matched(pairs: Sequence[tuple[Run, Run]], terms: Terms, *, notes: Sequence[str] = ()) -> Findings:
-    """Every second run with the first one of its pair, corrected for all rows together. Raises `BadInput`."""
+def compare_matched(
+    pairs: Sequence[tuple[Run, Run]],
+    terms: Terms,
+    *,
+    names: tuple[str | None, str | None] = (None, None),
+    notes: Sequence[str] = (),
+) -> Findings:
+    """Every second run with the first one of its pair, corrected for all rows together. Raises `BadInput`.
+
+    Args:
+        names: what the two sides are called; None stands for before and after.
+    """
     if len(pairs) == 1:
-        return compare_stored([Contender(thing=run) for run in pairs[0]], terms, notes=notes)
+        sides = zip(pairs[0], names, strict=True)
+        return compare_stored([Contender(thing=run, label=name) for run, name in sides], terms, notes=notes)
     shown = label_jobs([first.job for first, _ in pairs], [None] * len(pairs))
     variants = [
         Variant(label=f"{label} ({side})", run=run)
         for label, pair in zip(shown, pairs, strict=True)
-        for side, run in zip(("before", "after"), pair, strict=True)
+        for side, run in zip((names[0] or "before", names[1] or "after"), pair, strict=True)
     ]
     couples = [(index, index + 1) for index in range(0, len(variants), 2)]
     each = [assess([variants[a], variants[b]], terms) for a, b in couples]
@@ -150,17 +161,18 @@ def _make_entries(
     notes: list[str] = []
     for one in contenders:
         if isinstance(one.thing, Run):
-            again = None if contest.stored else _job_again(one.thing, notes)
+            again = None if contest.stored else _job_again(one.thing, contest.conditions, notes)
             entries.append((again or one.thing, one.label))
         elif reference is not None:
             entries.append((make_job_like(one.thing, reference.job, _asked(one, contest.conditions)).job, one.label))
         else:
             entries += [(job, one.label) for job in _vary(one, contest.conditions, notes)]
     shown = [entry if isinstance(entry, Job) else entry.job for entry, _ in entries]
-    return [entry for entry, _ in entries], label_jobs(shown, [label for _, label in entries]), tuple(notes)
+    labels = label_jobs(shown, [label for _, label in entries])
+    return [entry for entry, _ in entries], labels, tuple(dict.fromkeys(notes))
 
 
-def _job_again(run: Run, notes: list[str]) -> Job | None:
+def _job_again(run: Run, conditions: Conditions, notes: list[str]) -> Job | None:
     """The job that measures the model of `run` again, or None where its file is not at hand."""
     found = find_model(run)
     name = run.job.model.name
@@ -168,24 +180,31 @@ def _job_again(run: Run, notes: list[str]) -> Job | None:
         notes.append(f"{name} could not be measured again ({found.because}): its stored samples are compared")
         return None
     notes.append(f"the model of the stored run, {name}, was measured again, side by side")
-    return make_job_like(found.path, run.job, Asked()).job
+    return make_job_like(found.path, run.job, Asked(timeout_s=conditions.stopping.timeout_s)).job
 
 
 def _asked(one: Contender, conditions: Conditions) -> Asked:
-    """What the flags say, beside a run whose settings are taken over otherwise."""
+    """What the flags say, beside a run whose settings are taken over otherwise. Raises `BadInput` for what can't be."""
     axes = conditions.axes
-    several = [name for name in ("runtimes", "providers", "threads", "precisions") if len(getattr(axes, name)) > 1]
+    names = ("runtimes", "providers", "threads", "precisions", "batches")
+    several = [name for name in names if len(getattr(axes, name)) > 1]
     if several:
         raise BadInput(
             f"several {several[0]} and a stored run can't be compared at once", advice="give one value, or models only"
         )
+    target = conditions.target
     asked = Asked(
         runtime=next(iter(axes.runtimes), None),
         provider=next(iter(axes.providers), None),
         threads=next(iter(axes.threads), None),
+        batch=next((batch for batch in axes.batches if batch != 1), None),
         precision=next(iter(axes.precisions), None),
         shapes=axes.shapes,
+        scenario=conditions.scenario if conditions.scenario != Scenario() else None,
         input_data=conditions.input_data,
+        seed=conditions.seed or None,
+        timeout_s=conditions.stopping.timeout_s,
+        target=target if target != TargetSpec() else None,
     )
     return replace(asked, **one.settings)
 
@@ -236,11 +255,16 @@ def _measure_apart(
     entries: Sequence[Job | Run], labels: Sequence[str], contest: Contest, *, notes: Sequence[str]
 ) -> Findings:
     """Models beside runs that can't be measured again: the models as `bench` does, the runs as they are."""
+    check_terms(contest.terms)
+    shown = [entry if isinstance(entry, Job) else entry.job for entry in entries]
+    check_all(shown, labels, force=contest.terms.force)
     dispatcher = Dispatcher(save=contest.save, observer=contest.observer, sensors=contest.sensors)
-    plan = Plan(jobs=tuple(entry for entry in entries if isinstance(entry, Job)))
+    rounds = contest.trial.rounds
+    jobs = [entry for entry in entries if isinstance(entry, Job)]
+    jobs = jobs if rounds is None else [_with_sessions(job, rounds) for job in jobs]
     interrupted = False
     try:
-        measured = list(dispatcher.execute(plan))
+        measured = list(dispatcher.execute(Plan(jobs=tuple(jobs)), budget_s=contest.trial.budget_s))
     except Interrupted as stop:
         measured, interrupted = list(stop.runs), True
     fresh = iter(measured)
@@ -251,3 +275,8 @@ def _measure_apart(
         raise KeyboardInterrupt
     findings = assess(variants, contest.terms, notes=notes)
     return replace(findings, interrupted=interrupted, save_errors=tuple(dispatcher.save_errors))
+
+
+def _with_sessions(job: Job, sessions: int) -> Job:
+    stopping = replace(job.workload.stopping, sessions=sessions)
+    return replace(job, workload=replace(job.workload, stopping=stopping))

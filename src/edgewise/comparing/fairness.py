@@ -66,8 +66,8 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
     return Fairness(
         stated=(*_differences(_STATED, runs), *stated),
         obstacles=(*_differences(_OBSTACLES, jobs), *_differences([_TASK], runs)),
-        not_excluded=(*([DUET] if beside else []), *apart, *_unchecked(runs)),
-        notes=tuple(_notes(runs)),
+        not_excluded=(*apart, *_unchecked(runs)),
+        notes=(*_notes(runs), *([DUET] if beside else [])),
     )
 
 
@@ -104,9 +104,14 @@ def _differences(aspects: Sequence[_Aspect[T]], things: Sequence[tuple[str, T]])
     for aspect in aspects:
         told = [(label, thing) for label, thing in things if aspect.key(thing) is not None]
         if len({aspect.key(thing) for _, thing in told}) > 1:
-            values = ", ".join(f"{label} {in_one_line(aspect.words(thing))}" for label, thing in told)
+            values = ", ".join(_named(label, in_one_line(aspect.words(thing))) for label, thing in told)
             found.append(f"{aspect.name}: {values}" + (f" ({aspect.why})" if aspect.why else ""))
     return found
+
+
+def _named(label: str, words: str) -> str:
+    """``A 1``; where the label says it already, as in ``1 thread``, the label alone."""
+    return label if words in (label, *label.split(), *label.split(" · ")) else f"{label} {words}"
 
 
 def _sizes(shape: Sequence[int], batch: int) -> Shape:

@@ -185,7 +185,10 @@ def judge(
         if (found := _check_presence(one, before, after)) is not None:
             checks.append(found)
         elif one.kind == "budget" or before is None:
-            checks.append(_check_budget(one, after, sequential=candidate.job.workload.interleave is not None))
+            sequential = candidate.job.workload.interleave is not None
+            checks.append(
+                _check_budget(one, after, chances=max(1, attempts) * (INTERVAL_FACTOR if sequential else 1.0))
+            )
         elif one.kind == "drop":
             checks.append(_check_drop(one, before.side, after.side))
         elif baseline is not None:
@@ -306,11 +309,11 @@ def _change(log_ratio: float, rounding: Callable[[float], int] = round) -> str:
     return f"{abs(shown):.{places}f} % {'worse' if shown > 0.0 else 'better'}"
 
 
-def _check_budget(requirement: Requirement, evidence: Evidence, *, sequential: bool) -> Check:
+def _check_budget(requirement: Requirement, evidence: Evidence, *, chances: float) -> Check:
     """The candidate's own value and interval against the limit.
 
     Args:
-        sequential: whether measuring went on until it was decided, so that the interval must hold at several looks.
+        chances: to be fooled: what the error risk is divided by, for looks and for attempts.
     """
     row, limit, value = METRICS[requirement.metric], requirement.limit, evidence.side.value
     assert value is not None
@@ -319,7 +322,7 @@ def _check_budget(requirement: Requirement, evidence: Evidence, *, sequential: b
         met = value >= limit if row.better == "higher" else value <= limit
         because = f"{format_limit(value, row)} is exact, the limit {shown}"
         return Check(requirement=requirement, verdict="pass" if met else "fail", because=because, value=value)
-    ends = _held_interval(evidence.side, sequential=sequential)
+    ends = _held_interval(evidence.side, chances=chances)
     if ends is None:
         because = f"without an interval the value alone does not show whether {shown} is kept"
         return Check(requirement=requirement, verdict="inconclusive", because=because, value=value)
@@ -333,17 +336,17 @@ def _check_budget(requirement: Requirement, evidence: Evidence, *, sequential: b
     return Check(requirement=requirement, verdict=verdict, because=because, value=value, low=low, high=high)
 
 
-def _held_interval(side: Side, *, sequential: bool) -> tuple[float, float] | None:
-    """The value's interval; where measuring goes on until it decides, one that holds at all looks.
+def _held_interval(side: Side, *, chances: float) -> tuple[float, float] | None:
+    """The value's interval; where measuring goes on until it decides, one that holds over all looks and attempts.
 
-    Student's quantile at 5 % over `INTERVAL_FACTOR` relative to that at 5 %, on the logarithms, as for ratios.
+    Student's quantile at 5 % over `chances` relative to that at 5 %, on the logarithms, as for ratios.
     """
     if side.value is None or side.low is None or side.high is None:
         return None
-    if not sequential or side.replicates < 2 or not 0.0 < side.low <= side.high:
+    if chances <= 1.0 or side.replicates < 2 or not 0.0 < side.low <= side.high:
         return side.low, side.high
     risk, degrees = (1.0 - LEVEL) / 2.0, float(side.replicates - 1)
-    wider = t_quantile(1.0 - risk / INTERVAL_FACTOR, degrees) / t_quantile(1.0 - risk, degrees)
+    wider = t_quantile(1.0 - risk / chances, degrees) / t_quantile(1.0 - risk, degrees)
     return side.value * (side.low / side.value) ** wider, side.value * (side.high / side.value) ** wider
 
 

@@ -135,6 +135,11 @@ def _gate_stored(gate: Gate, candidate: Run, baseline: Run, notes: tuple[str, ..
     """Two runs that were measured before; nothing can be measured again."""
     variants = _variants(baseline, candidate)
     _refuse_unfair(check_fairness(variants).obstacles)
+    same, reasons = same_hardware(baseline, candidate)
+    if not same:
+        what = "different hardware" if same is False else "hardware that their records do not tell"
+        told = "; ".join(reasons) or "nothing is known of it"
+        return _refused(gate, baseline, f"baseline and candidate were measured on {what} ({told}). Measure both on one")
     checks = judge(gate.requirements, baseline, candidate, terms=gate.terms)
     findings = assess(variants, gate.terms)
     return _outcome(gate, checks, findings, attempts=0, notes=(*notes, *_no_retry(gate, checks)))
@@ -236,7 +241,8 @@ def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
     longer = replace(stopping, sessions=stopping.sessions * 2**attempt)
     workload = replace(job.workload, stopping=longer, interleave=None, profile=False)
     dispatcher = Dispatcher(save=gate.save, observer=gate.observer, sensors=_sensors(gate))
-    return dispatcher.execute(Plan(jobs=(replace(job, workload=workload),)))[0]
+    budget_s = gate.ways.time_budget_s * 2**attempt
+    return dispatcher.execute(Plan(jobs=(replace(job, workload=workload),)), budget_s=budget_s)[0]
 
 
 def _sensors(gate: Gate) -> Sensors | None:

@@ -18,7 +18,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         hints: a last word per job, such as when it was measured, for jobs that are otherwise alike.
     """
     parts: list[list[str]] = [
-        [in_one_line(job.model.name) for job in jobs],
+        [in_one_line(job.model.name).strip() or "model without a name" for job in jobs],
         _folders(jobs),
         [in_one_line("/".join(filter(None, (job.runtime.name, job.runtime.provider)))) for job in jobs],
         [_count(job.runtime.threads, "thread") for job in jobs],
@@ -39,16 +39,15 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
 
 
 def _numbered(labels: Sequence[str]) -> list[str]:
-    """Labels that are alike get a number each, which no other label has."""
+    """Labels that are alike get a number each; none becomes one that another has."""
+    taken = {label for label in labels if labels.count(label) == 1}
     found: list[str] = []
-    for index, label in enumerate(labels):
-        wanted, number = label, 1
-        if labels.count(label) > 1:
-            number = 1 + list(labels[:index]).count(label)
-            wanted = f"{label} #{number}"
-        while wanted in found:
+    for label in labels:
+        wanted, number = label, 0
+        while labels.count(label) > 1 and (wanted in taken or not number):
             number += 1
             wanted = f"{label} #{number}"
+        taken.add(wanted)
         found.append(wanted)
     return found
 

@@ -92,6 +92,17 @@ def check_metric(metric: str) -> str:
     return metric
 
 
+def check_terms(terms: Terms) -> None:
+    """Refuse terms that make no sense, before anything is measured. Raises `BadInput`."""
+    for metric in (*terms.metrics, *terms.front):
+        check_metric(metric)
+    if not 0.0 <= terms.threshold < math.inf:
+        raise BadInput(f"a threshold of {terms.threshold:g} makes no sense", advice="0.03 stands for 3 %")
+    for metric, floor in terms.floors.items():
+        if check_metric(metric) and not 0.0 <= floor < math.inf:
+            raise BadInput(f"a floor of {floor:g} for {metric} makes no sense", advice="0 or more, in SI units")
+
+
 def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:
     """B over A in `metric`, by pairs of processes where they took turns, by groups of them where they ran apart.
 
@@ -211,7 +222,7 @@ def _row(
     verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
     because = contrast.doubt
     if verdict == "inconclusive" and not because:
-        because = f"neither a difference nor a sameness within {margin:.2%} is proven yet"
+        because = f"neither a difference nor a sameness within {margin * 100:.3g} % is proven yet"
     interval = contrast.interval()
     return Comparison(
         a=labels[0],
@@ -248,9 +259,9 @@ def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds
     if needed is None:
         return None
     pairs = math.ceil(needed * one.processes_each)
-    # Nobody looks in between.
-    look = next((look for look in LOOKS if look >= pairs), pairs)
-    return max(1, look - round(one.contrast.replicates * one.processes_each)) * seconds
+    # Nobody looks in between, nor after the last look.
+    look = next((look for look in LOOKS if look >= pairs), None)
+    return None if look is None else max(1, look - round(one.contrast.replicates * one.processes_each)) * seconds
 
 
 def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:
@@ -374,7 +385,7 @@ def _contrast_percentiles(a: Evidence, b: Evidence, *, meeting: _Meeting) -> Met
         return replace(
             nothing,
             because=f"a ratio of 99th percentiles needs {LEAST_FOR_RATIO} samples a side, {LEAST_FOR_PERCENTILE} in "
-            f"each of {LEAST_REPLICATES} groups of fresh processes: {have}",
+            f"each of {LEAST_REPLICATES} groups of fresh processes: {have}, enough for {min(map(len, groups))}",
         )
     first, second = percentiles_of(a.sessions, groups[0]), percentiles_of(b.sessions, groups[1])
     contrast, design = _from_processes(

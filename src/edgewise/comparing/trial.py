@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.comparison import Comparison, Findings, Variant
 from edgewise.comparing.fairness import check_fairness, check_jobs
-from edgewise.comparing.metrics import check_metric, compare_runs
+from edgewise.comparing.metrics import check_metric, check_terms, compare_runs
 from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
@@ -47,6 +47,14 @@ class Trial:
     rounds: int | None = None
 
 
+class ComparisonInterrupted(KeyboardInterrupt):
+    """Ctrl-C; what was found until then is in `findings`."""
+
+    def __init__(self, findings: Findings) -> None:
+        super().__init__("interrupted")
+        self.findings = findings
+
+
 def run_trial(
     jobs: Sequence[Job],
     *,
@@ -74,10 +82,12 @@ def run_trial(
         BadInput: fewer than two jobs, jobs that can't be compared fairly (unless forced), or that can't run at once.
     """
     _check(jobs, labels, terms)
-    until = check_metric(trial.until or jobs[0].workload.scenario.headline)
+    _check_amount(trial)
+    until = _choose_until(trial.until, terms, jobs[0].workload.scenario.headline)
+    judged = replace(terms, metrics=tuple(dict.fromkeys((*terms.metrics, until)))) if terms.metrics else terms
     interleaver = Interleaver(save=save, observer=observer, sensors=sensors)
     schedule = Schedule(
-        budget_s=trial.budget_s or BUDGET_S + FURTHER_S * (len(jobs) - 2),
+        budget_s=BUDGET_S + FURTHER_S * (len(jobs) - 2) if trial.budget_s is None else trial.budget_s,
         duet=trial.duet,
         seed=trial.seed,
         looks=(1, *LOOKS),
@@ -92,11 +102,13 @@ def run_trial(
         variants = variants_of(runs)
         # What the networks put out is known after the first round only.
         require_fair(check_fairness(variants), force=terms.force)
-        if max(len(run.sessions) for run in runs) < LOOKS[0] and trial.rounds is None:
+        if max(len(run.sessions) for run in runs) < min(LOOKS[0], trial.rounds or LOOKS[0]):
             return None
         if settled is not None:
             return settled(variants)
-        return _is_safe(compare_runs(variants, terms), until)
+        if variants[0].run.status == "failed":
+            return f"{labels[0]}, which the others are compared with, failed"
+        return _is_safe(compare_runs(variants, judged), until)
 
     try:
         done = interleaver.execute(jobs, schedule, judge)
@@ -114,6 +126,13 @@ def run_trial(
     return replace(findings, save_errors=tuple(interleaver.save_errors))
 
 
+def _choose_until(asked: str | None, terms: Terms, headline: str) -> str:
+    """The metric whose verdict is awaited: the one asked for, else the headline, else the first that is compared."""
+    if asked is not None:
+        return check_metric(asked)
+    return headline if not terms.metrics or headline in terms.metrics else terms.metrics[0]
+
+
 def _is_safe(rows: Sequence[Comparison], until: str) -> str | None:
     """Why no more measuring is needed: every variant that has a ratio in `until` has a verdict on it."""
     open_rows = [row for row in rows if row.metric == until and row.ratio is not None]
@@ -122,16 +141,27 @@ def _is_safe(rows: Sequence[Comparison], until: str) -> str | None:
     return f"the verdict on {until} is safe" if len(open_rows) == 1 else f"all verdicts on {until} are safe"
 
 
+def _check_amount(trial: Trial) -> None:
+    if trial.rounds is not None and trial.rounds < 1:
+        raise BadInput(f"{trial.rounds} rounds make no sense", advice="1 or more")
+
+
 def _check(jobs: Sequence[Job], labels: Sequence[str], terms: Terms) -> None:
+    check_terms(terms)
     if len(jobs) < 2:
         raise BadInput(
             "there is nothing to compare with", advice="give two models, or settings with --vary threads=1,2"
         )
     if len(jobs) > MOST_VARIANTS:
         raise BadInput(f"{len(jobs)} variants are too many at once", advice=f"compare up to {MOST_VARIANTS}")
+    check_all(jobs, labels, force=terms.force)
+
+
+def check_all(jobs: Sequence[Job], labels: Sequence[str], *, force: bool) -> None:
+    """Refuse jobs that can't be compared fairly with the first, as far as that is known. Raises `BadInput`."""
     obstacles = [
         text
         for job, label in zip(jobs[1:], labels[1:], strict=True)
         for text in check_jobs(jobs[0], job, labels=(labels[0], label))
     ]
-    require_fair(obstacles, force=terms.force)
+    require_fair(obstacles, force=force)

@@ -109,7 +109,7 @@ class SessionRecord:
         started_at: ISO 8601, UTC.
         phases: seconds per phase (``python``, ``import``, ``load``, ``first``, ``steady`` …).
         warmup: how many inferences were treated as warm-up.
-        warmup_samples: their times, s.
+        warmup_samples: the times of the first ones, at most 1000, s.
         stopped_because: which stopping rule ended it.
         facts: what the worker saw: RSS figures, context switches, processor time, load, steal.
     """

@@ -53,7 +53,7 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
         Section(title="Pareto front", lines=tuple(front_lines(findings))),
         Section(title="What the verdicts rest on", lines=tuple(evidence_lines(findings))),
         Section(title="Notes", lines=_lines(findings.notes)),
-        Section(title="Cautions", lines=tuple(caution_lines(findings)), tone="poor"),
+        Section(title="Cautions on each one's own numbers", lines=tuple(caution_lines(findings)), tone="poor"),
     ]
     told = tuple(section for section in sections if section.lines)
     return Document(title=title_of(findings), tables=tuple(tables), sections=told)
@@ -68,7 +68,9 @@ def title_of(findings: Findings) -> str:
 
 def failed_text(findings: Findings) -> str:
     """``"B failed"``; empty where all went well."""
-    return f"{listing([one_line(label) for label in findings.failures])} failed" if findings.failures else ""
+    cancelled = {variant.label for variant in findings.variants if variant.run.status == "cancelled"}
+    failed = [one_line(label) for label in findings.failures if label not in cancelled]
+    return f"{listing(failed)} failed" if failed else ""
 
 
 def _conclusion(findings: Findings) -> str:
@@ -245,16 +247,19 @@ def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
 
 
 def caution_lines(findings: Findings) -> list[str]:
-    """What the runs themselves warn of: one line per kind, the same words once."""
-    by_code: dict[tuple[str, str], dict[str, list[str]]] = {}
+    """What the runs themselves warn of: one line per kind, the same words once.
+
+    Without the advice, which is for measuring one thing alone: turns share most of what disturbs.
+    """
+    by_code: dict[str, dict[str, list[str]]] = {}
     for variant in findings.variants:
         for each in variant.run.cautions:
-            messages = by_code.setdefault((one_line(each.code), one_line(each.advice)), {})
+            messages = by_code.setdefault(one_line(each.code), {})
             messages.setdefault(one_line(each.message), []).append(one_line(variant.label))
     lines = []
-    for (code, advice), messages in by_code.items():
+    for code, messages in by_code.items():
         said = "; ".join(f"{listing(who)}: {message}" for message, who in messages.items())
-        lines.append(f"{code}: {said}" + (f" → {advice}" if advice else ""))
+        lines.append(f"{code}: {said}")
     return lines
 
 

@@ -174,12 +174,13 @@ def process_chart(findings: Findings) -> Chart | None:
         for place, value in enumerate(values, 1)
         if statistics.median(values) > 0.0
     ]
+    most = max(map(len, medians.values()))
     designs = {row.design for row in findings.comparisons if row.metric == metric}
     paired = bool(designs) and designs <= {"interleaved", "duet"}
     encoding = {
         "x": {"field": "process", "type": "quantitative", "title": "fresh process",
               "scale": {"nice": False, "zero": False},
-              "axis": {"tickMinStep": 1, "format": "d", "tickCount": 10}},
+              "axis": {"values": list(range(1, most + 1, max(1, -(-most // 10)))), "format": "d"}},
         "y": {"field": "x", "type": "quantitative", "title": "off its own median (%)",
               "axis": {"tickCount": 5}},
         "color": _colours(found),

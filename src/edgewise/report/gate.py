@@ -86,7 +86,8 @@ def statements_of(outcome: Outcome) -> list[str]:
     if outcome.attempts > 1:
         lines.append(f"measured {outcome.attempts} times, each with twice the time of the one before")
     if findings.pairs is not None and findings.elapsed_s is not None:
-        lines.append(f"{findings.pairs} pairs of fresh processes in {significant(findings.elapsed_s)} s")
+        pairs = "1 pair" if findings.pairs == 1 else f"{findings.pairs} pairs"
+        lines.append(f"{pairs} of fresh processes in {significant(findings.elapsed_s)} s")
     lines += [f"stopped because {findings.stopped_because}"] if findings.stopped_because else []
     lines += list(outcome.notes)
     lines += [f"{label} has no result: {why}" for label, why in findings.failures.items()]

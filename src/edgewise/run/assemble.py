@@ -22,6 +22,9 @@ from edgewise.stats.summary import summarise
 
 Lengths = tuple[int, ...]
 
+WARMUP_KEPT = 1000
+"""Of the warm-up's times: a fast model has tens of thousands, and the beginning is what there is to see."""
+
 Z95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
 
@@ -357,7 +360,7 @@ def session_record(session: SessionResult) -> SessionRecord:
         pid=session.pid,
         phases=dict(session.phases),
         warmup=int(steady.get("warmup", 0)),
-        warmup_samples=tuple(value * 1e-9 for value in session.samples.get("warmup", ()) if value),
+        warmup_samples=tuple(value * 1e-9 for value in session.samples.get("warmup", ())[:WARMUP_KEPT] if value),
         stopped_because=str(steady.get("stopped_because", "")),
         facts={name: session.facts[name] for name in kept if name in session.facts},
     )

@@ -78,7 +78,8 @@ class Assembly:
             job=job,
             index=index,
             runtime=self._runtimes.location(job.runtime.name),
-            meters=self._sensors.locations if index == 0 and not layers else (),
+            # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
+            meters=self._sensors.locations if not layers and (index == 0 or job.workload.interleave) else (),
             options=asdict(replace(_load_options(job), profile=layers)),
             outputs=index == 0 and not layers,
             profile=layers,
@@ -113,8 +114,8 @@ class Assembly:
 
     def note_outputs(self, run: Run, sessions: Sequence[SessionResult]) -> Run:
         """The run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""
-        found = _outputs_of(run, sessions)
-        if found is None:
+        found = self.outputs.get(run.id) or _outputs_of(run, sessions)
+        if found is None or run.status == "failed":
             return run
         self.outputs[run.id] = found
         return with_cautions(run, check_finite(found))

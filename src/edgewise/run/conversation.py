@@ -118,6 +118,7 @@ class Conversation:
     Attributes:
         heard: the kind of the latest message.
         done: whether the worker said goodbye.
+        may_end: whether it was told that it may, where it has to wait for that.
         out_of_time: whether it was given up because of `end_by`.
 
     Args:
@@ -140,6 +141,7 @@ class Conversation:
         self.phase = "python"
         self.heard = ""
         self.done = False
+        self.may_end = not request.turns
         self.out_of_time = False
         self._end_by = end_by
         self._begun: dict[str, int] = {}
@@ -178,7 +180,7 @@ class Conversation:
             if self.done or self.result.failure is not None:
                 break
             piece = self._ears.listen(deadline - time.monotonic())
-            if piece is None:
+            if piece is None or self._is_over():
                 self.result.failure = self._timed_out()
                 break
             if not piece:
@@ -214,6 +216,10 @@ class Conversation:
         """When the worker must have been heard of again."""
         deadline = time.monotonic() + self._limit()
         return deadline if self._end_by is None else min(deadline, self._end_by)
+
+    def _is_over(self) -> bool:
+        """Whether the time of this worker is over, however much it has to say."""
+        return self._end_by is not None and time.monotonic() >= self._end_by
 
     def _limit(self) -> float:
         """How long the worker may be silent: the limit that was given, plus what the scenario is silent by itself."""
@@ -283,6 +289,8 @@ class Conversation:
         result = self.result
         scenario = self.request.job.workload.scenario
         samples = "completions" if scenario.kind == "offline" else scenario.headline
+        if not self.may_end:
+            raise ProtocolError("done before it was told to end")
         if self.request.profile:
             if result.profile is None:
                 raise ProtocolError("done without layers")
@@ -307,7 +315,7 @@ class Conversation:
 
     def _timed_out(self) -> Failure:
         limit = self._limit()
-        if self._end_by is not None and time.monotonic() >= self._end_by:
+        if self._is_over():
             self.out_of_time = True
             message = f"the time budget ended in phase '{self.phase}'; the worker was ended"
             return Failure(cause="Timeout", message=message, phase=self.phase, advice="give more with --time-budget")

@@ -85,6 +85,7 @@ class Dispatcher:
         self._assembly = Assembly(save=save, sensors=sensors)
         self._observer: Observer = observer or Silent()
         self._find_peaks = find_peaks or peaks.find_peaks
+        self._end_by: float | None = None
         sweep_folders()
 
     @property
@@ -92,9 +93,14 @@ class Dispatcher:
         """Why runs could not be saved, in order; measuring goes on."""
         return self._assembly.save_errors
 
-    def execute(self, plan: Plan) -> list[Run]:
-        """One run per job, in order. Raises `Interrupted` with what was finished."""
+    def execute(self, plan: Plan, *, budget_s: float | None = None) -> list[Run]:
+        """One run per job, in order. Raises `Interrupted` with what was finished.
+
+        Args:
+            budget_s: all of it ends by then; a job that has a session keeps what it has, one without fails.
+        """
         runs: list[Run] = []
+        self._end_by = None if budget_s is None else time.monotonic() + budget_s
         try:
             for index, job in enumerate(plan.jobs):
                 self._observer.job_started(job, index=index, total=len(plan.jobs))
@@ -115,7 +121,7 @@ class Dispatcher:
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         transport = transports().get(job.target.transport)
         sessions: list[SessionResult] = []
-        interrupted, cut_short, begin = False, False, time.monotonic()
+        interrupted, cut_short, late, begin = False, False, False, time.monotonic()
         for index in range(job.workload.stopping.sessions):
             self._observer.session_started(index, total=job.workload.stopping.sessions)
             try:
@@ -123,9 +129,14 @@ class Dispatcher:
             except KeyboardInterrupt:
                 interrupted = True
                 break
+            late = self._end_by is not None and time.monotonic() >= self._end_by
+            if late and index and sessions[-1].failure is not None:
+                sessions.pop()  # it ran out of time, which is no failure of what was measured before
+                cut_short = True
+                break
             if sessions[-1].failure is not None:
                 break
-            if _adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S:
+            if late or (_adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
         run = self._assembly.assemble(job, sessions, created=created)
@@ -134,7 +145,8 @@ class Dispatcher:
         if interrupted:
             run = replace(run, status="cancelled")
         if cut_short:
-            message = f"{len(sessions)} of {job.workload.stopping.sessions} sessions fitted into {JOB_BUDGET_S:g} s"
+            room = "the time budget" if late else f"{JOB_BUDGET_S:g} s"
+            message = f"{len(sessions)} of {job.workload.stopping.sessions} sessions fitted into {room}"
             run = with_cautions(run, (Caution.of("fewer-sessions", message),))
         return run, sessions, interrupted
 
@@ -164,6 +176,7 @@ class Dispatcher:
             folder=session_folder,
             environment=dict(os.environ),
             on_progress=self._observer.progressed,
+            end_by=self._end_by,
         )
 
 

@@ -71,6 +71,7 @@ class LiveSession:
         )
         self._request = request
         self._folder = folder
+        self._end_by = end_by
         self._conversation = Conversation(
             request, folder=folder, result=self.result, progress=on_progress, end_by=end_by
         )
@@ -90,11 +91,15 @@ class LiveSession:
             if kind is None and not self._dismissed and self.result.failure is None and not self._conversation.done:
                 # The channel is closed; how the process ends is what the failure is made of.
                 with contextlib.suppress(TimeoutError):
-                    self._process.wait(REAP_S)
+                    self._process.wait(self._patience())
         finally:
             self._process.kill()
             self._conversation.close()
         self._conclude()
+
+    def _patience(self) -> float:
+        """How long a worker that says no more may take to end, s."""
+        return REAP_S if self._end_by is None else max(0.0, min(REAP_S, self._end_by - time.monotonic()))
 
     @property
     def out_of_time(self) -> bool:
@@ -122,6 +127,7 @@ class LiveSession:
 
     def order(self, kind: str, **fields: float) -> None:
         """Tell the worker what to do next."""
+        self._conversation.may_end |= kind == "end"
         self._conversation.say(encode(kind, **fields))
 
     def _conclude(self) -> None:

@@ -37,9 +37,12 @@ disturbs a machine lasts tens of milliseconds: on a busy virtual one, 100 turns 
 itself ten times as exactly as 16 turns of 25 ms (standard deviation between rounds 0.4 % instead of 4 %) in 8 % more
 time."""
 
-LEAST_TURNS = 5
-ROUND_S = 1.5
-"""A slow model ends a round once every job has spent so long in turns, but not before `LEAST_TURNS`."""
+LEAST_TURNS, ROUND_S = 5, 1.5
+"""With slow models a round ends once its jobs have spent so long in turns on average, but not before so many turns."""
+FEW_TURNS, LONG_ROUND_S = 2, 6.0
+"""The same for models so slow that five turns would leave time for hardly another round."""
+
+LONGEST_S = 7 * 24 * 3600.0
 
 Judge = Callable[[Sequence[Run]], str | None]
 
@@ -125,7 +128,7 @@ class Interleaver:
     Args:
         save: keeps a run; all runs are saved at every look, so that a kill loses little.
         observer: told what happens; all jobs together are one to it.
-        sensors: as for the dispatcher; they are read in the first round only.
+        sensors: as for the dispatcher; they are read by every process, after its turns.
     """
 
     def __init__(
@@ -154,7 +157,7 @@ class Interleaver:
         begin = time.monotonic()
         end_by = begin + schedule.budget_s
         state = _State(
-            jobs=[_marked(job, _manner(job, schedule)) for job in jobs],
+            jobs=[_marked(job, _manner(jobs, schedule)) for job in jobs],
             sessions=[[] for _ in jobs],
             ids=[new_run_id() for _ in jobs],
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -163,21 +166,25 @@ class Interleaver:
             order=random.Random(schedule.seed),  # noqa: S311 - an order, not a secret
         )
         reason: str | None = None
-        longest = 0.0
+        round_s = look_s = 0.0
         try:
             with job_folder() as folder:
-                # A round that the last ones say can't be finished is not begun.
-                while reason is None and len(state.places) > 1 and time.monotonic() + longest < end_by:
+                # A round that the last ones say can't be finished and looked at is not begun.
+                while reason is None and len(state.places) > 1 and time.monotonic() + round_s + 2 * look_s < end_by:
                     started = time.monotonic()
                     self._observer.session_started(state.rounds, total=_expected(begin, schedule, state.rounds))
                     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as room:
                         complete = self._round(state, Path(room), end_by=end_by)
-                        if complete:
-                            longest = max(longest, time.monotonic() - started)
-                            reason = self._look(state, schedule, judge)
+                        if complete and state.rounds == 1:
+                            self._runs(state)  # the outputs are noted while their files are there
+                    if complete:
+                        looked = time.monotonic()
+                        round_s = max(round_s, looked - started)
+                        reason = self._look(state, schedule, judge)
+                        look_s = max(look_s, time.monotonic() - looked)
+            runs = self._finish(state)
         except KeyboardInterrupt:
             raise Interrupted(self._finish(state, cancelled=True)) from None
-        runs = self._finish(state)
         if reason is None and len(state.places) > 1:
             reason = judge(runs) if state.rounds and state.rounds not in schedule.looks else None
             reason = reason or f"the time budget of {schedule.budget_s:g} s ended"
@@ -196,7 +203,9 @@ class Interleaver:
         runs = self._runs(state)
         for run in runs:
             self._assembly.save(run)
-        return judge(runs) or (f"{state.rounds} rounds were asked for" if last else None)
+        return judge(runs) or (
+            f"{state.rounds} round{'s are' if state.rounds > 1 else ' is'} the most" if last else None
+        )
 
     def _runs(self, state: _State) -> list[Run]:
         """The runs so far; one that another's failure left without any result is cancelled."""
@@ -289,7 +298,8 @@ def _take_turns(live: dict[int, LiveSession], *, order: random.Random, duet: boo
     """Turn after turn in random order, or all at once; the place of a worker that is not there any more."""
     spent = dict.fromkeys(live, 0.0)
     for turn in range(TURNS):
-        if turn >= LEAST_TURNS and min(spent.values()) >= ROUND_S:
+        average = sum(spent.values()) / len(spent)
+        if (turn >= LEAST_TURNS and average >= ROUND_S) or (turn >= FEW_TURNS and average >= LONG_ROUND_S):
             break
         places = list(live)
         order.shuffle(places)
@@ -313,8 +323,8 @@ def _end(live: dict[int, LiveSession]) -> int | None:
     return None
 
 
-def _manner(job: Job, schedule: Schedule) -> Interleave:
-    if job.workload.scenario.kind != "single-stream":
+def _manner(jobs: Sequence[Job], schedule: Schedule) -> Interleave:
+    if any(job.workload.scenario.kind != "single-stream" for job in jobs):
         return "rounds"
     return "duet" if schedule.duet else "turns"
 
@@ -334,7 +344,7 @@ def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
 
 def _check(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
     """Cores of their own for a duet, else none. Raises `BadInput`."""
-    if not 0 < schedule.budget_s <= 7 * 24 * 3600.0:
+    if not 0.0 < schedule.budget_s <= LONGEST_S:
         raise BadInput(f"a time budget of {schedule.budget_s:g} s makes no sense", advice="such as --time-budget 60s")
     if not schedule.duet:
         return []

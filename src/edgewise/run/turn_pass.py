@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgewise.run.timing import BRIEF_WARMUP_S, Clock, Recorder, Reporter, Steady, block_size, seconds_of
+from edgewise.run.timing import BRIEF_WARMUP_S, MAX_SAMPLES, Clock, Recorder, Reporter, Steady, block_size, seconds_of
 from edgewise.runtime.base import Session
 from edgewise.stats.warmup import warmup_length
 
@@ -78,11 +78,11 @@ def _warm_up(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, r
         recorder.take(block_size(recorder))
         reporter.beat()
         elapsed = (clock.now() - begin) * 1e-9
-        if elapsed < BRIEF_WARMUP_S:
+        if elapsed < BRIEF_WARMUP_S and len(recorder.wall) < MAX_SAMPLES:
             continue
         # Steady where the second half has the level that the latest part of the first half had.
         length = warmup_length(seconds_of(recorder.headline))
         if length is not None and length <= len(recorder.wall) // 2:
             return True
-        if elapsed >= WARM_S:
+        if elapsed >= WARM_S or len(recorder.wall) >= MAX_SAMPLES:
             return False

@@ -293,11 +293,14 @@ def _watch_host() -> queue.SimpleQueue[bytes]:
     return orders
 
 
-def _stay_on(cores: list[int]) -> None:
-    """Leave the other processors to others, before any engine counts them."""
-    if cores:
-        with suppress(OSError, AttributeError):
+def _stay_on(cores: list[int]) -> str:
+    """Leave the other processors to others, before any engine counts them; why that was not possible, if it was not."""
+    try:
+        if cores:
             os.sched_setaffinity(0, cores)
+    except (OSError, AttributeError) as error:
+        return f"the worker can't be kept to cores {cores}: {error}"
+    return ""
 
 
 def _limit_memory(limit: int | None) -> None:
@@ -330,14 +333,16 @@ def main() -> NoReturn:
     channel = Channel()
     _die_with_host()
     job = _read_job()
+    loose = _stay_on(job.get("cores", []))  # before there is a second thread, which would keep all of them
     orders = _watch_host()
-    _stay_on(job.get("cores", []))
     _limit_memory(job.get("memory_limit"))
     channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], started_ns=_STARTED_NS)
     worker = Worker(job, channel, orders)
     try:
         if job["protocol"] != PROTOCOL:
             raise UnsupportedModel(f"host speaks protocol {job['protocol']}, this worker {PROTOCOL}")
+        if loose:
+            raise UnsupportedModel(loose)
         worker.run()
     except BaseException as error:
         _fail(channel, worker, error)

@@ -174,10 +174,16 @@ def _check(run: Run) -> None:
         raise BadInput(f"schema: {run.schema} is not {SCHEMA}, which this edgewise writes")
     parse_time(run.created_at)
     for index, row in enumerate(run.measurements):
+        if row.metric in METRICS and row.unit != METRICS[row.metric].unit:
+            raise BadInput(
+                f"measurements[{index}].unit: {row.metric} is in {METRICS[row.metric].unit}, not {row.unit[:20]!r}",
+                advice="units are SI: is this a document that edgewise wrote?",
+            )
         if row.session_lengths and (min(row.session_lengths) < 0 or sum(row.session_lengths) != len(row.samples)):
             raise BadInput(
                 f"measurements[{index}].session_lengths: they sum to {sum(row.session_lengths)}, "
-                f"and there are {len(row.samples)} samples"
+                f"and there are {len(row.samples)} samples",
+                advice="is this a document that edgewise wrote?",
             )
 
 

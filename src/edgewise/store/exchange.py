@@ -93,7 +93,12 @@ def read_bundle(path: str | Path) -> Bundle:
             newer schema, or two runs with the same id and different content.
     """
     path = Path(path)
-    document = parse(_read(path))
+    try:
+        document = parse(_read(path))
+    except BadInput as error:
+        raise BadInput(
+            error.message if str(path) in error.message else f"{path}: {error.message}", advice=error.advice
+        ) from error
     if not isinstance(document, Mapping):
         raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
     if "runs" not in document:

@@ -1,0 +1,295 @@
+"""Processes that take turns, and every way they and their host can end: nothing is left running, what counts is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import edgewise
+from edgewise.comparing.comparison import Findings
+from edgewise.run.counters import usable_cores
+from edgewise.run.dispatch import Silent
+from edgewise.testing import write_fake_model
+
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def few_turns(monkeypatch):
+    """What is tested here happens in some turns as well as in a hundred: `in_a_turn` within the first ten."""
+    monkeypatch.setattr("edgewise.run.interleaving.TURNS", 20)
+
+
+def model(folder: Path, name: str, **script) -> Path:
+    return write_fake_model(folder / name, **{"latency_ns": [MS], **script})
+
+
+def behaving(at: str, do: str, *, after: int = 0, touch: Path | None = None) -> dict[str, object]:
+    return {"behaviour": {"at": at, "do": do, "after": after, **({"touch": str(touch)} if touch else {})}}
+
+
+def in_a_turn(do: str, **settings) -> dict[str, object]:
+    """Misbehaves after the warm-up, which has some 100 inferences of 1 ms and more."""
+    return behaving("invoke", do, after=150, **settings)
+
+
+def compare(*paths: Path, **settings) -> Findings:
+    return edgewise.compare(list(paths), **{"rounds": 1, "timeout": 20.0, **settings})
+
+
+def workers() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+# --- workers that end badly ---
+
+
+@pytest.mark.parametrize(
+    ("script", "cause", "words"),
+    [
+        pytest.param(in_a_turn("segfault"), "EngineError", "crashed in phase 'steady' (SIGSEGV)", id="crash"),
+        pytest.param(in_a_turn("exit"), "EngineError", "exit code 7", id="exit"),
+        pytest.param(in_a_turn("garbage"), "Garbage", "broke the protocol", id="garbage"),
+        pytest.param(in_a_turn("raise"), "EngineError", "the script says so", id="raise"),
+        pytest.param(in_a_turn("memory-error"), "OutOfMemory", "", id="memory"),
+        pytest.param(in_a_turn("close-channel"), "EngineError", "exit code", id="silence"),
+        pytest.param(behaving("load", "unsupported"), "Unsupported", "the script says so", id="load"),
+    ],
+)  # fmt: skip
+def test_a_worker_that_ends_in_a_turn_is_a_failed_run_with_its_cause(tmp_path, script, cause, words):
+    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **script))
+    a, b = (variant.run for variant in findings.variants)
+    assert (a.status, b.status) == ("cancelled", "failed")
+    assert b.failure.cause == cause and words in b.failure.message, b.failure
+    assert findings.pairs == 0 and "b.fake" in findings.failures
+    assert workers() == []
+
+
+@pytest.mark.parametrize("do", ["hang", "spin"])
+def test_a_worker_that_hangs_in_a_turn_is_killed_at_its_deadline(tmp_path, do):
+    begin = time.monotonic()
+    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn(do)), timeout=1.0)
+    assert time.monotonic() - begin < 12.0
+    failure = findings.variants[1].run.failure
+    assert failure.cause == "Timeout" and failure.phase == "steady" and "1 s" in failure.message
+    assert workers() == []
+
+
+def test_a_worker_that_takes_all_memory_takes_nobody_with_it(tmp_path):
+    paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn("allocate"))]
+    findings = compare(*paths, memory_limit=400 * 2**20)
+    assert findings.variants[1].run.failure.cause == "OutOfMemory"
+    assert workers() == []
+
+
+def test_a_crash_at_load_in_the_third_round_leaves_two(tmp_path):
+    paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", latency_ns=[2 * MS])]
+
+    class Sabotage(Silent):
+        def session_started(self, index: int, *, total: int) -> None:
+            if index == 2:
+                model(tmp_path, "b.fake", **behaving("load", "segfault"))
+
+    findings = compare(*paths, rounds=4, observer=Sabotage())
+    a, b = (variant.run for variant in findings.variants)
+    assert (a.status, b.status) == ("done", "failed")
+    assert [len(run.sessions) for run in (a, b)] == [2, 2]
+    assert b.failure.signal == "SIGSEGV" and b.failure.phase == "load"
+    assert b.value("latency") == pytest.approx(2e-3)
+    pids = {session.pid for run in (a, b) for session in run.sessions}
+    assert len(pids) == 4  # fresh processes, all of them
+
+
+def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
+    reached = tmp_path / "reached"
+    paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn("hang", touch=reached))]
+    with comparing(tmp_path, *paths) as process:
+        wait_for(reached.exists, process)
+        children = psutil.Process(process.pid).children()
+        # A worker's folder is called by the place of its job.
+        (victim,) = [child for child in children if Path(child.cwd()).name == "1"]
+        victim.send_signal(signal.SIGKILL)
+        out, err = process.communicate(timeout=30)
+        _, alive = psutil.wait_procs(children, timeout=10)
+    assert process.returncode == 4 and not alive
+    document = json.loads(out)
+    assert document["failures"]["b.fake"] == "the worker was killed in phase 'steady'"
+    assert document["failures"]["a.fake"]  # not measured, and so it says
+    assert "Killed" in err and "Traceback" not in err
+
+
+# --- the budget ---
+
+
+@pytest.mark.parametrize(
+    "script", [behaving("load", "hang"), in_a_turn("spin")], ids=["hangs when loading", "spins in a turn"]
+)
+def test_a_budget_is_not_outlasted_by_a_worker_that_hangs(tmp_path, script):
+    begin = time.monotonic()
+    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **script), time_budget=1.5)
+    elapsed = time.monotonic() - begin
+    assert 1.0 < elapsed < 1.5 + 2.0
+    assert workers() == []
+    failed = [variant.run.failure for variant in findings.variants if variant.run.failure]
+    assert [failure.cause for failure in failed] == ["Timeout"]
+    assert "the time budget ended" in failed[0].message and "--time-budget" in failed[0].advice
+
+
+def stubborn(monkeypatch, code: str) -> None:
+    """Workers are this program: it says hello, and then `code`."""
+    begin = (
+        "import json, os, sys, time\n"
+        "sys.stdin.readline()\n"
+        "hello = {'kind': 'hello', 'protocol': 1, 'pid': os.getpid(), 'python': '3', 'started_ns': 0}\n"
+        "os.write(1, json.dumps(hello).encode() + b'\\n')\n"
+    )
+    monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", begin + code))
+
+
+FLOOD = 'end = time.monotonic() + 3.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'
+
+
+def test_a_budget_is_not_outlasted_by_a_worker_that_never_stops_talking(tmp_path, monkeypatch):
+    stubborn(monkeypatch, FLOOD)
+    begin = time.monotonic()
+    compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
+    assert time.monotonic() - begin < 2.0
+    assert workers() == []
+
+
+def test_a_budget_is_not_outlasted_by_a_worker_that_closes_the_channel_and_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.run.host.REAP_S", 2.5)
+    stubborn(monkeypatch, "os.close(1)\ntime.sleep(600)\n")
+    begin = time.monotonic()
+    compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
+    assert time.monotonic() - begin < 2.0
+    assert workers() == []
+
+
+# --- the host's own ends ---
+
+
+@contextlib.contextmanager
+def comparing(folder: Path, *paths: Path, words: tuple[str, ...] = ()):
+    """`edgewise compare` as a process of its own, reaped whatever happens."""
+    command = [
+        sys.executable, "-m", "edgewise", "compare", *map(str, paths), "--json", "--metrics", "latency",
+        "--store", f"sqlite:///{folder}/store.db", *words,
+    ]  # fmt: skip
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], *, patience: float = 60.0) -> None:
+    end = time.monotonic() + patience
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+
+
+def rounds_stored(folder: Path) -> dict[str, tuple[str, int]]:
+    """Model → status and sessions of what is in the store; empty while there is none."""
+    if not (folder / "store.db").exists():
+        return {}
+    with contextlib.suppress(edgewise.errors.StoreError), edgewise.open_store(f"sqlite:///{folder}/store.db") as store:
+        runs = store.resolve(["all"]) if store.list() else []
+        return {run.job.model.name: (run.status, len(run.sessions)) for run in runs}
+    return {}
+
+
+def sabotaged(folder: Path) -> tuple[list[Path], Path, Callable[[], bool]]:
+    """Two models; once both are stored after their first round, B is made to hang in a turn of a later one."""
+    reached = folder / "reached"
+    paths = [model(folder, "a.fake"), model(folder, "b.fake", latency_ns=[2 * MS])]
+
+    def condition() -> bool:
+        if len(rounds_stored(folder)) == 2 and not (folder / "sabotage").exists():
+            (folder / "sabotage").touch()
+            fresh = model(folder, "new", **in_a_turn("hang", touch=reached))
+            fresh.replace(paths[1])
+        return reached.exists()
+
+    return paths, reached, condition
+
+
+def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
+    paths, _, hangs = sabotaged(tmp_path)
+    with comparing(tmp_path, *paths) as process:
+        wait_for(hangs, process)
+        children = psutil.Process(process.pid).children()
+        assert len(children) == 2
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        _, alive = psutil.wait_procs(children, timeout=10)
+    assert process.returncode == 130 and not alive, err
+    assert "interrupted" in err and "Traceback" not in err
+    document = json.loads(out)
+    (latency,) = document["comparisons"]
+    assert latency["ratio"] == pytest.approx(2.0)
+    assert document["stopped_because"] == "interrupted"
+    found = rounds_stored(tmp_path)
+    count = latency["before"]["replicates"]
+    assert count >= 1 and found == {"a.fake": ("cancelled", count), "b.fake": ("cancelled", count)}
+
+
+def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
+    paths, _, hangs = sabotaged(tmp_path)
+    with comparing(tmp_path, *paths) as process:
+        wait_for(hangs, process)
+        children = psutil.Process(process.pid).children()
+        process.kill()
+        process.wait()
+        _, alive = psutil.wait_procs(children, timeout=20)
+    assert len(children) == 2 and not alive
+    found = rounds_stored(tmp_path)
+    assert set(found) == {"a.fake", "b.fake"} and len(set(found.values())) == 1
+    assert found["a.fake"][0] == "done" and found["a.fake"][1] >= 1
+
+
+@pytest.fixture(scope="module")
+def duet(tmp_path_factory) -> list[list[set[int]]]:
+    """Of each of two workers that are in their turns at once: the processors that each of its threads may use."""
+    if len(usable_cores()) < 2:
+        pytest.skip("one processor only may be used here")
+    folder = tmp_path_factory.mktemp("duet")
+    marks = [folder / "a-reached", folder / "b-reached"]
+    paths = [model(folder, f"{mark.name[0]}.fake", **in_a_turn("hang", touch=mark)) for mark in marks]
+    with comparing(folder, *paths, words=("--duet", "--timeout", "30s")) as process:
+        wait_for(lambda: all(mark.exists() for mark in marks), process)
+        children = psutil.Process(process.pid).children()
+        # The first thread is the one that infers.
+        cores = [
+            [set(os.sched_getaffinity(one.id)) for one in sorted(child.threads(), key=lambda one: one.id != child.pid)]
+            for child in children
+        ]
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    return cores
+
+
+def test_a_duet_pins_each_worker_to_a_core_of_its_own(duet):
+    first, second = (threads[0] for threads in duet)
+    assert len(first) == len(second) == 1 and first != second
+    assert first | second <= set(usable_cores())
+
+
+def test_a_duet_pins_all_threads_of_a_worker(duet):
+    assert all(cores == threads[0] for threads in duet for cores in threads)
