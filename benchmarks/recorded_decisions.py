@@ -1,6 +1,6 @@
 """How often is `compare` wrong, and does it see what is there, on this machine's own noise?
 
-    python benchmarks/recorded_decisions.py record --file F.npz [--rounds 120] [--model FILE]
+    python benchmarks/recorded_decisions.py record --file F.npz [--rounds 90] [--model FILE]
     python benchmarks/recorded_decisions.py replay --file F.npz [--trials 1000]
     python benchmarks/recorded_decisions.py live [--trials 30] [--cases same,3%,10%,bursts]
 
@@ -113,11 +113,26 @@ class Recording:
         sessions: per round and side, samples in s; of different lengths.
         seconds: a round took, on average.
         first: which side's process was started first, shape (rounds,).
+        turns: per round and side, inferences of each turn.
     """
 
     sessions: list[tuple[np.ndarray, np.ndarray]]
     seconds: float
     first: np.ndarray
+    turns: list[tuple[list[int], list[int]]]
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """What the product makes of each round: 1 and the median ratio of neighbouring turns, shape (rounds, 2)."""
+        found = []
+        for pair, counts in zip(self.sessions, self.turns, strict=True):
+            logs = [
+                np.log([np.median(turn) for turn in np.split(side, np.cumsum(count)[:-1])])
+                for side, count in zip(pair, counts, strict=True)
+            ]
+            most = min(map(len, logs))
+            found.append([1.0, float(np.exp(np.median(logs[1][:most] - logs[0][:most])))])
+        return np.array(found)
 
     @property
     def medians(self) -> np.ndarray:
@@ -153,13 +168,14 @@ def read(file: Path, load: str) -> Recording:
         parts = np.split(samples, np.cumsum(lengths.ravel())[:-1])
         rounds = lengths.shape[1]
         sessions = list(zip(parts[:rounds], parts[rounds:], strict=True))
-        return Recording(sessions, float(kept[f"{load}_seconds"]), kept[f"{load}_first"])
+        turns = list(zip(*json.loads(str(kept[f"{load}_turns"])), strict=True))
+        return Recording(sessions, float(kept[f"{load}_seconds"]), kept[f"{load}_first"], turns)
 
 
 def describe(file: Path) -> None:
     """What the recording is like, and whether the process that is started first is at an advantage."""
-    print("| load | rounds | s a round | latency | ± of a process | ± of a pair | started first, % faster |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print("| load | rounds | s a round | latency | ± of a process | ± of a pair | ± of turns | first, % faster |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for load in LOADS:
         kept = read(file, load)
         logs = np.log(kept.medians)
@@ -168,23 +184,24 @@ def describe(file: Path) -> None:
         place = f"{ahead.mean():+.2f} ± {1.96 * ahead.std(ddof=1) / len(ahead) ** 0.5:.2f}"
         print(
             f"| {load} | {len(logs)} | {kept.seconds:.2f} | {np.median(kept.medians) * 1e6:.0f} µs "
-            f"| {100 * logs.std():.2f} % | {100 * difference.std(ddof=1):.2f} % | {place} |"
+            f"| {100 * logs.std():.2f} % | {100 * difference.std(ddof=1):.2f} % "
+            f"| {100 * np.log(kept.ratios[:, 1]).std(ddof=1):.2f} % | {place} |"
         )
 
 
 def replays(kept: Recording, *, trials: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Trials of a minute each: medians, shape (1, rounds, 2), and samples of equal length, (1, rounds, 2, samples)."""
+    """Trials of a minute each: ratios, shape (1, rounds, 2), and samples of equal length, (1, rounds, 2, samples)."""
     generator = np.random.default_rng(seed)
     total = len(kept.sessions)
     rounds = min(total, max(5, int(BUDGET_S / kept.seconds)))
     size = min(len(side) for pair in kept.sessions for side in pair)
     cut = np.array([[side[:size] for side in pair] for pair in kept.sessions])
-    medians = kept.medians
+    ratios = kept.ratios
     for _ in range(trials):
         chosen = (generator.integers(total) + np.arange(rounds)) % total
         side = generator.integers(2, size=rounds)
         order = np.stack([side, 1 - side], axis=1)
-        yield medians[chosen[:, None], order][None], cut[chosen[:, None], order][None]
+        yield ratios[chosen[:, None], order][None], cut[chosen[:, None], order][None]
 
 
 def replay(file: Path, *, trials: int, seed: int) -> None:
@@ -242,7 +259,7 @@ def main() -> int:
     parser.add_argument("what", choices=["record", "replay", "live"])
     parser.add_argument("--file", type=Path, help="of the recording")
     parser.add_argument("--model", type=Path, help="about 1 ms on one core, if none is given")
-    parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--rounds", type=int, default=90)
     parser.add_argument("--trials", type=int)
     parser.add_argument("--cases", default="same,3%,10%,bursts", help=f"of {', '.join(CASES)}")
     parser.add_argument("--seed", type=int, default=1)

@@ -11,8 +11,11 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
+from edgewise.run.assembly import Sensors
+from edgewise.stats.comparison import LOOKS
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
+from threaded_workers import Line, install
 
 MS = 1_000_000
 PASS, FAIL, UNMEASURED = ExitCode.DONE, ExitCode.BUDGET_EXCEEDED, ExitCode.RUN_FAILED
@@ -119,6 +122,46 @@ def test_a_metric_that_nothing_here_tells_is_unmeasured(place, capsys):
     assert "accuracy_top1" in document["checks"][1]["because"]
 
 
+def test_what_no_measuring_can_tell_ends_at_the_first_look(place, capsys, monkeypatch):
+    transport = install(monkeypatch, turns=5)
+    monkeypatch.setattr("edgewise.run.assembly.find_sensors", lambda: Sensors(absences={"energy": "no meter is here"}))
+    code, document = gate(capsys, "same.fake", "--baseline", "base.fake", "--max-regression", "energy=3%")
+    assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
+    assert "energy" in document["checks"][0]["because"] and "no meter is here" in document["checks"][0]["because"]
+    assert (document["attempts"], document["pairs"], len(transport.jobs)) == (1, LOOKS[0], 2 * LOOKS[0])
+    assert "the time budget" not in document["stopped_because"]
+
+
+# --- the time budget of a candidate alone ---
+
+
+def test_a_candidate_that_hangs_is_unmeasured_when_the_time_budget_ends(place, capsys):
+    """A real process. Its own limit is two minutes, and nothing is tried again."""
+    write_fake_model("hang.fake", behaviour={"at": "load", "do": "hang"})
+    code, document = gate(capsys, "hang.fake", "--budget", "latency=5ms", "--time-budget", "1s")
+    assert code == UNMEASURED and verdicts(document) == ["unmeasured"] and document["attempts"] == 1
+    assert "the time budget ended in phase 'load'" in document["checks"][0]["because"]
+
+
+def say_nothing(line: Line) -> None:
+    """A worker that hangs until its host has gone."""
+    line.say_hello()
+    line.orders.get()
+
+
+def test_a_time_budget_that_ends_between_processes_leaves_those_that_are_complete(place, capsys, monkeypatch):
+    transport = install(monkeypatch, turns=5)
+    transport.parts = {("same.fake", 2): say_nothing}
+    words = ["--budget", "latency=5ms", "--time-budget", "2s", "--on-inconclusive", "fail"]
+    code, document = gate(capsys, "same.fake", *words)
+    assert (code, verdicts(document), len(transport.jobs)) == (PASS, ["pass"], 3)
+    assert run(["runs", "show", "last", "--json"]) == PASS
+    (kept,) = json.loads(capsys.readouterr().out)["runs"]
+    assert kept["status"] == "done" and kept["failure"] is None and len(kept["sessions"]) == 2
+    cautions = {caution["code"]: caution["message"] for caution in kept["cautions"]}
+    assert cautions["fewer-sessions"] == "2 of 5 sessions fitted into the time budget"
+
+
 # --- the baseline's samples ---
 
 
@@ -171,6 +214,30 @@ def test_other_hardware_is_refused_with_what_differs_and_how_to_go_on(place, cap
         capsys, "same.fake", "--baseline", bundle, "--max-regression", "3%", "--baseline-model", "base.fake"
     )
     assert code == PASS and document["comparisons"][0]["design"] == "interleaved"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_stored_runs_of_two_machines_are_unmeasured_with_what_differs(place, capsys, swapped):
+    pair = (on_other_hardware("five.json"), "main")
+    candidate, baseline = pair[::-1] if swapped else pair
+    code, document = gate(capsys, candidate, "--baseline", baseline, "--max-regression", "3%")
+    assert code == UNMEASURED and verdicts(document) == ["unmeasured"] and document["attempts"] == 0
+    because = document["checks"][0]["because"]
+    assert "baseline and candidate were measured on different hardware" in because
+    assert "Another CPU @ 9.99 GHz" in because
+    # Limits of its own need no second machine.
+    code, document = gate(capsys, candidate, "--budget", "latency=5ms")
+    assert code == PASS and verdicts(document) == ["pass"]
+
+
+def test_stored_runs_of_an_untold_machine_are_unmeasured(place, capsys):
+    document = json.loads(Path("five.json").read_text("utf-8"))
+    document["runs"][0]["environment"] = {}
+    Path("untold.json").write_text(json.dumps(document))
+    code, document = gate(capsys, "untold.json", "--baseline", "main", "--max-regression", "3%")
+    assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
+    assert "hardware that their records do not tell" in document["checks"][0]["because"]
+    assert "processor" in document["checks"][0]["because"]
 
 
 def test_stored_runs_need_no_measuring(place, capsys):
@@ -262,6 +329,15 @@ def test_settings_are_the_baselines_unless_they_are_given(place, capsys):
 )
 def test_bad_input_is_one_line_with_advice(place, capsys, words, message):
     assert message in refused(capsys, *words)
+
+
+@pytest.mark.parametrize("twice", [("x.md", "x.md"), ("x.md", "y.json", "./x.md")])
+def test_an_output_that_is_named_twice_is_refused_before_anything_is_measured(place, capsys, monkeypatch, twice):
+    transport = install(monkeypatch, turns=5)
+    outputs = [word for name in twice for word in ("-o", name)]
+    words = ["same.fake", "--baseline", "base.fake", "--max-regression", "3%", *outputs]
+    assert "x.md is named twice as an output" in refused(capsys, *words)
+    assert transport.jobs == [] and not Path("x.md").exists() and not Path("y.json").exists()
 
 
 def test_a_bundle_of_a_newer_edgewise_is_refused(place, capsys):

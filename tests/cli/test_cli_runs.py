@@ -87,6 +87,24 @@ def test_list_shows_whole_ids_where_short_ones_are_the_same(call, path):
     assert twin in call("list")[1]
 
 
+def test_list_shows_the_next_digits_of_runs_of_one_millisecond(call, path):
+    """Measured side by side, runs begin at once: their ids begin with the same time."""
+    with open_store(str(path)) as store:
+        for twin in ("01936b2a-7c10-7abd-8def-000000000001", "01936b2a-7c10-7abe-8def-000000000002"):
+            store.save(replace(RUNS[0], id=twin))
+    _, out, _ = call("list")
+    shown = [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "]
+    assert sorted(shown) == sorted({run.id[:18] for run in stored(path)}) and len(shown) == 5
+    assert {"01936b2a-7c10-7abd", "01936b2a-7c10-7abe"} <= set(shown)
+    assert max(map(len, out.splitlines())) <= 80
+    # What is shown is enough to name a run.
+    for word in shown:
+        assert call("show", word)[0] == 0
+    with open_store(str(path)) as store:
+        store.save(replace(RUNS[0], id="01936b2a-7c10-7abe-8dea-000000000002"))
+    assert "01936b2a-7c10-7abe-8dea " in call("list")[1] and "01936b2a-7c10-7abe-8def " in call("list")[1]
+
+
 def test_list_filters(call):
     def ids(*words):
         code, out, _ = call("list", "--json", *words)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +128,18 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
     assert document["failures"]["b.fake"] == "the worker was killed in phase 'steady'"
     assert document["failures"]["a.fake"]  # not measured, and so it says
     assert "Killed" in err and "Traceback" not in err
+
+
+def test_cores_that_are_not_there_are_a_failed_run_with_that_reason(tmp_path, monkeypatch):
+    """Measured on all cores, it would be no duet, and nobody would know."""
+    monkeypatch.setattr("edgewise.run.interleaving.usable_cores", lambda: (100_000, 100_001))
+    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), duet=True)
+    assert Counter(variant.run.status for variant in findings.variants) == {"failed": 1, "cancelled": 1}
+    (failure,) = [variant.run.failure for variant in findings.variants if variant.run.failure]
+    assert failure.cause == "Unsupported"
+    assert re.match(r"the worker can't be kept to cores \[10000[01]\]: ", failure.message)
+    assert not any(variant.run.measurements for variant in findings.variants if variant.run.status == "done")
+    assert workers() == []
 
 
 # --- the budget ---

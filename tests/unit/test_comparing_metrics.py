@@ -1,6 +1,7 @@
 """Runs against runs: which evidence a ratio has, which rows there are, and what it comes to."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from comparable_runs import apart, compare, noise, only, pair_of, row_of, run_of
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.metrics import compare_pairs, compare_runs, contrast_of
+from edgewise.comparing.metrics import check_terms, compare_pairs, compare_runs, contrast_of
 from edgewise.comparing.terms import METRICS_COMPARED, Terms
 from edgewise.errors import BadInput
 from edgewise.record import Scenario
@@ -288,6 +289,17 @@ def test_an_open_question_tells_how_long_it_would_take():
     assert row.decides_in_s is None
 
 
+@pytest.mark.parametrize(("factor", "pairs", "wait"), [(0.98, 81, 2.0 * (90 - 5)), (0.975, 106, None)])
+def test_no_time_is_told_where_more_pairs_would_be_needed_than_there_ever_are(factor, pairs, wait):
+    """The last look comes after 90 pairs: 81 are decided there, 106 never."""
+    a, b = noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05, scale=1.05e-3)
+    variants = pair_of("latency", a, [value * factor for value in b])
+    (row,) = compare_runs(variants, Terms(metrics=("latency",)), seconds_per_pair=2.0)
+    contrast = contrast_of(variants[0].run, variants[1].run, "latency").contrast
+    assert (LOOKS[-1], replicates_to_decide(contrast, margin=0.03)) == (90, pairs)
+    assert (row.verdict, row.decides_in_s) == ("inconclusive", wait)
+
+
 def test_no_time_is_told_of_runs_that_can_not_go_on_and_of_rows_that_are_decided():
     open_row = only(
         *apart("latency", noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05)),
@@ -332,6 +344,31 @@ def test_words_that_are_no_metrics():
     assert "one of: latency" in caught.value.advice
     with pytest.raises(BadInput, match="neither better high nor low"):
         compare(make_run(1), make_run(2), metrics=("latency", "macs"))
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"metrics": ("latncy",)}, "'latncy' is no metric"),
+        ({"front": ("latency", "macs")}, "macs is neither better high nor low"),
+        ({"threshold": -0.01}, "a threshold of -0.01 makes no sense"),
+        ({"threshold": math.nan}, "a threshold of nan makes no sense"),
+        ({"threshold": math.inf}, "a threshold of inf makes no sense"),
+        ({"floors": {"latncy": 1e-6}}, "'latncy' is no metric"),
+        ({"floors": {"latency": -1e-6}}, "a floor of -1e-06 for latency makes no sense"),
+        ({"floors": {"memory_peak": math.nan}}, "a floor of nan for memory_peak makes no sense"),
+        ({"floors": {"latency": math.inf}}, "a floor of inf for latency makes no sense"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(terms, words):
+    with pytest.raises(BadInput, match=re.escape(words)) as caught:
+        check_terms(Terms(**terms))
+    assert caught.value.advice
+
+
+def test_terms_that_make_sense_are_left_alone():
+    check_terms(Terms())
+    check_terms(Terms(threshold=0.0, floors={"latency": 0.0, "memory_peak": 1e9}, front=("latency", "model_size")))
 
 
 def test_a_comparison_needs_two_names():

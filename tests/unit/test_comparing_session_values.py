@@ -63,6 +63,84 @@ def test_processes_are_joined_until_every_side_has_a_thousand_samples():
     assert join_processes([999]) == []
 
 
+# Turns
+
+
+def in_turns(number: int, *processes: list[tuple[float, int]]):
+    """A run whose processes had these turns: (time of every inference, how many) each."""
+    rows = [[time for time, count in turns for _ in range(count)] for turns in processes]
+    run = run_of(row_of("latency", rows), processes=len(processes), interleave="turns", number=number)
+    sessions = tuple(
+        replace(record, facts={**record.facts, "steady": {"turns": [count for _, count in turns]}})
+        for record, turns in zip(run.sessions, processes, strict=True)
+    )
+    return replace(run, sessions=sessions)
+
+
+BURST = [1.0, 1.0, 3.0, 3.0, 3.0]
+"""How many times its usual time the machine makes an inference take, turn by turn."""
+
+
+def burst(base: float, counts: list[int]) -> list[tuple[float, int]]:
+    return [(base * factor, count) for factor, count in zip(BURST, counts, strict=False)]
+
+
+def test_neighbouring_turns_give_the_ratio_where_bursts_move_the_medians_of_processes():
+    """A infers mostly before the burst, B in it: the medians' ratio is 3.3, that of every two neighbours 1.1."""
+    a = in_turns(1, *[burst(1e-3, [5, 5, 1, 1, 1])] * 3)
+    b = in_turns(2, *[burst(base, [1, 1, 5, 5, 5]) for base in (1.1e-3, 1.09e-3, 1.12e-3)])
+    found = contrast_of(a, b, "latency")
+    assert np.divide(evidence(b, "latency").values, evidence(a, "latency").values) == pytest.approx([3.3, 3.27, 3.36])
+    logs = np.log([1.1, 1.09, 1.12])
+    assert found.contrast.log_ratio == pytest.approx(logs.mean(), rel=1e-12)
+    assert found.contrast.error == pytest.approx(logs.std(ddof=1) / math.sqrt(3), rel=1e-9)
+    assert (found.contrast.degrees, found.contrast.replicates, found.design) == (2.0, 3, "interleaved")
+    assert found.contrast.method.startswith("median ratio of neighbouring turns in each pair; ")
+    # What the two sides themselves are told to take stays their own.
+    assert (found.before.value, found.after.value) == pytest.approx((1e-3, 3.3e-3))
+
+
+def test_the_median_is_that_of_the_ratios_of_neighbours_and_turns_are_their_own_medians():
+    """By neighbours 4, 1.1, 1.1, 0.5, 0.05; the medians of all turns are 4 ms on both sides. One wild inference of three
+    does not move its turn."""
+    a = in_turns(1, *[[(time, 3) for time in (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)]] * 3)
+    b = in_turns(2, *[[(time, 3) for time in (4e-3, 2.2e-3, 4.4e-3, 4e-3, 0.8e-3)]] * 3)
+    row = b.measurements[0]
+    samples = list(row.samples)
+    samples[6] = 1.0  # the first of the third turn of the first process
+    b = replace(b, measurements=(replace(row, samples=tuple(samples)),))
+    assert contrast_of(a, b, "latency").contrast.ratio == pytest.approx(1.1, rel=1e-12)
+    assert contrast_of(b, a, "latency").contrast.ratio == pytest.approx(1 / 1.1, rel=1e-12)
+
+
+def test_turns_without_a_neighbour_do_not_count():
+    """B was ended two turns early in one process, A in another: those that have a neighbour decide."""
+    whole = [1e-3 * factor for factor in (1.0, 2.0, 4.0, 8.0, 16.0)]
+    a = in_turns(1, [(time, 2) for time in whole], [(time, 2) for time in whole[:2]], [(time, 2) for time in whole])
+    b = in_turns(
+        2,
+        [(time * 1.2, 2) for time in whole[:3]],
+        [(time * 1.3, 2) for time in whole],
+        [(time * 1.1, 2) for time in whole],
+    )
+    logs = np.log([1.2, 1.3, 1.1])
+    contrast = contrast_of(a, b, "latency").contrast
+    assert contrast.log_ratio == pytest.approx(logs.mean(), rel=1e-12)
+    assert contrast.error == pytest.approx(logs.std(ddof=1) / math.sqrt(3), rel=1e-9)
+
+
+@pytest.mark.parametrize("turns", [None, [5, 5, 1, 1], [5, 5, 1, 1, 1, 0], [13.0], ["13"], "13", [-1, 14]])
+def test_turns_that_can_not_be_told_leave_the_medians_of_processes(turns):
+    a = in_turns(1, *[burst(1e-3, [5, 5, 1, 1, 1])] * 3)
+    b = in_turns(2, *[burst(1.1e-3, [1, 1, 5, 5, 1])] * 3)
+    first = a.sessions[0]
+    broken = replace(a, sessions=(replace(first, facts={"steady": {"turns": turns}}), *a.sessions[1:]))
+    assert contrast_of(a, b, "latency").contrast.ratio == pytest.approx(1.1)
+    found = contrast_of(broken, b, "latency")
+    assert found.contrast.ratio == pytest.approx(3.3)
+    assert (found.design, "neighbouring" in found.contrast.method) == ("interleaved", False)
+
+
 # Percentiles
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,11 @@ import pytest
 
 import edgewise
 from edgewise.comparing.comparison import Findings
+from edgewise.comparing.trial import ComparisonInterrupted
 from edgewise.errors import BadInput, BadModel, EdgewiseError
 from edgewise.record import Run
+from edgewise.run.dispatch import Interrupted
+from edgewise.run.interleaving import Interleaver
 from edgewise.testing import write_fake_model
 from sample_runs import failed_run, make_run
 from threaded_workers import Line, install
@@ -343,3 +348,41 @@ def test_what_was_lost_is_a_warning_in_python(tmp_path):
     with pytest.warns(RuntimeWarning, match="disk full"):
         findings = edgewise.compare([fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake")], store=Full(), rounds=1)
     assert findings.save_errors and ratio(findings) == 1.0
+
+
+# --- Ctrl-C ---
+
+
+def test_ctrl_c_raises_with_what_was_found_until_then(tmp_path, monkeypatch):
+    whole = edgewise.compare([fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake", 1.1)])
+    stopped = [replace(variant.run, status="cancelled") for variant in whole.variants]
+
+    def execute(*words: object) -> None:
+        raise Interrupted(stopped)
+
+    monkeypatch.setattr(Interleaver, "execute", execute)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        edgewise.compare([tmp_path / "a.fake", tmp_path / "b.fake"])
+    assert isinstance(caught.value, ComparisonInterrupted)
+    findings = caught.value.findings
+    assert findings.interrupted and findings.stopped_because == "interrupted"
+    assert [variant.run.id for variant in findings.variants] == [run.id for run in stopped]
+    assert ratio(findings) == pytest.approx(1.1) and not findings.failures
+
+
+def test_ctrl_c_in_the_second_round_keeps_the_first_in_the_store(tmp_path, transport):
+    def press(line: Line) -> None:
+        line.say_hello()
+        line.send("ready")
+        line.hear()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        line.orders.get()
+
+    transport.parts = {("b.fake", 1): press}
+    store = f"sqlite:///{tmp_path}/runs.db"
+    with pytest.raises(ComparisonInterrupted) as caught:
+        edgewise.compare([fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake", 1.1)], store=store)
+    runs = [variant.run for variant in caught.value.findings.variants]
+    assert [(run.status, len(run.sessions)) for run in runs] == [("cancelled", 1)] * 2
+    with edgewise.open_store(store) as opened:
+        assert {(row.id, opened.get(row.id).status) for row in opened.list()} == {(run.id, run.status) for run in runs}

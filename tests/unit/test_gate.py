@@ -134,6 +134,8 @@ def test_words_become_requirements():
         ([], ["model_size=1e400"], "has no unit"),
         ([], ["model_size=1e400MB"], "no limit of model_size"),
         ([], ["latency=5"], "has no unit"),
+        ([], ["latency= .5e-3 "], "has no unit"),
+        ([], ["memory_peak=5"], "has no unit"),
         ([], ["energy=5ms"], "not in ms"),
         ([], ["accuracy_top1=97"], "more than all"),
         ([], ["accuracy_drop=1%"], "not in points"),
@@ -288,6 +290,30 @@ def test_a_budgets_interval_is_wider_where_measuring_went_on_until_it_was_decide
     wider = stats.t.ppf(1 - 0.025 / INTERVAL_FACTOR, 7) / stats.t.ppf(0.975, 7)
     assert math.log(held.high / held.value) == pytest.approx(wider * math.log(row.high / row.value), rel=1e-6)
     assert math.log(held.value / held.low) == pytest.approx(wider * math.log(row.value / row.low), rel=1e-6)
+
+
+@pytest.mark.parametrize("interleave", [None, "turns"])
+@pytest.mark.parametrize("attempts", [2, 3])
+def test_a_budget_that_may_be_measured_again_has_an_interval_that_allows_for_every_attempt(interleave, attempts):
+    """By hand: Student's t at 5 % over the attempts, and over the looks of each where there are looks."""
+    row = of_processes("latency", EVEN)
+    candidate = run_with(2, row, sessions=8, interleave=interleave)
+    chances = attempts * (INTERVAL_FACTOR if interleave else 1.0)
+    t = stats.t.ppf(1 - 0.025 / chances, len(EVEN) - 1)
+    logs = np.log(EVEN)
+    reach = float(t * logs.std(ddof=1) / math.sqrt(len(EVEN)))
+    low, high = row.value * math.exp(-reach), row.value * math.exp(reach)
+    for limit, verdict in (
+        (high * (1 + 1e-6), "pass"),
+        (high * (1 - 1e-6), "inconclusive"),
+        (low * (1 + 1e-6), "inconclusive"),
+        (low * (1 - 1e-6), "fail"),
+    ):
+        budget = Requirement(metric="latency", kind="budget", limit=limit, word="x")
+        check = only(judge([budget], None, candidate, attempts=attempts))
+        assert check.verdict == verdict
+        assert (check.low, check.high) == pytest.approx((low, high), rel=1e-9)
+    assert high > row.high and low < row.low
 
 
 def test_budgets_of_every_other_kind():

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
+from edgewise.run.assemble import WARMUP_KEPT
 from edgewise.run.assembly import Sensors
 from edgewise.run.dispatch import Interrupted, Silent
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
@@ -179,6 +182,76 @@ def test_a_slow_model_ends_a_round_by_time_but_not_before_some_turns(tmp_path, m
     assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == interleaving.FEW_TURNS
 
 
+class Player:
+    """A live session whose turns take `seconds` of the time in `clock`."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.turns = 0
+        self._clock = clock
+        self._seconds = seconds
+
+    def order(self, kind: str, **fields: float) -> None:
+        assert kind == "turn"
+        assert fields == {"seconds": interleaving.TURN_S, "most": interleaving.MOST_A_TURN}
+
+    def listen(self, kind: str) -> bool:
+        assert kind == "turned"
+        self.turns += 1
+        self._clock[0] += self._seconds
+        return True
+
+
+def turns_of(monkeypatch, *seconds: float, duet: bool = False) -> int:
+    """How many turns each has in a round, where one turn takes them so long."""
+    monkeypatch.setattr(interleaving, "TURNS", 100)
+    clock = [0.0]
+    monkeypatch.setattr(interleaving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    live = dict(enumerate(Player(clock, each) for each in seconds))
+    assert interleaving._take_turns(live, order=Random(1), duet=duet) is None
+    (count,) = {player.turns for player in live.values()}
+    return count
+
+
+@pytest.mark.parametrize(
+    ("seconds", "turns"),
+    [
+        ((0.004, 0.004), 100),  # as many as there are
+        ((0.0625, 0.0625), 24),  # 1.5 s each
+        ((0.125, 0.0), 24),  # 1.5 s on average: the fast one does not keep the slow one at it
+        ((0.375, 0.0, 0.0), 12),  # 4.5 s of one and nothing of two
+        ((1.0, 0.001), 5),  # above 1.5 s after three turns, but not before five
+        ((4.0, 0.0), 3),  # 6 s on average after three turns
+        ((8.0, 0.001), 2),  # 8 s on average after two turns
+        ((60.0, 0.001), 2),  # above 6 s after one turn, but one has no neighbour
+    ],
+)
+def test_a_round_ends_by_what_all_of_its_turns_took(monkeypatch, seconds, turns):
+    assert turns_of(monkeypatch, *seconds) == turns
+    assert turns_of(monkeypatch, *seconds[::-1]) == turns
+
+
+def test_a_round_of_a_duet_ends_by_what_its_turns_took_at_once(monkeypatch):
+    # The first to tell was waited for 0.125 s, the second, which ran meanwhile, as long again: 0.1875 s on average.
+    assert turns_of(monkeypatch, 0.5, 0.5, duet=True) == interleaving.LEAST_TURNS
+    assert turns_of(monkeypatch, 0.125, 0.125, duet=True) == 8
+
+
+def test_places_and_cores_of_odd_rounds_are_those_of_the_round_before_reversed():
+    jobs = range(4)
+    state = interleaving._State(
+        jobs=[], sessions=[], ids=[], created="", places=list(jobs), cores=[(8,), (9,), (10,), (11,)], order=Random(3)
+    )
+    seen = []
+    for state.rounds in range(40):
+        state.take_places()
+        seen.append((tuple(state.places), tuple(state.cores)))
+    assert [(places[::-1], cores[::-1]) for places, cores in seen[::2]] == seen[1::2]
+    assert len({places for places, _ in seen[::2]}) > 10 and len({cores for _, cores in seen[::2]}) > 10
+    # So everyone is as often before as after everyone else, and as often on the one core as on its counterpart.
+    before = Counter((a, b) for places, _ in seen for a in jobs for b in jobs if places.index(a) < places.index(b))
+    assert set(before.values()) == {20} and len(before) == 12
+
+
 def test_a_prescribed_warmup_is_kept_and_not_in_the_samples(tmp_path):
     jobs = [job_of(tmp_path, name, latency_ns=[MS], warmup_ns=[9 * MS, 8 * MS, 7 * MS, 6 * MS]) for name in ("a", "b")]
     jobs = [
@@ -190,6 +263,22 @@ def test_a_prescribed_warmup_is_kept_and_not_in_the_samples(tmp_path):
         (session,) = run.sessions
         assert session.warmup == 4
         assert session.warmup_samples == pytest.approx((8e-3, 7e-3, 6e-3))
+
+
+def test_of_a_long_warmup_the_first_times_are_kept_and_the_count_of_all(tmp_path):
+    rising = [(1000 + step) * 1000 for step in range(1500)]
+    jobs = [job_of(tmp_path, name, warmup_ns=rising) for name in ("a", "b")]
+    jobs = [
+        replace(job, workload=replace(job.workload, stopping=replace(job.workload.stopping, warmup=1500)))
+        for job in jobs
+    ]
+    for run in measure(jobs).runs:
+        (session,) = run.sessions
+        assert session.warmup == 1500
+        assert len(session.warmup_samples) == WARMUP_KEPT == 1000
+        # The first inference of all is told apart.
+        assert session.warmup_samples == pytest.approx([value * 1e-9 for value in rising[1:1001]])
+        assert set(samples_of(run)) == {1e-3}
 
 
 def test_the_warmup_that_the_data_show_is_left_out(tmp_path):

@@ -13,7 +13,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import Findings, Side, Variant
+from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.report.comparison import comparison_document, title_of
@@ -35,7 +37,7 @@ from sample_comparisons import (
     stored_runs,
     two_variants,
 )
-from sample_runs import NO_ENERGY, make_run
+from sample_runs import NO_ENERGY, failed_run, make_run
 
 AT_80 = f"""\
 B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419), but 1.92×
@@ -203,6 +205,18 @@ def test_a_failure_beside_a_result_is_in_the_conclusion():
     assert "B is 2.43× faster than A; C failed" in render_comparison(findings, ".html")
     failed = replace(four_variants(), failures={"E": "Timeout"})
     assert title_of(failed).endswith("can't be told apart; E failed")
+
+
+def test_what_was_not_measured_because_another_failed_is_not_called_failed():
+    other = replace(make_run(1), status="cancelled", sessions=(), measurements=())
+    variants = [Variant(label="A", run=other), Variant(label="B", run=failed_run(2))]
+    findings = assess(variants, Terms(metrics=("model_size",)))
+    assert list(findings.failures) == ["A", "B"]
+    assert title_of(findings).endswith("B failed") and "A failed" not in title_of(findings)
+    assert "A and B failed" not in title_of(findings)
+    text = comparison_text(findings)
+    assert "  A: it was not measured, because another failed or time was over\n" in text
+    assert "  B: operator 'Einsum' is not supported\n" in text
 
 
 def test_one_and_no_variant():

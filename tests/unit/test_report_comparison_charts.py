@@ -88,3 +88,27 @@ def test_the_axis_of_ratios_has_ticks_at_any_span(low, high):
     ticks = chart.spec["layer"][3]["encoding"]["x"]["axis"]["values"]
     assert 3 <= len(ticks) <= 16
     assert 1.0 in ticks
+
+
+@pytest.mark.parametrize(
+    ("processes", "ticks"), [(2, [1, 2]), (3, [1, 2, 3]), (10, list(range(1, 11))), (25, list(range(1, 26, 3)))]
+)
+def test_the_axis_of_processes_has_whole_numbers_and_not_many(processes, ticks):
+    row = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=50 * processes), session_lengths=(50,) * processes)
+    run = replace(make_run(1), measurements=(row,))
+    chart = charts.process_chart(Findings(variants=(Variant(label="A", run=run),), comparisons=()))
+    assert [point["process"] for point in chart.spec["data"]["values"]] == list(range(1, processes + 1))
+    (layer,) = chart.spec["layer"]
+    axis = layer["encoding"]["x"]["axis"]
+    assert (axis["values"], axis["format"]) == (ticks, "d")
+    assert render_svg(chart.spec).count(">1.5<") == 0
+
+
+@pytest.mark.parametrize("processes", [11, 19, 20, 21, 60, 90, 1000])
+def test_the_axis_of_many_processes_has_ten_numbers_at_most(processes):
+    row = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=10 * processes), session_lengths=(10,) * processes)
+    run = replace(make_run(1), measurements=(row,))
+    chart = charts.process_chart(Findings(variants=(Variant(label="A", run=run),), comparisons=()))
+    ticks = chart.spec["layer"][0]["encoding"]["x"]["axis"]["values"]
+    assert 5 <= len(ticks) <= 10 and all(isinstance(tick, int) for tick in ticks)
+    assert ticks[0] == 1 and ticks[-1] <= processes

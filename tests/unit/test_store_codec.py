@@ -156,6 +156,25 @@ def test_a_bad_field_is_named_by_its_path(path, value, message):
     assert caught.value.advice or "session_lengths" in message
 
 
+@pytest.mark.parametrize(("place", "unit"), [(0, "ms"), (0, ""), (1, "MB"), (2, "s"), (0, "\x1b[31m" + "x" * 1000)])
+def test_a_measurement_in_another_unit_than_the_catalogues_is_refused(place, unit):
+    """A time in milliseconds that is read as seconds would make every verdict a wrong one."""
+    bad = document()
+    bad["measurements"][place]["unit"] = unit
+    row = METRICS[bad["measurements"][place]["metric"]]
+    with pytest.raises(BadInput, match=rf"^measurements\[{place}\]\.unit: {row.id} is in {row.unit}, not ") as caught:
+        from_document(bad)
+    assert caught.value.advice and len(caught.value.message) < 120 and "\x1b" not in caught.value.message
+
+
+def test_a_metric_that_the_catalogue_does_not_know_may_have_any_unit():
+    told = document()
+    told["measurements"][0] |= {"metric": "fan_speed", "unit": "furlongs"}
+    run = from_document(told)
+    assert (run.measurements[0].metric, run.measurements[0].unit) == ("fan_speed", "furlongs")
+    assert from_document(to_document(run)) == run
+
+
 @pytest.mark.parametrize("missing", ["schema", "id", "created_at", "job", "status"])
 def test_a_missing_field_is_named(missing):
     bad = document()

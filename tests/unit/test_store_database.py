@@ -136,6 +136,42 @@ def test_prefixes(store):
             store.get(absent)
 
 
+@pytest.mark.parametrize(
+    "word", ["\udcff", "\udcff" * 8, "group:\udcff", "last\udcff", "0193\x00", "0193\x1b[31m", "a\nb"]
+)
+def test_stray_bytes_name_no_run(store, word):
+    """What a command line holds may be no text at all, and a database can't be asked for that."""
+    store.save(run(1))
+    for ask in (store.get, lambda one: store.find([one]), lambda one: store.resolve(["last", one])):
+        with pytest.raises(BadInput, match=r"^no (run|group of runs) is called '") as caught:
+            ask(word)
+        caught.value.message.encode()
+        assert caught.value.advice and not set("\x00\x1b\n") & set(caught.value.message)
+    with pytest.raises(BadInput, match="can't be a tag"):
+        store.tag(word, "last")
+    assert store.list()[0].id == run(1).id
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.find(["group:\udcff\udcff\udcff\udcff"]),
+        lambda store: store.remove(["\udcff"]),
+        lambda store: store.untag("\udcff"),
+    ],
+    ids=["find", "remove", "untag"],
+)
+def test_stray_bytes_name_no_group_no_whole_id_and_no_tag(store, ask):
+    with pytest.raises(BadInput):
+        ask(store)
+
+
+@pytest.mark.parametrize("filters", [{"model": "\udcff"}, {"runtime": "\udcff"}])
+def test_stray_bytes_match_nothing(store, filters):
+    store.save(run(1))
+    assert store.list(**filters) == []
+
+
 def test_a_whole_id_is_never_ambiguous(store):
     store.save(run(1, id="abcd"))
     store.save(run(2, id="abcde"))

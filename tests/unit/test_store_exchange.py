@@ -126,6 +126,8 @@ def test_files_that_hold_no_runs(tmp_path, content, match):
     with pytest.raises(BadInput, match=match) as caught:
         import_runs(path)
     assert "\n" not in caught.value.message
+    # Of several files on one command line, the one that is meant.
+    assert caught.value.message.count(str(path)) == 1
 
 
 def test_a_truncated_export(tmp_path):

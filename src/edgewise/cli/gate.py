@@ -88,10 +88,11 @@ def command(
     device: Device = "local",
     provider: Annotated[str | None, typer.Option(metavar="NAME", help="A provider", rich_help_panel=VARY)] = None,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Threads (default: the baseline's)", rich_help_panel=VARY)
+        int | None, typer.Option(metavar="N", help="Threads (default: a baseline run's, else 1)", rich_help_panel=VARY)
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Batch size (default: the baseline's)", rich_help_panel=VARY)
+        int | None,
+        typer.Option(metavar="N", help="Batch size (default: a baseline run's, else 1)", rich_help_panel=VARY),
     ] = None,
     precision: Annotated[str | None, typer.Option(metavar="P", help="f32, bf16 or f16", rich_help_panel=VARY)] = None,
     shape: Shapes = None,

@@ -93,6 +93,7 @@ def read_share(text: str, flag: str) -> float:
 def read_floors(words: Sequence[str]) -> dict[str, float]:
     """``["latency=1us", "memory_peak=2MiB"]`` → metric → SI value. Raises `BadInput`."""
     from edgewise.comparing.metrics import check_metric
+    from edgewise.comparing.requirement import BARE
     from edgewise.metrics import METRICS
 
     floors: dict[str, float] = {}
@@ -101,7 +102,7 @@ def read_floors(words: Sequence[str]) -> dict[str, float]:
         if not equals:
             raise BadInput(f"--floor {word!r} is not METRIC=AMOUNT", advice="for example --floor latency=1us")
         unit = METRICS[check_metric(name.strip())].unit
-        if unit in ("s", "B") and amount.strip().replace(".", "", 1).isdigit():
+        if unit in ("s", "B") and BARE.fullmatch(amount):
             raise BadInput(f"--floor {word!r} has no unit", advice="for example --floor latency=1us")
         if unit == "s":
             floors[name.strip()] = parse_duration(amount)

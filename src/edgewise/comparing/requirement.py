@@ -118,7 +118,8 @@ def parse_requirements(max_regression: Sequence[str], budgets: Sequence[str]) ->
     return tuple(found)
 
 
-_BARE = re.compile(r"\s*[0-9.]+(?:[eE][+-]?[0-9]+)?\s*")
+BARE = re.compile(r"\s*[0-9.]+(?:[eE][+-]?[0-9]+)?\s*")
+"""An amount without a unit."""
 
 
 def _words(texts: Sequence[str], flag: str) -> list[str]:
@@ -183,7 +184,7 @@ def _parse_budget(word: str) -> Requirement:
 
 def _limit(amount: str, row: Metric, word: str) -> float:
     """A budget in the metric's SI unit. A bare number is no time and no size: a forgotten ``ms`` is no limit."""
-    if row.unit in ("s", "B") and _BARE.fullmatch(amount):
+    if row.unit in ("s", "B") and BARE.fullmatch(amount):
         unit = "latency=5ms" if row.unit == "s" else "model_size=1MB"
         raise BadInput(f"--budget {word!r} has no unit", advice=f"write it, such as {unit}")
     try:

@@ -71,7 +71,7 @@ def run_trial(
     Args:
         labels: one per job, all different.
         save: keeps a run; all are saved at every look and in the end.
-        sensors: None asks the meters, which are then read in the first round.
+        sensors: None asks the meters, which every process then reads after its turns.
         settled: told the variants at every look; why to stop, or None. None stops once every verdict on `trial.until`
             is safe.
 

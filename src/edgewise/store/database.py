@@ -178,6 +178,8 @@ class Store:
             since: made then or later.
             limit: at most so many.
         """
+        if not all(text is None or text.isprintable() for text in (model, runtime, status)):
+            return []
         query = select(runs).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(limit)
         if model is not None:
             found = runs.c.model.icontains(model, autoescape=True)
@@ -201,6 +203,8 @@ class Store:
     def remove(self, ids: Iterable[str]) -> int:
         """Remove the runs with these whole ids, all or none; how many. Raises `BadInput` for an unknown id."""
         wanted = list(dict.fromkeys(ids))
+        for one in wanted:
+            _require_text(one)
         with self._database.writing() as connection:
             for one in wanted:
                 if not connection.execute(delete(documents).where(documents.c.id == one)).rowcount:
@@ -237,6 +241,7 @@ class Store:
 
     def untag(self, name: str) -> int:
         """Take the tag `name` from every run that has it; how many had. Raises `BadInput` where none has."""
+        _require_text(name)
         with self._database.writing() as connection:
             holders = _tagged(connection, name)
             if not holders:
@@ -282,8 +287,7 @@ class Store:
 
     def _find(self, connection: Connection, reference: str) -> str:
         """The id that `reference` names. Raises `BadInput`."""
-        if not reference.isprintable():  # stray bytes of a command line, which a database can't even be asked for
-            raise BadInput(f"no run is called {reference!a}", advice="see 'edgewise runs list'")
+        _require_text(reference)
         last = _LAST.fullmatch(reference)
         if last is not None:
             return _last(connection, int(last[1] or 0), reference)
@@ -356,7 +360,14 @@ def _beginning(connection: Connection, column: Any, prefix: str) -> _Texts:
     return list(connection.scalars(query.limit(_MAX_LISTED + 1)).all())
 
 
+def _require_text(reference: str) -> None:
+    """Refuse stray bytes of a command line, which a database can't even be asked for. Raises `BadInput`."""
+    if not reference.isprintable():
+        raise BadInput(f"no run is called {reference!a}", advice="see 'edgewise runs list'")
+
+
 def _find_group(connection: Connection, reference: str) -> str:
+    _require_text(reference)
     if reference == "last":
         newest = select(runs.c.group).where(runs.c.group.is_not(None)).order_by(runs.c.created.desc(), runs.c.id.desc())
         found = [str(group) for group in connection.scalars(newest.limit(1))]
