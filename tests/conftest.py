@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from tiny_models import write_tiny_onnx
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 """Real models; they lie beside the repository and are never copied into it."""
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, whatever the shell that started the tests or a library made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

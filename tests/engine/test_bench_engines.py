@@ -117,7 +117,7 @@ def test_outputs_that_are_no_numbers_are_never_recommended(tmp_path, capsys):
 def test_precisions_side_by_side_are_named_unless_they_were_asked_for():
     need("openvino")
     from edgewise.record import Run
-    from edgewise.run.dispatch import _mixed_precisions
+    from edgewise.run.assembly import _mixed_precisions
 
     asked = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["openvino"], precisions=["f32", "bf16"], **QUICK)
     assert not any(caution.code == "precision-differs" for record in asked for caution in record.cautions)

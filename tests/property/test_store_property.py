@@ -85,9 +85,10 @@ profiles = st.builds(
 @st.composite
 def measurements(draw):
     lengths = draw(st.lists(st.integers(0, 3), max_size=3))
+    metric = draw(st.sampled_from(sorted(METRICS)) | texts)
     return Measurement(
-        metric=draw(st.sampled_from(sorted(METRICS)) | texts),
-        unit=draw(texts),
+        metric=metric,
+        unit=METRICS[metric].unit if metric in METRICS else draw(texts),
         basis=draw(st.sampled_from(["measured", "simulated", "estimated", "derived", None])),
         method=draw(texts),
         value=draw(st.none() | floats),

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,14 +171,23 @@ def test_this_process_has_counters():
     assert now.cores == tuple(sorted(os.sched_getaffinity(0)))
 
 
+RESET = """
+from edgewise.run.counters import memory_figures, reset_peak_memory
+block = bytearray(64 * 2**20)
+block[::4096] = b"x" * len(block[::4096])
+high = memory_figures()["VmHWM"]
+del block
+print(reset_peak_memory(), high - memory_figures()["VmHWM"])
+"""
+
+
 def test_the_peak_can_be_reset():
-    block = bytearray(64 * 2**20)
-    block[::4096] = b"x" * len(block[::4096])
-    high = memory_figures()["VmHWM"]
-    del block
-    if not reset_peak_memory():
+    # In a process of its own: one that has run other tests has had higher peaks.
+    done = subprocess.run([sys.executable, "-c", RESET], capture_output=True, text=True, check=True)
+    possible, fell = done.stdout.split()
+    if possible == "False":
         pytest.skip("this kernel has no writable /proc/self/clear_refs")
-    assert memory_figures()["VmHWM"] <= high - 32 * 2**20
+    assert int(fell) >= 32 * 2**20
 
 
 def test_reset_says_no_where_it_cannot_and_makes_no_file(tmp_path):
