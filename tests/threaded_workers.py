@@ -6,6 +6,7 @@ Here a round takes milliseconds, every order is written down, and a worker may b
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from edgewise.run import interleaving
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.worker import Worker, explain
 
@@ -178,3 +180,18 @@ def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
     monkeypatch.setattr("edgewise.run.worker.gc", SimpleNamespace(**dict.fromkeys(words, lambda: None)))
     monkeypatch.setattr("edgewise.run.interleaving.TURNS", turns)
     return threads
+
+
+def interrupt_round(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The user presses Ctrl-C while the processes of round `number`, counted from 0, take turns.
+
+    Not by a signal, which under xdist now and then ends the worker; real signals are in ``tests/process``.
+    """
+    take_turns, rounds = interleaving._take_turns, itertools.count()
+
+    def interrupted(*words: Any, **settings: Any) -> int | None:
+        if next(rounds) == number:
+            raise KeyboardInterrupt
+        return take_turns(*words, **settings)
+
+    monkeypatch.setattr(interleaving, "_take_turns", interrupted)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.run import interleaving
 from edgewise.testing import write_fake_model
-from threaded_workers import Line, ThreadTransport, install, play_worker
+from threaded_workers import Line, ThreadTransport, install, interrupt_round, play_worker
 
 MS = 1_000_000
 OPEN = [{"name": "x", "shape": [None, 4], "dtype": "float32"}]
@@ -401,17 +399,8 @@ def test_of_two_one_fails_and_a_person_reads_why(models, transport, capsys):
     assert "Traceback" not in captured.err
 
 
-def interrupting(line: Line) -> None:
-    """A worker in whose first turn the user presses Ctrl-C."""
-    line.say_hello()
-    line.send("ready")
-    line.hear()
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-    line.orders.get()
-
-
-def test_ctrl_c_keeps_the_complete_rounds_and_prints_them(models, transport, capsys):
-    transport.parts = {("b.fake", 3): interrupting}
+def test_ctrl_c_keeps_the_complete_rounds_and_prints_them(models, transport, capsys, monkeypatch):
+    interrupt_round(monkeypatch, 3)
     code = run(["compare", "a.fake", "b.fake", "--json"])
     captured = capsys.readouterr()
     document = json.loads(captured.out)
@@ -423,8 +412,8 @@ def test_ctrl_c_keeps_the_complete_rounds_and_prints_them(models, transport, cap
     assert {(one.status, len(one.sessions)) for one in stored().values()} == {("cancelled", 3)}
 
 
-def test_ctrl_c_in_the_first_round(models, transport, capsys):
-    transport.parts = {("a.fake", 0): interrupting, ("b.fake", 0): interrupting}
+def test_ctrl_c_in_the_first_round(models, transport, capsys, monkeypatch):
+    interrupt_round(monkeypatch, 0)
     code = run(["compare", "a.fake", "b.fake", "--json"])
     captured = capsys.readouterr()
     assert code == ExitCode.INTERRUPTED and "Traceback" not in captured.err
@@ -432,8 +421,8 @@ def test_ctrl_c_in_the_first_round(models, transport, capsys):
     assert stored() == {}
 
 
-def test_ctrl_c_without_a_store_does_not_speak_of_one(models, transport, capsys):
-    transport.parts = {("b.fake", 1): interrupting}
+def test_ctrl_c_without_a_store_does_not_speak_of_one(models, transport, capsys, monkeypatch):
+    interrupt_round(monkeypatch, 1)
     assert run(["compare", "a.fake", "b.fake", "--no-store"]) == ExitCode.INTERRUPTED
     said = capsys.readouterr().err
     assert "interrupted" in said

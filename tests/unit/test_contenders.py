@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from edgewise.run.dispatch import Interrupted
 from edgewise.run.interleaving import Interleaver
 from edgewise.testing import write_fake_model
 from sample_runs import failed_run, make_run
-from threaded_workers import Line, install
+from threaded_workers import Line, install, interrupt_round
 
 MS = 1_000_000
 OPEN = [{"name": "x", "shape": [None, 4], "dtype": "float32"}]
@@ -370,15 +368,8 @@ def test_ctrl_c_raises_with_what_was_found_until_then(tmp_path, monkeypatch):
     assert ratio(findings) == pytest.approx(1.1) and not findings.failures
 
 
-def test_ctrl_c_in_the_second_round_keeps_the_first_in_the_store(tmp_path, transport):
-    def press(line: Line) -> None:
-        line.say_hello()
-        line.send("ready")
-        line.hear()
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        line.orders.get()
-
-    transport.parts = {("b.fake", 1): press}
+def test_ctrl_c_in_the_second_round_keeps_the_first_in_the_store(tmp_path, transport, monkeypatch):
+    interrupt_round(monkeypatch, 1)
     store = f"sqlite:///{tmp_path}/runs.db"
     with pytest.raises(ComparisonInterrupted) as caught:
         edgewise.compare([fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake", 1.1)], store=store)

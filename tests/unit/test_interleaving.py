@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import queue
-import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +23,7 @@ from edgewise.run.dispatch import Interrupted, Silent
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
-from threaded_workers import Line, Part, install, play_worker
+from threaded_workers import Line, Part, install, interrupt_round, play_worker
 
 MS = 1_000_000
 NO_METERS = Sensors(absences={"energy": "no meter was asked"})
@@ -632,17 +630,8 @@ def test_a_budget_that_ends_in_a_later_round_leaves_the_complete_ones(tmp_path, 
 # --- Ctrl-C ---
 
 
-def interrupting(line: Line) -> None:
-    """A worker in whose first turn the user presses Ctrl-C."""
-    line.say_hello()
-    line.send("ready")
-    line.hear()
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-    line.orders.get()
-
-
 def test_ctrl_c_keeps_the_complete_rounds(tmp_path, transport, monkeypatch):
-    transport.parts = {("b", 2): interrupting}
+    interrupt_round(monkeypatch, 2)
     saved: list[Run] = []
     with pytest.raises(Interrupted) as caught:
         measure(jobs_of(tmp_path, "a", "b"), rounds=5, saved=saved)
@@ -652,8 +641,8 @@ def test_ctrl_c_keeps_the_complete_rounds(tmp_path, transport, monkeypatch):
     assert len(transport.ended) == len(transport.jobs) == 6
 
 
-def test_ctrl_c_in_the_first_round_leaves_nothing(tmp_path, transport):
-    transport.parts = {("b", 0): interrupting, ("a", 0): interrupting}
+def test_ctrl_c_in_the_first_round_leaves_nothing(tmp_path, transport, monkeypatch):
+    interrupt_round(monkeypatch, 0)
     saved: list[Run] = []
     with pytest.raises(Interrupted) as caught:
         measure(jobs_of(tmp_path, "a", "b"), rounds=5, saved=saved)
