@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from edgewise.comparing.comparison import Findings
 from edgewise.errors import BadInput
 from edgewise.report.comparison import comparison_document
 from edgewise.report.comparison_tables import csv_table
+from edgewise.report.document import json_text
 from edgewise.report.files import check_target, extension_of
 
 COMPARISON_EXTENSIONS = (".md", ".html", ".csv", ".json")
@@ -50,7 +49,7 @@ def render_comparison(findings: Findings, extension: str) -> str:
 
             return render_csv(csv_table(findings))
         case ".json":
-            return json.dumps(_finite(findings.to_document()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            return json_text(findings.to_document())
         case _:
             raise BadInput(f"no comparison is a {extension} file", advice=f"one of: {', '.join(COMPARISON_EXTENSIONS)}")
 
@@ -65,12 +64,3 @@ def write_comparison(findings: Findings, path: Path, *, overwrite: bool = False)
 
     check_comparison_target(path, overwrite=overwrite)
     write_file(path, render_comparison(findings, extension_of(path)), overwrite=overwrite)
-
-
-def _finite(value: Any) -> Any:
-    """`value` with null for infinities and NaN, which JSON does not have."""
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgewise import __version__
 from edgewise.comparing.comparison import Comparison, Findings
 from edgewise.metrics import METRICS
 from edgewise.report import comparison_charts as charts
@@ -23,6 +20,7 @@ from edgewise.report.comparison import (
     variants_table,
 )
 from edgewise.report.comparison_tables import (
+    TONES,
     before_after_table,
     chief_of,
     compared_labels,
@@ -32,12 +30,11 @@ from edgewise.report.comparison_tables import (
 )
 from edgewise.report.comparison_words import but_text, evidence_text, factor_of, headline_text, percent, waiting_text
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Document, Section, Table, number_notes, one_line
-from edgewise.report.page import Drawing, asset, environment
+from edgewise.report.document import Document, Section, Table, one_line
+from edgewise.report.page import Drawing, render_page, view_table
 
 WARNINGS = ("Failed", "Not saved", "Not a fair comparison: it was forced", "What can't be excluded")
 FRONT = "Pareto front"
-_TONES = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
 
 
 def render_comparison_html(findings: Findings, *, title: str = "") -> str:
@@ -50,38 +47,32 @@ def render_comparison_html(findings: Findings, *, title: str = "") -> str:
     """
     drawing = Drawing()
     document = comparison_document(findings)
-    script, style = asset("report.js"), f"{asset('report.css')}\n{asset('comparison.css')}"
     headline, evidence = _headline(findings)
     ranking = ranking_table(findings)
     tables = [table for table in (variants_table(findings), environments_table(findings)) if table is not None]
     makers = (charts.overlay_chart, charts.process_chart, charts.forest_chart)
     drawn = [drawing.draw(make(findings)) for make in makers]
-    return (
-        environment()
-        .get_template("comparison.html.jinja")
-        .render(
-            title=one_line(title) or document.title,
-            headline=headline,
-            evidence=evidence,
-            version=__version__,
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style=style,
-            variants=_variants(findings),
-            warnings=_sections(document, WARNINGS),
-            ranking=_table_view(ranking, "ranked", findings) if ranking is not None else None,
-            front=_sections(document, (FRONT,)),
-            results=[_result(findings, label, place) for place, label in enumerate(compared_labels(findings))],
-            charts=[chart for chart in drawn if chart is not None],
-            missing=drawing.missing,
-            sections=[
-                section
-                for section in document.sections
-                if section.title not in WARNINGS and not (section.title == FRONT and ranking is not None)
-            ],
-            conditions=[_table_view(table, f"condition-{place}", findings) for place, table in enumerate(tables)],
-            metrics=[METRICS[metric] for metric in dict.fromkeys(row.metric for row in findings.comparisons)],
-        )
+    return render_page(
+        "comparison.html.jinja",
+        scripts=["report.js"],
+        styles=["report.css", "comparison.css"],
+        title=one_line(title) or document.title,
+        headline=headline,
+        evidence=evidence,
+        variants=_variants(findings),
+        warnings=_sections(document, WARNINGS),
+        ranking=_table_view(ranking, "ranked", findings) if ranking is not None else None,
+        front=_sections(document, (FRONT,)),
+        results=[_result(findings, label, place) for place, label in enumerate(compared_labels(findings))],
+        charts=[chart for chart in drawn if chart is not None],
+        missing=drawing.missing,
+        sections=[
+            section
+            for section in document.sections
+            if section.title not in WARNINGS and not (section.title == FRONT and ranking is not None)
+        ],
+        conditions=[_table_view(table, f"condition-{place}", findings) for place, table in enumerate(tables)],
+        metrics=[METRICS[metric] for metric in dict.fromkeys(row.metric for row in findings.comparisons)],
     )
 
 
@@ -142,7 +133,7 @@ def _tile(findings: Findings, row: Comparison) -> dict[str, str]:
     return {
         "metric": label_of(row.metric),
         "verdict": row.verdict,
-        "tone": _TONES[row.verdict],
+        "tone": TONES[row.verdict],
         "number": number,
         "size": "" if number[:1].isdigit() else "words",
         "word": word,
@@ -155,9 +146,6 @@ def _table_view(table: Table, identity: str, findings: Findings) -> dict[str, An
     colours = {one_line(variant.label): colour_of(index) for index, variant in enumerate(findings.variants)}
     named = next((index for index, column in enumerate(table.columns) if column.title == "Variant"), None)
     return {
-        "id": identity,
-        "table": table,
-        "columns": table.visible,
-        "notes": number_notes([table]),
+        **view_table(table, identity),
         "colours": [colours.get(row[named].text) if named is not None else None for row in table.rows],
     }

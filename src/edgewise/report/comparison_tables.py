@@ -35,7 +35,8 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 _PERCENT = frozenset(
     {"accuracy_top1", "accuracy_top5", "error_rate", "agreement_top1", "deadline_miss_rate", "cpu_utilization"}
 )
-_TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
+TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
+"""Verdict → how it may be tinted."""
 
 
 def compared_labels(findings: Findings) -> list[str]:
@@ -194,7 +195,7 @@ def _verdict(row: Comparison, *, hint: bool, factor: bool) -> Cell:
     if row.verdict == "inconclusive":
         notes = [one_line(row.because)] if row.because and row.ratio is not None and row.low is not None else []
         notes += [waiting_text(row)] if not hint and row.decides_in_s is not None else []
-    return Cell(text=verdict_text(row, factor=factor, hint=hint), notes=tuple(notes), tone=_TONES[row.verdict])
+    return Cell(text=verdict_text(row, factor=factor, hint=hint), notes=tuple(notes), tone=TONES[row.verdict])
 
 
 def _margin(row: Comparison) -> Cell:

@@ -5,6 +5,7 @@ Every renderer takes a `Document` and nothing else, so that Markdown, CSV, the t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -113,6 +114,19 @@ def number_notes(tables: Iterable[Table], *, columns: Sequence[int] | None = Non
                 for note in row[index].notes:
                     numbers.setdefault(note, len(numbers) + 1)
     return numbers
+
+
+def json_text(document: object) -> str:
+    """`document` as the text of a file: NaN and infinity are not JSON and become null."""
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def one_line(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.errors import BadInput
 from edgewise.record import Run
 from edgewise.report.bench import bench_document, bench_table, default_title, recommendation, recommendations
-from edgewise.report.document import Document, Table
+from edgewise.report.document import Document, Table, json_text
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
 from edgewise.report.profile import is_profiled
 from edgewise.report.profile_files import PROFILE_EXTENSIONS, profiled, render_profile_file
@@ -39,8 +38,13 @@ def check_target(path: Path, *, overwrite: bool) -> None:
             f"{path} has no extension of a report" if not path.suffix else f"{path}: no report is a {path.suffix} file",
             advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
         )
+    check_place(path, overwrite=overwrite, example="report.html")
+
+
+def check_place(path: Path, *, overwrite: bool, example: str) -> None:
+    """Whether there can be a file at `path`. Raises `BadInput`, with `example` as the name of one."""
     if path.is_dir():
-        raise BadInput(f"{path} is a folder", advice="give a file in it, such as report.html")
+        raise BadInput(f"{path} is a folder", advice=f"give a file in it, such as {example}")
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {path.parent}", advice="make it first")
     if path.exists() and not overwrite:
@@ -99,7 +103,7 @@ def render_report(
                 runs, title=title or default_title(runs), options=Options(task=task, reference=reference)
             )
         case ".json":
-            return _json(runs)
+            return json_text(runs_document(runs))
         case ".csv" if table == "profile":
             from edgewise.report.profile_csv import layers_csv
 
@@ -175,7 +179,3 @@ def runs_document(runs: Sequence[Run]) -> dict[str, object]:
         "recommendation": advice.to_document() if advice else None,
         "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations(runs)],
     }
-
-
-def _json(runs: Sequence[Run]) -> str:
-    return json.dumps(runs_document(runs), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.gate import Check, CheckVerdict, Outcome
@@ -15,7 +13,8 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.report.comparison_words import ratio_text
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, one_line
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, json_text, one_line
+from edgewise.report.files import check_place
 from edgewise.units import significant
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def render_gate(outcome: Outcome, extension: str) -> str:
         case ".md":
             return render_gate_markdown(outcome)
         case ".json":
-            return json.dumps(_finite(outcome.to_document()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            return json_text(outcome.to_document())
         case ".html":
             from edgewise.report.gate_html import render_gate_html
 
@@ -161,12 +160,7 @@ def check_gate_target(path: Path, *, overwrite: bool) -> None:
             f"{path}: no report of a gate is a {path.suffix or 'nameless'} file",
             advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
         )
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder", advice="give a file in it, such as gate.xml")
-    if not path.parent.is_dir():
-        raise BadInput(f"there is no folder {path.parent}", advice="make it first")
-    if path.exists() and not overwrite:
-        raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")
+    check_place(path, overwrite=overwrite, example="gate.xml")
 
 
 def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
@@ -234,17 +228,6 @@ def _comparisons(outcome: Outcome) -> list[str]:
     labels = compared_labels(outcome.findings)
     tables = tuple(before_after_table(outcome.findings, label) for label in labels)
     return render_markdown(Document(title="", tables=tables)).replace("\n## ", "\n#### ").splitlines()[2:]
-
-
-def _finite(value: Any) -> Any:
-    """NaN and infinity are not JSON and become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 def _tone(outcome: Outcome) -> Tone:

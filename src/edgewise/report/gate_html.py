@@ -2,58 +2,43 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import Any
 
-from edgewise import __version__
 from edgewise.comparing.gate import Outcome
 from edgewise.report import comparison_charts as charts
 from edgewise.report.comparison import environments_table, variants_table
 from edgewise.report.comparison_tables import before_after_table, compared_labels
-from edgewise.report.document import Table, number_notes, one_line
+from edgewise.report.document import Table, one_line
 from edgewise.report.gate import gate_document, statements_of
-from edgewise.report.page import Drawing, asset, environment
+from edgewise.report.page import Drawing, render_page, view_table
 
 
 def render_gate_html(outcome: Outcome) -> str:
     """The page. Where vl-convert-python is missing it has no charts and says how to get them."""
     findings = outcome.findings
     drawing = Drawing()
-    script, style = asset("report.js"), f"{asset('report.css')}\n{asset('comparison.css')}"
     compared = bool(findings.comparisons)
     tables = [before_after_table(findings, label) for label in compared_labels(findings)]
     conditions = [table for table in (variants_table(findings), environments_table(findings)) if table is not None]
     drawn = [drawing.draw(make(findings)) for make in (charts.overlay_chart, charts.forest_chart)] if compared else []
     (section,) = gate_document(outcome).sections
-    return (
-        environment()
-        .get_template("gate.html.jinja")
-        .render(
-            conclusion=one_line(outcome.conclusion),
-            tone=section.tone,
-            version=__version__,
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style=style,
-            checks=[
-                _view(table, f"check-{place}")
-                for place, table in enumerate(gate_document(outcome, folded=False).tables)
-            ],
-            statements=statements_of(outcome),
-            results=[_view(table, f"result-{place}") for place, table in enumerate(tables)],
-            charts=[chart for chart in drawn if chart is not None],
-            missing=drawing.missing,
-            conditions=[_view(table, f"condition-{place}") for place, table in enumerate(conditions)],
-        )
+    return render_page(
+        "gate.html.jinja",
+        scripts=["report.js"],
+        styles=["report.css", "comparison.css"],
+        conclusion=one_line(outcome.conclusion),
+        tone=section.tone,
+        checks=[
+            _view(table, f"check-{place}") for place, table in enumerate(gate_document(outcome, folded=False).tables)
+        ],
+        statements=statements_of(outcome),
+        results=[_view(table, f"result-{place}") for place, table in enumerate(tables)],
+        charts=[chart for chart in drawn if chart is not None],
+        missing=drawing.missing,
+        conditions=[_view(table, f"condition-{place}") for place, table in enumerate(conditions)],
     )
 
 
 def _view(table: Table, identity: str) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "table": table,
-        "columns": table.visible,
-        "notes": number_notes([table]),
-        "colours": [None for _ in table.rows],
-    }
+    """Rows of a gate name no variant, so none has a colour."""
+    return {**view_table(table, identity), "colours": [None for _ in table.rows]}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise import __version__
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
@@ -19,7 +16,7 @@ from edgewise.report.charts import Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
 from edgewise.report.document import ABSENT, Table, number_notes, one_line
 from edgewise.report.field_tables import FIELD_TABLES, Options
-from edgewise.report.page import Drawing, asset, environment
+from edgewise.report.page import Drawing, render_page
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.units import significant
 
@@ -43,39 +40,28 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
     ]
     drawing = Drawing()
     document = bench_document(runs)
-    script, style = asset("report.js"), asset("report.css")
-    return (
-        environment()
-        .get_template("report.html.jinja")
-        .render(
-            title=one_line(title) or default_title(runs),
-            version=__version__,
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style=style,
-            facts=_facts(runs),
-            picks=_picks(series),
-            results=[_table_view(table, f"result-{index}", series) for index, table in enumerate(document.tables)],
-            sections=[
-                section for section in document.sections if not section.title.startswith(("Recommended", "No rec"))
-            ],
-            groups=[_group_view(group, series, drawing) for group in comparable_groups(runs)],
-            runs=[_run_view(one, drawing, draw=index < MOST_DRAWN) for index, one in enumerate(series)],
-            most_drawn=MOST_DRAWN if len(runs) > MOST_DRAWN else None,
-            missing=drawing.missing,
-            field_tables=[
-                (
-                    name,
-                    [
-                        _table_view(table, f"{name}-{index}")
-                        for index, table in enumerate(make(runs, options or Options()))
-                    ],
-                )
-                for name, make in FIELD_TABLES.items()
-            ],
-            conditions=_conditions(series),
-            metrics=_metrics(runs),
-        )
+    return render_page(
+        "report.html.jinja",
+        scripts=["report.js"],
+        styles=["report.css"],
+        title=one_line(title) or default_title(runs),
+        facts=_facts(runs),
+        picks=_picks(series),
+        results=[_table_view(table, f"result-{index}", series) for index, table in enumerate(document.tables)],
+        sections=[section for section in document.sections if not section.title.startswith(("Recommended", "No rec"))],
+        groups=[_group_view(group, series, drawing) for group in comparable_groups(runs)],
+        runs=[_run_view(one, drawing, draw=index < MOST_DRAWN) for index, one in enumerate(series)],
+        most_drawn=MOST_DRAWN if len(runs) > MOST_DRAWN else None,
+        missing=drawing.missing,
+        field_tables=[
+            (
+                name,
+                [_table_view(table, f"{name}-{index}") for index, table in enumerate(make(runs, options or Options()))],
+            )
+            for name, make in FIELD_TABLES.items()
+        ],
+        conditions=_conditions(series),
+        metrics=_metrics(runs),
     )
 
 

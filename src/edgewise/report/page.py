@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from edgewise import __version__
 from edgewise.errors import Unavailable
 from edgewise.report.charts import Chart, Spec, render_svg
+from edgewise.report.document import Table, number_notes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -48,6 +52,31 @@ class Drawing:
             "wide": found.wide,
             "svg": svg,
         }
+
+
+def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str], **told: Any) -> str:
+    """The page that `template` makes of `told`, with its scripts and style sheets in it.
+
+    Args:
+        scripts, styles: names of assets, in order; the page's policy allows just these scripts, by their hash.
+    """
+    script = "\n".join(map(asset, scripts))
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            version=__version__,
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            style="\n".join(map(asset, styles)),
+            **told,
+        )
+    )
+
+
+def view_table(table: Table, identity: str) -> dict[str, Any]:
+    """What every template needs of a table; `identity` is its element's id."""
+    return {"id": identity, "table": table, "columns": table.visible, "notes": number_notes([table])}
 
 
 @cache

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from edgewise import __version__
 from edgewise.record import Profile, Run
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import GRADE_TONES, default_title
@@ -24,10 +21,10 @@ from edgewise.report.conditions import (
     system_of,
     threads_of,
 )
-from edgewise.report.document import ABSENT, Table, number_notes, one_line
+from edgewise.report.document import ABSENT, one_line
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names
-from edgewise.report.page import Drawing, asset, environment
+from edgewise.report.page import Drawing, render_page, view_table
 from edgewise.report.profile import (
     conservation_line,
     count_words,
@@ -52,7 +49,6 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
     drawing = Drawing(charts.draw)
-    script = f"{asset('report.js')}\n{asset('profile.js')}"
     views = [_run_view(run, label, place, drawing) for place, (run, label) in enumerate(_labelled(runs), 1)]
     diff, changes, whole = diff_table(runs, most=None), None, []
     if diff is not None:
@@ -60,30 +56,21 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         changes = drawing.draw(charts.changes_chart(before, after))
         whole = [quantity(run.value("latency") or math.nan, "s") for run in (before, after)]
         whole += [f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}"]
-    return (
-        environment()
-        .get_template("profile.html.jinja")
-        .render(
-            title=one_line(title) or f"Profile of {default_title(runs)}",
-            version=__version__,
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style=f"{asset('report.css')}\n{asset('profile.css')}",
-            runs=views,
-            diff=_table_view(diff, "diff") if diff is not None else None,
-            whole=whole,
-            changes=changes,
-            missing=drawing.missing,
-        )
+    return render_page(
+        "profile.html.jinja",
+        scripts=["report.js", "profile.js"],
+        styles=["report.css", "profile.css"],
+        title=one_line(title) or f"Profile of {default_title(runs)}",
+        runs=views,
+        diff=view_table(diff, "diff") if diff is not None else None,
+        whole=whole,
+        changes=changes,
+        missing=drawing.missing,
     )
 
 
 def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
     return list(zip(runs, labels_of(runs), strict=True))
-
-
-def _table_view(table: Table, identity: str) -> dict[str, Any]:
-    return {"id": identity, "table": table, "columns": table.visible, "notes": number_notes([table])}
 
 
 def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, Any]:
@@ -115,7 +102,7 @@ def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, A
         "no_roof": "" if profile.peaks else one_line(profile.peaks_absent_because or NOT_MEASURED),
         "peaks": _peaks(profile),
         "method": [line for section in method_sections(run) for line in section.lines],
-        "mltk": [_table_view(table, f"mltk-{place}-{at}") for at, table in enumerate(mltk_tables(run))],
+        "mltk": [view_table(table, f"mltk-{place}-{at}") for at, table in enumerate(mltk_tables(run))],
     }
 
 
