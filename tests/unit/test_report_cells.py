@@ -10,17 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.cells import cell_of, failure_of, plus_minus, reason_of_absence, times
-from edgewise.report.conditions import (
-    engine_of,
-    flatten,
-    labels_of,
-    platform_of,
-    precision_of,
-    processing_unit_of,
-    threads_of,
-)
-from edgewise.report.document import Cell, Column, Table, number_notes, one_line
+from edgewise.report.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
+from edgewise.report.document import Cell, Column, Table, number_notes
+from edgewise.text import one_line
 from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs
 
 

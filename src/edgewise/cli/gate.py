@@ -25,7 +25,7 @@ from edgewise.cli.options import (
     Timeout,
 )
 from edgewise.errors import BadInput, StoreError
-from edgewise.report.document import one_line
+from edgewise.text import one_line
 
 if TYPE_CHECKING:
     from edgewise.cli.subjects import Subject

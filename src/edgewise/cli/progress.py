@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from edgewise.record import Job, Run
-from edgewise.report.document import one_line
+from edgewise.text import one_line
 from edgewise.units import format_duration, format_quantity
 
 

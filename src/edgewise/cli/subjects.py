@@ -14,7 +14,7 @@ from typing import Literal
 
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.record import Run
-from edgewise.report.document import one_line
+from edgewise.text import one_line
 
 SETTINGS = ("runtime", "provider", "threads", "precision", "batch")
 """What may stand behind a comma, and before the equals sign of ``--vary``."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgewise.comparing.comparison import Difference, Findings, Variant
-from edgewise.comparing.environments import environment_differences, in_one_line
+from edgewise.comparing.environments import environment_differences
 from edgewise.comparing.fairness import Fairness, check_fairness, is_together
 from edgewise.comparing.front import find_front
 from edgewise.comparing.metrics import check_terms, compare_runs
 from edgewise.comparing.ranking import rank
 from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
+from edgewise.text import one_line
 
 
 def assess(
@@ -75,7 +76,7 @@ def _environments(variants: Sequence[Variant]) -> tuple[Difference, ...]:
         if is_together(first.run, other.run):
             continue
         rows = environment_differences(first.run, other.run)
-        whose = f" ({in_one_line(first.label)} against {in_one_line(other.label)})" if len(variants) > 2 else ""
+        whose = f" ({one_line(first.label)} against {one_line(other.label)})" if len(variants) > 2 else ""
         found += [replace(row, name=row.name + whose) for row in rows]
     return tuple(found)
 
@@ -83,7 +84,7 @@ def _environments(variants: Sequence[Variant]) -> tuple[Difference, ...]:
 def _failures(variants: Sequence[Variant]) -> dict[str, str]:
     """Label → why a run has no result."""
     return {
-        variant.label: in_one_line(variant.run.failure.message)
+        variant.label: one_line(variant.run.failure.message)
         if variant.run.failure
         else "it was not measured, because another failed or time was over"
         for variant in variants

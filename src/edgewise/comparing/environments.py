@@ -11,6 +11,7 @@ from typing import Any
 
 from edgewise.comparing.comparison import Difference
 from edgewise.record import Run
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si
 
 NOT_KNOWN = "not known"
@@ -235,10 +236,5 @@ def _spell(path: str) -> str:
 
 def _clean(text: str) -> str:
     """One printable line of bounded length: records come from anywhere."""
-    line = in_one_line(text)
+    line = one_line(text)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
-def in_one_line(text: str) -> str:
-    """`text` with every run of white space and control characters made one space."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

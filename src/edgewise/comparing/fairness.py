@@ -9,9 +9,11 @@ from itertools import combinations
 from typing import Any, Generic, TypeVar
 
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.environments import engine_version, environment_differences, in_one_line, same_hardware
+from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
 from edgewise.record import Job, Run, Stopping
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.store.codec import parse_time
+from edgewise.text import one_line
 from edgewise.units import format_bytes
 
 DUET = "all ran at once, each beside the others: times are longer than alone, only their ratios count"
@@ -55,7 +57,7 @@ class _Aspect(Generic[T]):
 
 def check_fairness(variants: Sequence[Variant]) -> Fairness:
     """What must be said of a comparison of `variants` with the first of them."""
-    runs = [(in_one_line(variant.label), variant.run) for variant in variants]
+    runs = [(one_line(variant.label), variant.run) for variant in variants]
     jobs = [(label, run.job) for label, run in runs]
     later = [(runs[0], other) for other in runs[1:]]
     # What else differs where the shapes do is no layout; and a run that failed early tells no precision.
@@ -73,7 +75,7 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
 
 def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[str]:
     """The obstacles that are known before anything is measured; empty where `a` and `b` may be compared."""
-    return _differences(_OBSTACLES, [(in_one_line(labels[0]), a), (in_one_line(labels[1]), b)])
+    return _differences(_OBSTACLES, [(one_line(labels[0]), a), (one_line(labels[1]), b)])
 
 
 def is_together(a: Run, b: Run) -> bool:
@@ -85,26 +87,13 @@ def is_together(a: Run, b: Run) -> bool:
     )
 
 
-def precision_of(run: Run) -> str | None:
-    """Execution precision in force, else the one asked for; None where the engine does not tell.
-
-    A quantised network is ``int8 + f32``: its floating-point precision is only that of the operators around it.
-    """
-    value = run.effective.get("precision")
-    floats = in_one_line(str(value)) if value else run.job.runtime.precision
-    operators = run.effective.get("precision_of_operators")
-    if isinstance(operators, Mapping) and {"i8", "u8"} & set(operators):
-        return f"int8 + {floats}" if floats else "int8"
-    return floats
-
-
 def _differences(aspects: Sequence[_Aspect[T]], things: Sequence[tuple[str, T]]) -> list[str]:
     """One text per aspect in which not all `things` agree: ``threads: A 1, B 2``."""
     found = []
     for aspect in aspects:
         told = [(label, thing) for label, thing in things if aspect.key(thing) is not None]
         if len({aspect.key(thing) for _, thing in told}) > 1:
-            values = ", ".join(_named(label, in_one_line(aspect.words(thing))) for label, thing in told)
+            values = ", ".join(_named(label, one_line(aspect.words(thing))) for label, thing in told)
             found.append(f"{aspect.name}: {values}" + (f" ({aspect.why})" if aspect.why else ""))
     return found
 
@@ -164,11 +153,6 @@ def _outputs_in_words(run: Run) -> str:
     return " and ".join("×".join(map(str, shape)) or "a number" for shape in _outputs(run) or ())
 
 
-def _threads(run: Run) -> int | None:
-    value = run.effective.get("threads")
-    return value if type(value) is int else run.job.runtime.threads
-
-
 def _requests(run: Run) -> int | None:
     """Requests in flight that the engine chose; those asked for belong to the scenario."""
     scenario, value = run.job.workload.scenario, run.effective.get("requests")
@@ -217,7 +201,7 @@ _STATED: tuple[_Aspect[Run], ...] = (
     _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
     _Aspect("engine", _engine_in_words, _engine_in_words),
     _Aspect("engine settings", _options_in_words, _options_in_words),
-    _Aspect("threads", lambda run: _threads(run) or 0, lambda run: str(_threads(run) or "not told")),
+    _Aspect("threads", lambda run: threads_of(run) or 0, lambda run: str(threads_of(run) or "not told")),
     _Aspect("requests in flight", _requests, lambda run: str(_requests(run))),
     _Aspect(
         "types of the inputs",
@@ -300,6 +284,6 @@ def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
 
 def _settings(run: Run) -> tuple[Any, ...]:
     job = run.job
-    runtime = replace(job.runtime, version=engine_version(run), threads=_threads(run), precision=precision_of(run))
+    runtime = replace(job.runtime, version=engine_version(run), threads=threads_of(run), precision=precision_of(run))
     workload = replace(job.workload, interleave=None, profile=False, input_path=None, stopping=Stopping())
     return job.model.sha256, runtime, job.target, workload

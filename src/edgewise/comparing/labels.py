@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from edgewise.comparing.environments import in_one_line
 from edgewise.record import Job
+from edgewise.text import one_line, tells_apart
 
 MOST_LETTERS = 60
 
@@ -18,9 +18,9 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         hints: a last word per job, such as when it was measured, for jobs that are otherwise alike.
     """
     parts: list[list[str]] = [
-        [in_one_line(job.model.name).strip() or "model without a name" for job in jobs],
+        [one_line(job.model.name).strip() or "model without a name" for job in jobs],
         _folders(jobs),
-        [in_one_line("/".join(filter(None, (job.runtime.name, job.runtime.provider)))) for job in jobs],
+        [one_line("/".join(filter(None, (job.runtime.name, job.runtime.provider)))) for job in jobs],
         [_count(job.runtime.threads, "thread") for job in jobs],
         [f"batch {job.workload.batch}" for job in jobs],
         [job.runtime.precision or "own precision" for job in jobs],
@@ -30,7 +30,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
     ]
     chosen: list[list[str]] = [[] for _ in jobs]
     for words in parts:
-        for own, word, wanted in zip(chosen, words, _tells_apart(chosen, words), strict=True):
+        for own, word, wanted in zip(chosen, words, tells_apart(chosen, words), strict=True):
             own.extend([word] if wanted else [])
     if not any(chosen):
         chosen = [[word] for word in parts[0]]
@@ -52,17 +52,9 @@ def _numbered(labels: Sequence[str]) -> list[str]:
     return found
 
 
-def _tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
-    """Per job: is there another with the same words so far that differs in this one?"""
-    kinds: dict[tuple[str, ...], set[str]] = {}
-    for own, word in zip(chosen, words, strict=True):
-        kinds.setdefault(tuple(own), set()).add(word)
-    return [len(kinds[tuple(own)]) > 1 for own in chosen]
-
-
 def _folders(jobs: Sequence[Job]) -> list[str]:
     """The nearest folder, for files of one name in several places; equal files are alike wherever they are."""
-    return [in_one_line(PurePath(job.model.path).parent.name or "/") + f" {job.model.sha256[:4]}" for job in jobs]
+    return [one_line(PurePath(job.model.path).parent.name or "/") + f" {job.model.sha256[:4]}" for job in jobs]
 
 
 def _count(number: int | None, noun: str) -> str:

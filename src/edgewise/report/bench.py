@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.metrics import METRICS
 from edgewise.record import Run
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.cells import (
     Scale,
     basis_notes,
@@ -19,16 +20,8 @@ from edgewise.report.cells import (
     reason_of_absence,
     times,
 )
-from edgewise.report.conditions import (
-    labels_of,
-    precision_of,
-    processor_of,
-    provider_of,
-    scenario_of,
-    system_of,
-    threads_of,
-)
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, one_line
+from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, system_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.report.recommendation import (
     Recommendation,
     comparable_groups,
@@ -37,6 +30,7 @@ from edgewise.report.recommendation import (
     recommendations,
 )
 from edgewise.run.agreement import REFERENCE
+from edgewise.text import one_line
 from edgewise.units import significant
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
-from edgewise.report.document import Cell, absent, one_line
+from edgewise.report.document import Cell, absent
+from edgewise.text import one_line
 from edgewise.units import format_quantity, significant
 
 NOT_MEASURED = "not measured by this run"

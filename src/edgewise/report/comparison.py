@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import (
     NO_REASON,
@@ -20,9 +21,10 @@ from edgewise.report.comparison_words import (
     ranking_conclusion,
     ratio_text,
 )
-from edgewise.report.conditions import engine_of, precision_of, threads_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.report.conditions import engine_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.stats.comparison import RISK
+from edgewise.text import one_line
 from edgewise.units import format_duration, significant
 
 _DESIGNS = {

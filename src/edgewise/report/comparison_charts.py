@@ -19,8 +19,8 @@ from edgewise.report.cells import label_of, quantity
 from edgewise.report.charts import SERIES_COLOURS, WIDE, Chart, Spec, colour_of, layered_spec
 from edgewise.report.comparison_tables import scale_of
 from edgewise.report.comparison_words import percent, ratio_text, verdict_text
-from edgewise.report.document import one_line
 from edgewise.report.names import short_names
+from edgewise.text import one_line
 
 OUTLINE_POINTS = 140
 LEAST_SAMPLES = 9

@@ -30,8 +30,9 @@ from edgewise.report.comparison_tables import (
 )
 from edgewise.report.comparison_words import but_text, evidence_text, factor_of, headline_text, percent, waiting_text
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Document, Section, Table, one_line
+from edgewise.report.document import Document, Section, Table
 from edgewise.report.page import Drawing, render_page, view_table
+from edgewise.text import one_line
 
 WARNINGS = ("Failed", "Not saved", "Not a fair comparison: it was forced", "What can't be excluded")
 FRONT = "Pareto front"

@@ -18,7 +18,8 @@ from edgewise.report.comparison_words import (
     verdict_text,
     waiting_text,
 )
-from edgewise.report.document import Cell, Column, Table, Tone, absent, one_line
+from edgewise.report.document import Cell, Column, Table, Tone, absent
+from edgewise.text import one_line
 from edgewise.units import significant
 
 NO_REASON = "the comparison does not say why"

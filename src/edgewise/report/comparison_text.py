@@ -6,8 +6,8 @@ import io
 from typing import TYPE_CHECKING
 
 from edgewise.report.comparison import comparison_document
-from edgewise.report.document import one_line
 from edgewise.report.text import print_document
+from edgewise.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

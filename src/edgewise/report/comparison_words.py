@@ -8,7 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.report.cells import LOPSIDED_FROM, label_of, plus_minus
-from edgewise.report.document import ABSENT, one_line
+from edgewise.report.document import ABSENT
+from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_PLACES = 6

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.record import Run
-from edgewise.report.document import one_line
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.text import one_line, tells_apart
 from edgewise.units import format_bytes, format_si
 
 #: the first word of a provider's name that says which processing unit it uses
@@ -66,23 +67,6 @@ def processing_unit_of(run: Run) -> str | None:
     return None
 
 
-def threads_of(run: Run) -> int | None:
-    """Threads in force, else those asked for; None where the engine chose and does not tell."""
-    value = run.effective.get("threads")
-    return value if isinstance(value, int) else run.job.runtime.threads
-
-
-def precision_of(run: Run) -> str | None:
-    """Execution precision in force, else the one asked for; None where the engine does not tell."""
-    value = run.effective.get("precision")
-    floats = one_line(str(value)) if value else run.job.runtime.precision
-    operators = run.effective.get("precision_of_operators")
-    # A quantised network's floating-point precision is only that of the operators around it.
-    if isinstance(operators, Mapping) and {"i8", "u8"} & set(operators):
-        return f"int8 + {floats}" if floats else "int8"
-    return floats
-
-
 def scenario_of(run: Run) -> str:
     """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``."""
     scenario = run.job.workload.scenario
@@ -124,7 +108,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     chosen: list[list[str]] = [[] for _ in runs]
     for name, words in parts:
         needed = [name == "runtime" or (name == "model" and len(set(words)) > 1) or told
-                  for told in _tells_apart(chosen, words)]  # fmt: skip
+                  for told in tells_apart(chosen, words)]  # fmt: skip
         for own, word, wanted in zip(chosen, words, needed, strict=True):
             own.extend([word] if wanted else [])
     labels = [" · ".join(words) for words in chosen]
@@ -134,14 +118,6 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         if labels.count(label) > 1:
             chosen[index].append(f"#{seen[label]}")
     return [" · ".join(words) for words in chosen]
-
-
-def _tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
-    """Per run: is there another one with the same words so far that differs in this one?"""
-    kinds: dict[tuple[str, ...], set[str]] = {}
-    for own, word in zip(chosen, words, strict=True):
-        kinds.setdefault(tuple(own), set()).add(word)
-    return [len(kinds[tuple(own)]) > 1 for own in chosen]
 
 
 def _threads_in_words(run: Run) -> str:

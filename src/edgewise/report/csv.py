@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 
-from edgewise.report.document import ABSENT, Cell, Column, Table, one_line
+from edgewise.report.document import ABSENT, Cell, Column, Table
+from edgewise.text import one_line
 
 _FORMULA = ("=", "+", "-", "@")
 

@@ -127,9 +127,3 @@ def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def one_line(text: str) -> str:
-    """`text` with every run of white space and control characters made one space: names and errors are hostile."""
-    cleaned = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(cleaned.split())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from edgewise.errors import BadInput
 from edgewise.record import Run
+from edgewise.record.facts import precision_of
 from edgewise.report.cells import (
     NOT_MEASURED,
     Scale,
@@ -22,15 +23,9 @@ from edgewise.report.cells import (
     reason_of_absence,
     times,
 )
-from edgewise.report.conditions import (
-    device_of,
-    labels_of,
-    platform_of,
-    precision_of,
-    processing_unit_of,
-    scenario_of,
-)
-from edgewise.report.document import Cell, Column, Document, Table, absent, one_line
+from edgewise.report.conditions import device_of, labels_of, platform_of, processing_unit_of, scenario_of
+from edgewise.report.document import Cell, Column, Document, Table, absent
+from edgewise.text import one_line
 from edgewise.units import format_si, significant
 
 JOULES_PER_MWH = 3.6

@@ -13,8 +13,9 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.report.comparison_words import ratio_text
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, json_text, one_line
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, json_text
 from edgewise.report.files import check_place
+from edgewise.text import one_line
 from edgewise.units import significant
 
 if TYPE_CHECKING:

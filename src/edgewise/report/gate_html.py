@@ -8,9 +8,10 @@ from edgewise.comparing.gate import Outcome
 from edgewise.report import comparison_charts as charts
 from edgewise.report.comparison import environments_table, variants_table
 from edgewise.report.comparison_tables import before_after_table, compared_labels
-from edgewise.report.document import Table, one_line
+from edgewise.report.document import Table
 from edgewise.report.gate import gate_document, statements_of
 from edgewise.report.page import Drawing, render_page, view_table
+from edgewise.text import one_line
 
 
 def render_gate_html(outcome: Outcome) -> str:

@@ -14,10 +14,11 @@ from edgewise.report.bench import GRADE_TONES, bench_document, default_title, un
 from edgewise.report.cells import failure_of, label_of, quantity, reason_of_absence
 from edgewise.report.charts import Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
-from edgewise.report.document import ABSENT, Table, number_notes, one_line
+from edgewise.report.document import ABSENT, Table, number_notes
 from edgewise.report.field_tables import FIELD_TABLES, Options
 from edgewise.report.page import Drawing, render_page
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
+from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_DRAWN = 24

@@ -9,9 +9,10 @@ from edgewise.model.graph import Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.cells import quantity
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import short_names, shorten
 from edgewise.report.timeline import WIDEST, draw_timeline
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from edgewise.comparing.gate import Check, Outcome
-from edgewise.report.document import one_line
 from edgewise.report.gate import check_title, describe_check, statements_of
+from edgewise.text import one_line
 
 SUITE = "edgewise gate"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from edgewise.report.document import Cell, Document, Table, number_notes, one_line
+from edgewise.report.document import Cell, Document, Table, number_notes
+from edgewise.text import one_line
 
 _SPECIAL = re.compile(r"[\\`*<>\[\]|~$#!&]")
 # GitHub makes no emphasis of an underscore between two word characters.

@@ -18,8 +18,9 @@ from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
 from edgewise.report.csv import render_csv
-from edgewise.report.document import ABSENT, Cell, Column, Document, Table, absent, one_line
+from edgewise.report.document import ABSENT, Cell, Column, Document, Table, absent
 from edgewise.report.profile import count_words, rate_reason, time_reason
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import provider_of
-from edgewise.report.document import one_line
+from edgewise.text import one_line
 
 Getter = Callable[[Layer], float | int | None]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from edgewise.record import Run
-from edgewise.report.document import one_line
+from edgewise.text import one_line
 
 _SEPARATORS = "/.;:_ "
 

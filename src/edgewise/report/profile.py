@@ -8,13 +8,15 @@ from itertools import accumulate
 
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import caution_lines, default_title
 from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
-from edgewise.report.conditions import engine_of, labels_of, precision_of, threads_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent, one_line
+from edgewise.report.conditions import engine_of, labels_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import short_names, shorten
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, titled
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_ROWS = 15

@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 
 from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record.facts import threads_of
 from edgewise.report.cells import NOT_MEASURED
-from edgewise.report.conditions import provider_of, threads_of
+from edgewise.report.conditions import provider_of
 from edgewise.report.csv import render_csv
-from edgewise.report.document import Cell, Column, Table, absent, one_line
+from edgewise.report.document import Cell, Column, Table, absent
 from edgewise.report.profile import rate_reason, time_reason
+from edgewise.text import one_line
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("share", "Share of latency", "1"),

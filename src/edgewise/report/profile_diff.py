@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import labels_of
-from edgewise.report.document import Cell, Column, Table, one_line
+from edgewise.report.document import Cell, Column, Table
+from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_ROWS = 20

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgewise.record import Finding, Profile, Run
-from edgewise.report.document import Section, one_line
+from edgewise.report.document import Section
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 

@@ -8,20 +8,12 @@ from itertools import accumulate
 from typing import Any
 
 from edgewise.record import Profile, Run
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import GRADE_TONES, default_title
 from edgewise.report.cells import NOT_MEASURED, quantity
-from edgewise.report.conditions import (
-    engine_of,
-    flatten,
-    labels_of,
-    precision_of,
-    processor_of,
-    provider_of,
-    system_of,
-    threads_of,
-)
-from edgewise.report.document import ABSENT, one_line
+from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, provider_of, system_of
+from edgewise.report.document import ABSENT
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names
 from edgewise.report.page import Drawing, render_page, view_table
@@ -40,6 +32,7 @@ from edgewise.report.profile import (
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_of, ranked_findings, saving_words
 from edgewise.report.profile_rows import eliminated_rows, layer_rows, overhead_rows, sum_rows
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si
 
 

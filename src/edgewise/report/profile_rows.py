@@ -8,7 +8,6 @@ from typing import Any
 
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import NOT_MEASURED, quantity
-from edgewise.report.document import one_line
 from edgewise.report.names import layer_names, shorten
 from edgewise.report.profile import (
     count_words,
@@ -23,6 +22,7 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_csv import shape_words
 from edgewise.report.profile_style import colours_of
+from edgewise.text import one_line
 from edgewise.units import format_bytes, significant
 
 _ATTRIBUTE_WIDTH = 400

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from edgewise.record import Layer, Run
 from edgewise.report.charts import SERIES_COLOURS, WIDE, Spec, colour_of, layered_spec
-from edgewise.report.document import one_line
 from edgewise.report.profile import layers_of
+from edgewise.text import one_line
 
 INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
 OVERHEAD = "overhead"

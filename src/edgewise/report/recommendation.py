@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
+from edgewise.record.facts import precision_of
 from edgewise.report.cells import failure_of, quantity, reason_of_absence
-from edgewise.report.conditions import labels_of, precision_of, processor_of, scenario_of
-from edgewise.report.document import one_line
+from edgewise.report.conditions import labels_of, processor_of, scenario_of
 from edgewise.run.agreement import REFERENCE
+from edgewise.text import one_line
 from edgewise.units import significant
 
 PRACTICAL = 0.05

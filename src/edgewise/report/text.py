@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from edgewise.report.document import Document, Section, Table, number_notes, one_line
+from edgewise.report.document import Document, Section, Table, number_notes
+from edgewise.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

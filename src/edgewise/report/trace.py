@@ -16,8 +16,8 @@ from typing import Any
 from edgewise import __version__
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import engine_of, labels_of
-from edgewise.report.document import one_line
 from edgewise.report.profile import latency_words
+from edgewise.text import one_line
 
 Event = dict[str, Any]
 
