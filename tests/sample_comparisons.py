@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
+from rich.console import Console
+
 from edgewise.comparing.comparison import Comparison, Difference, Findings, Front, Ranked, Ranking, Side, Variant
+from edgewise.report.comparison_text import print_comparison
 from sample_runs import NO_ENERGY, failed_run, make_run, single_session
 
 PAIRED = "Student's t on the log ratios of 18 pairs of fresh processes, several looks allowed for"
@@ -143,3 +147,10 @@ def hostile() -> Findings:
         failures={HOSTILE: HOSTILE},
         stopped_because=HOSTILE,
     )
+
+
+def comparison_text(findings: Findings, *, width: int = 80) -> str:
+    """What is printed of `findings` as plain text without colours, at most `width` cells wide."""
+    buffer = io.StringIO()
+    print_comparison(findings, Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

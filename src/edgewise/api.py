@@ -103,7 +103,7 @@ def profile(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
     """
-    from edgewise.run.assembly import Sensors
+    from edgewise.run.assembly import METERS_OFF
     from edgewise.run.plan import Axes, make_plan
 
     plan = make_plan(
@@ -123,7 +123,7 @@ def profile(
         input_data=Path(input_data) if input_data is not None else None,
         profile=True,
     )
-    return _keep(plan, store, observer=observer, sensors=Sensors(absences=METERS_OFF))
+    return _keep(plan, store, observer=observer, sensors=METERS_OFF)
 
 
 def bench(
@@ -179,7 +179,7 @@ def bench(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are those finished.
     """
-    from edgewise.run.assembly import Sensors
+    from edgewise.run.assembly import METERS_OFF
     from edgewise.run.plan import Axes, make_plan
 
     plan = make_plan(
@@ -205,7 +205,7 @@ def bench(
         seed=seed,
         input_data=Path(input_data) if input_data is not None else None,
     )
-    return _keep(plan, store, observer=observer, sensors=None if meters else Sensors(absences=METERS_OFF))
+    return _keep(plan, store, observer=observer, sensors=None if meters else METERS_OFF)
 
 
 def compare(
@@ -268,7 +268,7 @@ def compare(
     from edgewise.comparing.contenders import Conditions, Contender, Contest, compare_contenders
     from edgewise.comparing.terms import Terms
     from edgewise.comparing.trial import ComparisonInterrupted, Trial
-    from edgewise.run.assembly import Sensors
+    from edgewise.run.assembly import METERS_OFF
     from edgewise.run.plan import Axes
 
     if len(labels) > len(things):
@@ -303,7 +303,7 @@ def compare(
             conditions=conditions,
             save=save,
             observer=observer,
-            sensors=None if meters else Sensors(absences=METERS_OFF),
+            sensors=None if meters else METERS_OFF,
             stored=stored,
         )
         findings = compare_contenders(contenders, contest)
@@ -338,9 +338,6 @@ def _warn_of_losses(errors: Sequence[StoreError]) -> None:
     """Results are worth more than the store: they are returned, and the loss is not silent."""
     if errors:
         warnings.warn(f"{len(errors)} time(s) not saved: {errors[0].message}", RuntimeWarning, stacklevel=3)
-
-
-METERS_OFF = dict.fromkeys(("energy", "temperature", "clock_rate"), "meters were switched off")
 
 
 def stopping_of(

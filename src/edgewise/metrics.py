@@ -5,8 +5,9 @@ One row a metric; a metric is data, never a class. The documentation's metrics t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Better = Literal["lower", "higher", "none"]
 Aggregation = Literal["median", "mean", "max", "last", "sum", "ratio"]
@@ -18,7 +19,7 @@ class Metric:
 
     Attributes:
         id: stable identifier used in records and on the command line.
-        unit: SI base unit of every stored value (``s B J W K Hz 1/s 1``).
+        unit: SI base unit of every stored value (``s B J W K Hz 1/s 1``), or ``dB``.
         label: what tables print.
         better: which direction is an improvement.
         aggregation: how the headline value follows from the samples.
@@ -90,12 +91,89 @@ _ROWS = (
     Metric("accuracy_top5", "1", "Top-5 accuracy", "higher", "mean",
            "Share of samples whose label is in the top five."),
     Metric("error_rate", "1", "Error rate", "lower", "mean", "Share of samples that are wrong."),
+    Metric("accuracy_balanced", "1", "Balanced accuracy", "higher", "mean", "Mean over classes of each one's recall."),
+    Metric("precision_macro", "1", "Precision (macro)", "higher", "mean", "Mean over classes of each one's precision."),
+    Metric("recall_macro", "1", "Recall (macro)", "higher", "mean",
+           "Mean over the classes that occur, as labels or answers, of each one's recall."),
+    Metric("f1_macro", "1", "F1 (macro)", "higher", "mean",
+           "Mean over classes of the harmonic mean of precision and recall."),
+    Metric("map_50_95", "1", "mAP@[.50:.95]", "higher", "mean",
+           "COCO's mean average precision over IoU 0.50 to 0.95 in steps of 0.05, all areas, 100 detections."),
+    Metric("map_50", "1", "mAP@.50", "higher", "mean", "COCO's mean average precision at IoU 0.50."),
+    Metric("map_75", "1", "mAP@.75", "higher", "mean", "COCO's mean average precision at IoU 0.75."),
+    Metric("recall_100", "1", "AR@100", "higher", "mean",
+           "COCO's average recall with 100 detections an image, over IoU 0.50 to 0.95."),
+    Metric("miou", "1", "mIoU", "higher", "mean", "Mean over classes of intersection over union of all pixels."),
+    Metric("pixel_accuracy", "1", "Pixel accuracy", "higher", "mean", "Share of labelled pixels with the right class."),
+    Metric("auroc", "1", "AUC (ROC)", "higher", "mean", "Area under the receiver operating characteristic."),
+    Metric("average_precision", "1", "Average precision", "higher", "mean",
+           "Precision at each threshold weighted by the gain in recall there."),
+    Metric("exact_match", "1", "Exact match", "higher", "mean", "Share of answers equal to a reference, normalised."),
+    Metric("f1_tokens", "1", "F1 (tokens)", "higher", "mean",
+           "Mean over samples of the F1 of shared tokens between answer and reference."),
+    Metric("bleu", "1", "BLEU", "higher", "mean",
+           "Corpus BLEU, 0 to 1, with brevity penalty, as sacreBLEU computes it."),
+    Metric("mae", "1", "MAE", "lower", "mean", "Mean absolute error, in the labels' own unit."),
+    Metric("rmse", "1", "RMSE", "lower", "mean", "Root of the mean squared error, in the labels' own unit."),
+    Metric("r2", "1", "R²", "higher", "mean", "Coefficient of determination."),
+    Metric("recall_at_1", "1", "Recall@1", "higher", "mean",
+           "Share of queries whose nearest other sample is of their class."),
+    Metric("recall_at_5", "1", "Recall@5", "higher", "mean",
+           "Share of queries with a sample of their class among the five nearest others."),
+    Metric("recall_at_10", "1", "Recall@10", "higher", "mean",
+           "Share of queries with a sample of their class among the ten nearest others."),
     Metric("agreement_top1", "1", "Top-1 agreement", "higher", "mean",
            "Share of output rows whose largest element is where the reference runtime has it."),
     Metric("output_max_abs_error", "1", "Max abs error", "lower", "max",
            "Largest absolute difference of any output element from the reference runtime's, same inputs."),
     Metric("output_max_rel_error", "1", "Max rel error", "lower", "max",
            "Max abs error over the largest magnitude of the reference output (8/16-bit: over the type's range)."),
+    Metric("output_snr", "dB", "Output SNR", "higher", "mean",
+           "Power of the reference's outputs over the power of the difference from them, all samples together."),
 )  # fmt: skip
 
-METRICS: dict[str, Metric] = {row.id: row for row in _ROWS}
+SHARES = frozenset(
+    row.id
+    for row in _ROWS
+    if row.unit == "1"
+    and row.id.startswith(
+        ("accuracy_", "precision_", "recall_", "f1_", "map_", "average_precision", "exact_match", "bleu", "auroc",
+         "miou", "pixel_", "agreement_", "error_rate", "deadline_miss_rate")
+    )
+)  # fmt: skip
+"""Metrics that are parts of a whole, 0 to 1: people read them in percent."""
+
+_OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
+
+
+class _Catalogue(dict[str, Metric]):
+    """The rows by id, and users' own metrics: ``score:NAME``, where more is better, and ``loss:NAME``."""
+
+    def __missing__(self, key: str) -> Metric:
+        found = self._own(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or self._own(key) is not None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The row of `key`, or `default`."""
+        return super().get(key) or self._own(key) or default
+
+    @staticmethod
+    def _own(key: object) -> Metric | None:
+        match = _OWN.fullmatch(key) if isinstance(key, str) else None
+        if match is None:
+            return None
+        kind, name = match.groups()
+        better: Better = "higher" if kind == "score" else "lower"
+        return Metric(match.group(), "1", name, better, "mean", "The user's own metric.")
+
+
+METRICS: dict[str, Metric] = _Catalogue({row.id: row for row in _ROWS})
+"""By id. Iterating gives edgewise's own rows only; users' metrics are found by their ids."""
+
+OWN_METRIC = _OWN.pattern
+"""What the id of a user's own metric looks like."""

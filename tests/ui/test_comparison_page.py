@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from edgewise.report.comparison_files import write_comparison
 from sample_comparisons import four_variants, hostile, one_failed, stored_runs, two_variants
 
-CHROMIUM = Path("/usr/bin/chromium")
 PAGES = {
     "two": two_variants,
     "four": four_variants,
@@ -18,20 +14,6 @@ PAGES = {
     "failed": one_failed,
     "hostile": hostile,
 }
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

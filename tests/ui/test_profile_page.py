@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from edgewise.report.profile_html import render_profile_html
 from sample_profiles import FORMULA, LONG, faster_run, many_layers_run, profiled_run, unprofiled_run
 
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
-]
 RUNS = {
     "one": [profiled_run()],
     "two": [profiled_run(), faster_run()],
     "many": [many_layers_run()],
     "none": [unprofiled_run()],
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

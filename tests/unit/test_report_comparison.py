@@ -26,9 +26,9 @@ from edgewise.report.comparison_files import (
     write_comparison,
 )
 from edgewise.report.comparison_tables import before_after_table
-from edgewise.report.comparison_text import comparison_text
 from sample_comparisons import (
     HOSTILE,
+    comparison_text,
     four_variants,
     hostile,
     latency_row,

@@ -29,7 +29,6 @@ from edgewise.cli.options import (
     Timeout,
     Warmup,
 )
-from edgewise.errors import BadInput
 
 
 def command(
@@ -92,19 +91,18 @@ def command(
 ) -> int:
     """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
     from edgewise.api import stopping_of
+    from edgewise.cli import settings
     from edgewise.cli.measuring import check_output, finish, measure, show, write_report
     from edgewise.cli.settings import axes, seconds, size, target
-    from edgewise.record import Scenario
     from edgewise.run.plan import make_plan
 
-    if scenario not in ("single-stream", "offline", "paced"):
-        raise BadInput(f"--scenario {scenario!r} is unknown", advice="single-stream, offline or paced")
+    asked = settings.scenario(scenario, fps=fps, streams=streams, requests=requests)
     if output is not None:
         check_output(output, overwrite=force)
     plan = make_plan(
         models,
         axes=axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape),
-        scenario=Scenario(kind=scenario, fps=fps, streams=streams, requests=requests),  # type: ignore[arg-type]
+        scenario=asked,
         stopping=stopping_of(
             iterations=iterations,
             warmup=warmup,

@@ -157,22 +157,19 @@ def command(
 
     Exit code 4 where a variant could not be measured.
     """
-    from edgewise.api import METERS_OFF, stopping_of
+    from edgewise.api import stopping_of
+    from edgewise.cli import settings
     from edgewise.cli.settings import axes, read_floors, read_share, seconds, size, split_words, target
     from edgewise.cli.subjects import read_subjects, split_vary
     from edgewise.comparing.contenders import Conditions
     from edgewise.comparing.metrics import check_metric
     from edgewise.comparing.terms import Terms
     from edgewise.comparing.trial import Trial
-    from edgewise.record import Scenario
     from edgewise.report.comparison_files import check_comparison_target
+    from edgewise.run.assembly import METERED
 
-    if scenario not in ("single-stream", "offline", "paced"):
-        raise BadInput(f"--scenario {scenario!r} is unknown", advice="single-stream, offline or paced")
-    for index, path in enumerate(output or ()):
-        check_comparison_target(path, overwrite=force)
-        if path in (output or ())[:index]:
-            raise BadInput(f"{path} is named twice as an output", advice="name each file once")
+    asked = settings.scenario(scenario, fps=fps)
+    settings.check_outputs(output or (), check_comparison_target, overwrite=force)
     terms = Terms(
         metrics=tuple(map(check_metric, split_words(metrics))),
         threshold=read_share(threshold, "--threshold"),
@@ -190,7 +187,7 @@ def command(
     chosen = axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape)
     conditions = Conditions(
         axes=_with_varied(chosen, split_vary(vary)),
-        scenario=Scenario(kind=scenario, fps=fps),  # type: ignore[arg-type]
+        scenario=asked,
         stopping=stopping_of(
             iterations=None,
             warmup=warmup,
@@ -204,7 +201,7 @@ def command(
         input_data=input_data,
     )
     subjects = read_subjects(things, store=store)
-    wanted = {*terms.metrics, *([trial.until] if trial.until else [])} & set(METERS_OFF)
+    wanted = {*terms.metrics, *([trial.until] if trial.until else [])} & set(METERED)
     if wanted and not meters and any(subject.run is None for subject in subjects):
         raise BadInput(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add --meters")
     findings = run(subjects, terms=terms, trial=trial, conditions=conditions, stored=stored, meters=meters,
@@ -228,13 +225,12 @@ def run(
     quiet: bool,
 ) -> Findings:
     """Compare `subjects`, with progress on standard error, saving what is measured."""
-    from edgewise.api import METERS_OFF
     from edgewise.cli.console import err
     from edgewise.cli.measuring import Keeper
     from edgewise.cli.progress import RoundLines
     from edgewise.cli.subjects import pair_runs
     from edgewise.comparing.contenders import Contest, compare_contenders, compare_matched
-    from edgewise.run.assembly import Sensors
+    from edgewise.run.assembly import METERS_OFF
     from edgewise.stats.comparison import LOOKS
 
     sides = _two_sides_of_runs(subjects)
@@ -252,7 +248,7 @@ def run(
             conditions=conditions,
             save=keeper.save,
             observer=lines,
-            sensors=None if meters else Sensors(absences=METERS_OFF),
+            sensors=None if meters else METERS_OFF,
             stored=stored,
         )
         return compare_contenders([_contender(subject) for subject in subjects], contest)
@@ -313,5 +309,5 @@ def _with_varied(chosen: Axes, varied: Mapping[str, Sequence[Setting]]) -> Axes:
         name = _VARIED[key]
         if getattr(chosen, name) and tuple(getattr(chosen, name)) not in ((1,), tuple(values)):
             raise BadInput(f"--vary {key} and the flag of the same setting contradict each other", advice="give one")
-        chosen = replace(chosen, **{name: tuple(values)})  # type: ignore[arg-type]
+        chosen = replace(chosen, **{name: tuple(values)})  # type: ignore[arg-type]  # `split_vary` has checked types
     return chosen

@@ -119,7 +119,7 @@ def command(
     no_store: NoStore = False,
 ) -> int:
     """Check a candidate against limits: exit 0 if it meets them, 5 if not, 4 if that could not be measured."""
-    from edgewise.cli.settings import seconds, size, split_shapes, target
+    from edgewise.cli.settings import check_outputs, seconds, size, split_shapes, target
     from edgewise.comparing.gate import POLICIES
     from edgewise.comparing.gating import Ways
     from edgewise.comparing.like_for_like import Asked
@@ -130,10 +130,7 @@ def command(
     policy = next((word for word in POLICIES if word == on_inconclusive), None)
     if policy is None:
         raise BadInput(f"--on-inconclusive {on_inconclusive!r} is unknown", advice="pass, fail or retry")
-    for index, path in enumerate(output or ()):
-        check_gate_target(path, overwrite=force)
-        if path in (output or ())[:index]:
-            raise BadInput(f"{path} is named twice as an output", advice="name each file once")
+    check_outputs(output or (), check_gate_target, overwrite=force)
     limited = memory_limit is not None or device != "local"
     asked = Asked(
         runtime=runtime,
@@ -256,7 +253,7 @@ def _thing(subject: Subject) -> Path | Run:
 def _with_settings(asked: Asked, subject: Subject) -> Asked:
     """`asked`, with what stands behind the commas of the word, which is the more particular."""
     settings = {str(key): value for key, value in subject.settings.items()}
-    return replace(asked, **settings)  # type: ignore[arg-type]
+    return replace(asked, **settings)  # type: ignore[arg-type]  # `read_subjects` has checked names and types
 
 
 def _folder_of(subject: Subject) -> Path | None:

@@ -11,12 +11,11 @@ from typing import Self
 
 from rich.markup import escape
 
-from edgewise.api import METERS_OFF
 from edgewise.cli.console import err, out, print_json
 from edgewise.cli.progress import ProgressLines
 from edgewise.errors import EdgewiseError, ExitCode, StoreError
 from edgewise.record import Run
-from edgewise.run.assembly import Sensors
+from edgewise.run.assembly import METERS_OFF
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import Plan
 from edgewise.store import Store, open_store
@@ -66,7 +65,7 @@ class Keeper:
 
 def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: bool) -> Outcome:
     """Execute `plan` with progress on standard error; Ctrl-C keeps what was finished."""
-    sensors = None if meters else Sensors(absences=METERS_OFF)
+    sensors = None if meters else METERS_OFF
     with ProgressLines(err(), quiet=quiet) as lines, Keeper(store, keep=keep) as keeper:
         dispatcher = Dispatcher(save=keeper.save, observer=lines, sensors=sensors)
         try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.record import TargetSpec
+from edgewise.record import Scenario, TargetSpec
 from edgewise.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -64,6 +65,26 @@ def axes(
         precisions=split_words(precision),
         shapes=split_shapes(shape),
     )
+
+
+def scenario(
+    kind: str, *, fps: float | None = None, streams: int | None = None, requests: int | None = None
+) -> Scenario:
+    """How inferences follow one another. Raises `BadInput` for an unknown `kind`."""
+    from edgewise.record.job import ScenarioKind
+
+    known = next((word for word in get_args(ScenarioKind) if word == kind), None)
+    if known is None:
+        raise BadInput(f"--scenario {kind!r} is unknown", advice="single-stream, offline or paced")
+    return Scenario(kind=known, fps=fps, streams=streams, requests=requests)
+
+
+def check_outputs(paths: Sequence[Path], check: Callable[..., None], *, overwrite: bool) -> None:
+    """Refuse report files before measuring rather than after, with `check` of each and none named twice."""
+    for index, path in enumerate(paths):
+        check(path, overwrite=overwrite)
+        if path in paths[:index]:
+            raise BadInput(f"{path} is named twice as an output", advice="name each file once")
 
 
 def target(device: str, *, memory_limit: int | None) -> TargetSpec:

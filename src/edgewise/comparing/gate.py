@@ -30,6 +30,8 @@ Policy = Literal["pass", "fail", "retry"]
 BASELINE, CANDIDATE = "baseline", "candidate"
 """Labels of the two variants."""
 
+_VERDICTS: dict[str, CheckVerdict] = {"within": "pass", "beyond": "fail", "inconclusive": "inconclusive"}
+
 POLICIES: tuple[Policy, ...] = ("pass", "fail", "retry")
 MOST_ATTEMPTS = 3
 """Under the policy ``retry``: the first measurement and two more, each with twice the time of the one before."""
@@ -256,7 +258,7 @@ def _check_regression(requirement: Requirement, baseline: Run, candidate: Run, *
     worse = contrast if row.better == "lower" else replace(contrast, log_ratio=-contrast.log_ratio)
     # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
     decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
-    verdict: CheckVerdict = {"within": "pass", "beyond": "fail"}.get(decision, "inconclusive")  # type: ignore[assignment]
+    verdict = _VERDICTS[decision]
     because = _explain_limit(worse, verdict, limit=limit, tests=tests) + allowance
     return Check(requirement=requirement, verdict=verdict, because=because, **values)
 

@@ -28,14 +28,11 @@ from edgewise.comparing.terms import Terms
 from edgewise.comparing.trial import Trial, run_trial
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
-from edgewise.run.assembly import Sensors
+from edgewise.run.assembly import METERED, Sensors
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.plan import Plan
 
 Save = Callable[[Run], None]
-
-_METERED = ("energy", "power", "temperature", "clock_rate")
-"""What sensors tell, in a pass of its own that is left out where nothing is required of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +244,9 @@ def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
 
 def _sensors(gate: Gate) -> Sensors | None:
     """None reads whatever sensors there are; nothing is read where nothing is required of them."""
-    if any(one.metric in _METERED for one in gate.requirements):
+    if any(one.metric in METERED for one in gate.requirements):
         return None
-    return Sensors(absences=dict.fromkeys(_METERED, "no requirement asked for it"))
+    return Sensors(absences=dict.fromkeys(METERED, "no requirement asked for it"))
 
 
 def _here(baseline: Run, job: Job) -> Run:

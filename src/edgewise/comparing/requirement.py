@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgewise.errors import BadInput
-from edgewise.metrics import METRICS, Metric
+from edgewise.metrics import METRICS, SHARES, Metric
 from edgewise.units import format_quantity, parse_duration, parse_size, significant
 
 Kind = Literal["regression", "budget", "drop"]
@@ -31,7 +31,6 @@ _SCALES: dict[str, dict[str, float]] = {
     "1": {"": 1.0, "%": 0.01},
 }
 _CELSIUS_ZERO = 273.15
-_SHARES = frozenset({"accuracy_top1", "accuracy_top5", "error_rate", "agreement_top1", "deadline_miss_rate"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,7 @@ class Requirement:
 
 def format_limit(value: float, row: Metric, digits: int = 3) -> str:
     """A value of a metric as a person reads it, in its unit; shares in percent."""
-    if row.id in _SHARES:
+    if row.id in SHARES:
         return f"{significant(value * 100, digits)} %"
     return format_quantity(value, row.unit, digits)
 
@@ -177,7 +176,7 @@ def _parse_budget(word: str) -> Requirement:
     limit = _limit(amount, row, word)
     if not math.isfinite(limit) or limit < 0.0 or (limit == 0.0 and row.unit != "1"):
         raise BadInput(f"--budget {word!r} makes no sense", advice=_ADVICE["--budget"])
-    if row.id in _SHARES and limit > 1.0:
+    if row.id in SHARES and limit > 1.0:
         raise BadInput(f"--budget {word!r} is more than all", advice="a share: 97% or 0.97")
     return Requirement(metric=row.id, kind="budget", limit=limit, word=word)
 

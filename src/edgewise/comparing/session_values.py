@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgewise.comparing.comparison import Side, Variant
-from edgewise.metrics import METRICS
+from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Measurement, Run
 from edgewise.run.assemble import RERUN_FLOOR, Z95
 from edgewise.stats.comparison import LEAST_REPLICATES
@@ -28,11 +28,11 @@ LEAST_FOR_PERCENTILE = 1000
 LEAST_FOR_RATIO = LEAST_FOR_PERCENTILE * LEAST_REPLICATES
 """Samples of one side below which percentiles of joined processes can't be compared."""
 
-OF_DATA = frozenset({"accuracy_top1", "accuracy_top5", "error_rate", "agreement_top1"})
-"""Metrics whose interval is over the items of a data set; that of any other one is over processes."""
-
 OF_ARRIVALS = "deadline_miss_rate"
 """Its interval is over arrivals and leaves out how processes differ."""
+
+OF_DATA = SHARES - {OF_ARRIVALS}
+"""Metrics whose interval is over the items of a data set; that of any other one is over processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The shared vocabulary: jobs as they are asked for and runs as they happened. Pure data, standard library only."""
 
 from edgewise.record.caution import CAUTIONS, Caution
+from edgewise.record.evaluation import DataRef, Evaluation, Skipped
 from edgewise.record.job import InputSpec, Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
 from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, new_run_id
@@ -9,6 +10,8 @@ __all__ = [
     "CAUTIONS",
     "SCHEMA",
     "Caution",
+    "DataRef",
+    "Evaluation",
     "Failure",
     "Finding",
     "InputSpec",
@@ -23,6 +26,7 @@ __all__ = [
     "RuntimeSpec",
     "Scenario",
     "SessionRecord",
+    "Skipped",
     "Stopping",
     "Summary",
     "TargetSpec",

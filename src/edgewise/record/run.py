@@ -9,6 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from edgewise.record.caution import Caution
+from edgewise.record.evaluation import Evaluation
 from edgewise.record.job import Job
 from edgewise.record.layer import Layer, Profile
 
@@ -145,6 +146,7 @@ class Run:
         layers: of a profiled run, in the order of execution, overheads and eliminated operators included.
         profile: what the layers add up to; None where the run was not profiled.
         profile_absent_because: why a run that should have been profiled was not.
+        evaluation: the conditions of its accuracy; None where it was not evaluated.
     """
 
     id: str
@@ -161,6 +163,7 @@ class Run:
     layers: tuple[Layer, ...] = ()
     profile: Profile | None = None
     profile_absent_because: str | None = None
+    evaluation: Evaluation | None = None
     cautions: tuple[Caution, ...] = ()
     trust: Trust | None = None
     artifacts: tuple[dict[str, Any], ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgewise.comparing.comparison import Comparison, Findings, Side
+from edgewise.metrics import SHARES
 from edgewise.record import Run
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.comparison_words import (
@@ -33,9 +34,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
     "1/s": ((1.0, "/s"),),
 }
-_PERCENT = frozenset(
-    {"accuracy_top1", "accuracy_top5", "error_rate", "agreement_top1", "deadline_miss_rate", "cpu_utilization"}
-)
+_PERCENT = SHARES | {"cpu_utilization"}
 TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
 """Verdict → how it may be tinted."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 from edgewise.report.comparison import comparison_document
@@ -24,12 +23,3 @@ def print_comparison(findings: Findings, console: Console) -> None:
     if document.tables:
         console.print()
     print_document(document, console)
-
-
-def comparison_text(findings: Findings, *, width: int = 80) -> str:
-    """The same as plain text without colours, at most `width` cells wide."""
-    from rich.console import Console
-
-    buffer = io.StringIO()
-    print_comparison(findings, Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

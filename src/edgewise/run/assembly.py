@@ -31,6 +31,13 @@ class Sensors:
     absences: Mapping[str, str]
 
 
+METERED = ("energy", "power", "temperature", "clock_rate")
+"""What sensors tell, in a pass of its own."""
+
+METERS_OFF = Sensors(absences=dict.fromkeys(METERED, "meters were switched off"))
+"""Nothing is read, as was asked."""
+
+
 def find_sensors(registry: Registry[Meter] | None = None) -> Sensors:
     """Ask every meter whether it can be used."""
     registry = registry or meters()

@@ -99,7 +99,8 @@ class Contrast:
 
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the ratio that is quoted; None without an error."""
-        return self._ends(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
+        reach = self._reach(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
+        return None if reach is None else (_exp(self.log_ratio - reach), _exp(self.log_ratio + reach))
 
     def held_interval(self, risk: float = 1.0 - LEVEL) -> tuple[float, float] | None:
         """An interval of the *logarithm* that holds at all looks at once with 1 − `risk`; verdicts rest on it."""
@@ -109,11 +110,7 @@ class Contrast:
     def _reach(self, risk: float) -> float | None:
         if self.error is None:
             return None
-        return self.error * _quantile(1.0 - risk / 2.0, self.degrees) if self.error else 0.0
-
-    def _ends(self, risk: float) -> tuple[float, float] | None:
-        reach = self._reach(risk)
-        return None if reach is None else (_exp(self.log_ratio - reach), _exp(self.log_ratio + reach))
+        return self.error * t_quantile(1.0 - risk / 2.0, self.degrees) if self.error else 0.0
 
 
 def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool, error: float = 0.0) -> Contrast:
@@ -309,10 +306,6 @@ def _logarithms(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.f
 
 def _two_sided(t: float, degrees: float) -> float:
     return normal_two_sided(t) if math.isinf(degrees) else min(1.0, 2.0 * t_tail(t, degrees))
-
-
-def _quantile(probability: float, degrees: float) -> float:
-    return normal_quantile(probability) if math.isinf(degrees) else t_quantile(probability, degrees)
 
 
 def _exp(value: float) -> float:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
-from edgewise.metrics import METRICS
+from edgewise.metrics import METRICS, OWN_METRIC
 from edgewise.record import SCHEMA, Run
 from edgewise.store.upgrade import upgrade
 
@@ -29,7 +29,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
 _SUMMARY_NUMBERS = ("mean", "std", "min", "max", "median", "mad")
 _UNITS = {
     "s": "second", "B": "byte", "J": "joule", "W": "watt", "K": "kelvin", "Hz": "hertz", "1/s": "per second",
-    "1": "a pure number",
+    "1": "a pure number", "dB": "decibel",
 }  # fmt: skip
 
 
@@ -111,8 +111,9 @@ def json_schema() -> dict[str, Any]:
     schema = _adapter().json_schema()
     measurement = schema["$defs"]["Measurement"]["properties"]
     measurement["metric"] |= {
-        "enum": sorted(METRICS),
-        "description": "An id of the metric catalogue; readers should accept ids that they don't know.",
+        "anyOf": [{"enum": sorted(METRICS)}, {"pattern": f"^{OWN_METRIC}$"}],
+        "description": "An id of the metric catalogue, or score:NAME or loss:NAME of a metric of the user's own; "
+        "readers should accept ids that they don't know.",
     }
     measurement["unit"] |= {
         "enum": sorted({metric.unit for metric in METRICS.values()}),

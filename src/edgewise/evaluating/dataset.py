@@ -1,0 +1,232 @@
+"""Data sets: samples by their number, read one at a time, whatever they are stored as."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+Kind = Literal["array", "image", "audio", "text"]
+"""What a sample is: an array ready but for scaling, uint8 pixels (height, width, channels), a waveform (frames,
+channels) of float32 in [-1, 1], or text."""
+
+SPLITS_TO_JUDGE = ("test", "validation", "val", "eval", "dev", "all", "train")
+"""Where accuracy is measured, in this order, unless the user says."""
+SPLITS_TO_CALIBRATE = ("calibration", "train", "training", "all")
+"""Where passes may look at samples, in this order, unless the user says."""
+
+
+class CorruptSample(Exception):
+    """One sample can't be used; the message says why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """An object in an image. Coordinates are pixels of the image as stored: left, top, right, bottom.
+
+    Attributes:
+        category: index into `Dataset.classes`.
+        crowd: COCO's ``iscrowd``: found or not, it does not count.
+        area: of COCO's annotation, px²; None is that of the box.
+    """
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    category: int
+    crowd: bool = False
+    area: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample, decoded and otherwise as it is stored.
+
+    Attributes:
+        index: its number in the data set, from 0.
+        name: what messages call it: its file's path below the data set, or ``x_test[17]``.
+        data: an array or text by the kind of the data set; a mapping from input name to array for models with several
+            inputs.
+        label: the class's index (int); an array of class indices per pixel; a tuple of `Box`; text, or a tuple of texts
+            of which any counts; a float or an array of floats; None where there is no label.
+        rate: of audio: frames per second.
+    """
+
+    index: int
+    name: str
+    data: Array | str | Mapping[str, Array]
+    label: Any = None
+    rate: int | None = None
+
+    def digest(self) -> str:
+        """SHA-256 over data and label, whatever the sample is called and wherever it was stored."""
+        found = hashlib.sha256()
+        _feed(found, self.data)
+        _feed(found, self.label)
+        _feed(found, self.rate)
+        return found.hexdigest()
+
+
+class Dataset(Protocol):
+    """Samples of one split.
+
+    Attributes:
+        name: of its file or folder.
+        path: where it is; None where a function made it.
+        format: of its reader.
+        split: ``train``, ``test`` … or ``all``.
+        kind: what all its samples are.
+        classes: their names in the order of their indices; empty where the data does not tell.
+        labelled: whether samples have labels.
+    """
+
+    name: str
+    path: Path | None
+    format: str
+    split: str
+    kind: Kind
+    classes: Sequence[str]
+    labelled: bool
+
+    def __len__(self) -> int:
+        """How many samples there are, found without reading them."""
+
+    def read(self, index: int) -> Sample:
+        """The sample of that number, read now; nothing is kept. Raises `CorruptSample`."""
+
+    def stamp(self) -> str:
+        """Changes whenever what is stored may have: from paths, sizes and times, without reading samples."""
+
+
+class DataFormat(Protocol):
+    """A way to store data sets, in the entry-point group ``edgewise.datasets``.
+
+    Attributes:
+        name: what ``--data-format`` takes: ``npz``, ``folders`` …
+        title: what it is, in a few words.
+    """
+
+    name: str
+    title: str
+
+    def matches(self, path: Path) -> bool:
+        """Whether `path` looks like one, from its name and a glance; never raises."""
+
+    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
+        """Its splits by name, without reading samples.
+
+        Args:
+            options: what the user said of the data with ``--data-option NAME=VALUE``, such as a column's name.
+
+        Raises:
+            BadInput: empty, broken, or an option that it does not know; one line with advice.
+            Unavailable: a package that it needs is not installed.
+        """
+
+
+def data_formats() -> Registry[DataFormat]:
+    """All formats, built-in and plugged in."""
+    return Registry("edgewise.datasets", "data format")
+
+
+def open_data(
+    source: str, *, form: str | None = None, options: Mapping[str, str] | None = None
+) -> Mapping[str, Dataset]:
+    """The splits of the data set at `source`: a path, or ``module:function`` (``file.py:function``) that returns one.
+
+    Raises:
+        BadInput, Unavailable.
+    """
+    registry = data_formats()
+    if form is not None:
+        return _not_empty(registry.get(form).open(Path(source), options or {}), source)
+    path = Path(source)
+    # `package.module:function` has no file of that name; the loader takes it.
+    names = registry.names() if path.exists() else ["loader"]
+    for name in sorted(names, key=lambda one: one == "loader"):
+        found = registry.get(name)
+        if found.matches(path):
+            return _not_empty(found.open(path, options or {}), source)
+    if not path.exists():
+        raise BadInput(f"there is no data at {source}", advice="give a file, a folder, or MODULE:FUNCTION")
+    known = ", ".join(registry.names())
+    raise BadInput(f"{source} looks like no data set", advice=f"say what it is with --data-format: {known}")
+
+
+def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequence[str]) -> Dataset:
+    """The split that was asked for, else the first of `order` that there is, else the first. Raises `Unavailable`."""
+    if asked is not None:
+        if asked not in splits:
+            raise Unavailable(f"the data has no split {asked!r}", advice=f"it has: {', '.join(splits)}")
+        return splits[asked]
+    return splits[next((name for name in order if name in splits), next(iter(splits)))]
+
+
+def choose_samples(size: int, *, limit: int | None, seed: int, leave_out: Sequence[int] = ()) -> list[int]:
+    """Numbers of the samples to use, ascending: all, or `limit` chosen at random, the same for the same seed.
+
+    A larger limit with the same seed contains the samples of a smaller one.
+
+    Args:
+        leave_out: numbers that must not be among them.
+
+    Raises:
+        BadInput: a limit below 1.
+    """
+    if limit is not None and limit < 1:
+        raise BadInput(f"--limit {limit} makes no sense", advice="1 or more")
+    left = sorted(set(range(size)) - set(leave_out))
+    if limit is None or limit >= len(left):
+        return left
+    # Random() without distributions: `random` itself is documented to give the same numbers in every version.
+    source = random.Random(seed)  # noqa: S311 - a choice, not a secret
+    ranked = sorted((source.random(), index) for index in range(size))
+    allowed = set(left)
+    return sorted([index for _, index in ranked if index in allowed][:limit])
+
+
+def _not_empty(splits: Mapping[str, Dataset], source: str) -> Mapping[str, Dataset]:
+    filled = {name: split for name, split in splits.items() if len(split)}
+    if not filled:
+        raise BadInput(f"{source} holds no samples", advice="is it the right folder or file?")
+    return filled
+
+
+def _feed(found: Any, value: Any) -> None:
+    """Add `value` to a hash, unambiguously."""
+    if value is None or isinstance(value, str | int | float | bool):
+        text = repr(value).encode()
+        found.update(b"%d:" % len(text) + text)
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            _feed(found, key)
+            _feed(found, value[key])
+    elif isinstance(value, list | tuple):
+        found.update(b"[%d" % len(value))
+        for each in value:
+            _feed(found, each)
+    elif isinstance(value, Box):
+        _feed(found, (value.left, value.top, value.right, value.bottom, value.category, value.crowd, value.area))
+    else:
+        import numpy as np
+
+        array = np.asarray(value)
+        _feed(found, (array.dtype.str, *array.shape))
+        found.update(np.ascontiguousarray(array).tobytes())

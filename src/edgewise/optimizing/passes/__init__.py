@@ -1,0 +1,1 @@
+"""Passes, one family a file."""

@@ -1,0 +1,184 @@
+"""What the search found: variants with their provenance, their numbers and why each was accepted or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from edgewise.errors import StoreError
+from edgewise.record import DataRef, ModelRef, RuntimeSpec
+from edgewise.record.run import Basis
+
+SCHEMA = 1
+
+Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced"]
+"""How far a variant came: planned; its file exists; an engine loads it; its outputs agree on a few samples; accurate
+enough on a part of the data, and on all of it; not slower in a short race; raced to a verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A value with its 95 % interval, in the unit of its metric (`speedup` and `accuracy_drop` are pure numbers)."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    basis: Basis = "measured"
+    method: str = ""
+    absent_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the pre-flight says of a pass on this model, engine and machine, before it is tried.
+
+    Attributes:
+        speedup: predicted time before over time after; None where it can't be known, and `because` says why.
+        low, high: 95 % interval.
+        because: what it rests on, or what stands in the way, in one line: ``ConvInteger has no VNNI kernel here``.
+        method: in words.
+    """
+
+    speedup: float | None
+    low: float | None = None
+    high: float | None = None
+    because: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedPass:
+    """One pass as it was applied."""
+
+    name: str
+    label: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    keep_float: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSensitivity:
+    """What changing one layer alone does to the network.
+
+    Attributes:
+        layer: the operator's name.
+        op: its type.
+        snr_db: of the network's outputs when only this layer is changed, dB; less is more fragile.
+        gain_db: how much the outputs gain in SNR when only this layer is spared from a change of all, dB.
+        accuracy_drop: on the slice, when only this layer is changed; None where it was not measured.
+        fragile: whether it is kept in float by mixed precision.
+    """
+
+    layer: str
+    op: str
+    snr_db: float | None = None
+    gain_db: float | None = None
+    accuracy_drop: float | None = None
+    fragile: bool = False
+    absent_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A variant: a model file and the settings it runs under, what made it, and what became of it.
+
+    Attributes:
+        id: short and unique: ``ort-static per-channel @ onnxruntime``; the baseline's is ``original``.
+        parent: id of what it was made from; None for the baseline.
+        model: None where it could not be made.
+        passes: from the original on.
+        stage: how far it came.
+        accepted: proven faster (or smaller, where that is the aim) within every bound.
+        why: what decided, one line.
+        metrics: ``latency``, ``speedup`` (before over after, from the race), ``model_size``, ``memory_peak``, the
+            task's headline metric, ``accuracy_drop``, ``agreement_top1``, ``output_snr`` …, as far as it came.
+        run: id of its run in the store.
+    """
+
+    id: str
+    parent: str | None
+    runtime: RuntimeSpec
+    model: ModelRef | None = None
+    passes: tuple[AppliedPass, ...] = ()
+    predicted: Prediction | None = None
+    stage: Stage = "planned"
+    accepted: bool = False
+    why: str = ""
+    metrics: Mapping[str, Number] = field(default_factory=dict)
+    run: str | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """The row of the JSON document."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A constraint of the user, such as ``latency`` ≤ 0.005 s.
+
+    Attributes:
+        words: as it was given: ``--max-latency 5ms``.
+    """
+
+    metric: str
+    limit: float
+    words: str
+    upper: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimization:
+    """The whole search, with everything it found.
+
+    Attributes:
+        baseline: the original, as it was measured.
+        candidates: all others, in the order of the plan.
+        front: ids on the Pareto front of `front_metrics`.
+        chosen: id of the recommended variant; None where nothing beats the original.
+        bounds: of the user.
+        unmet: why no variant meets the bounds, the original included; empty where one does.
+        closest: id of what comes closest to meeting them; None where they are met.
+        task, headline: what accuracy means here; headline is a metric id (``agreement_top1`` without labels).
+        data: what was judged on; None without data.
+        calibration: what passes looked at; None without.
+        sensitivity: layers, the most fragile first; empty where it was not measured.
+        files: what was written: ``chosen``, ``provenance`` → path.
+        command: the line that makes the chosen file again; "" where nothing was chosen.
+        stopped_because: why the search ended.
+        conditions: threads, seed, time budget and what else holds for all numbers, JSON-shaped.
+    """
+
+    baseline: Candidate
+    candidates: tuple[Candidate, ...] = ()
+    front: tuple[str, ...] = ()
+    front_metrics: tuple[str, ...] = ()
+    chosen: str | None = None
+    bounds: tuple[Bound, ...] = ()
+    unmet: str = ""
+    closest: str | None = None
+    task: str = ""
+    headline: str = ""
+    data: DataRef | None = None
+    calibration: DataRef | None = None
+    sensitivity: tuple[LayerSensitivity, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    notes: tuple[str, ...] = ()
+    stopped_because: str = ""
+    elapsed_s: float | None = None
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    interrupted: bool = False
+    save_errors: tuple[StoreError, ...] = ()
+
+    def candidate(self, name: str) -> Candidate:
+        """The candidate called `name`, the baseline included. Raises KeyError."""
+        found = {one.id: one for one in (self.baseline, *self.candidates)}
+        return found[name]
+
+    def to_document(self) -> dict[str, Any]:
+        """The JSON document of ``edgewise optimize``."""
+        raise NotImplementedError
