@@ -18,49 +18,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from model import CLASSES, DigitsCnn
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 SEED = 7
 TEST_IMAGES = 540
 CALIBRATION_IMAGES = 128
 EPOCHS = 60
 BATCH = 64
-CLASSES = 10
 OPSET = 17
 BUNDLED = Path(__file__).parents[2] / "src" / "edgewise" / "data"
-
-
-class DigitsCnn(nn.Module):
-    """Five 3×3 convolutions of 32 and 64 channels, global average pooling, one linear layer: float32 logits.
-
-    Plain convolutions with many channels are what int8 instructions are good at; depthwise ones are not.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        # (channels in, channels out, stride): 32×32 → 32×32 → 32×32 → 16×16 → 8×8 → 8×8
-        plan = ((1, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 2), (64, 64, 1))
-        blocks = []
-        for channels_in, channels_out, stride in plan:
-            convolution = nn.Conv2d(channels_in, channels_out, 3, stride=stride, padding=1, bias=False)
-            blocks.append(nn.Sequential(convolution, nn.BatchNorm2d(channels_out), nn.ReLU()))
-        self.features = nn.Sequential(*blocks)
-        self.pool = nn.AvgPool2d(8)
-        self.classifier = nn.Linear(64, CLASSES)
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        """Logits (batch, 10) of images (batch, 1, 32, 32) with values 0..1."""
-        return self.classifier(self.pool(self.features(image)).flatten(1))
-
-    def fold(self) -> DigitsCnn:
-        """Put each batch normalisation into its convolution: the same function with fewer operators."""
-        self.eval()
-        for block in self.features:
-            block[0], block[1] = fuse_conv_bn_eval(block[0], block[1]), nn.Identity()
-        return self
 
 
 def load_images() -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from edgewise.api import bench, compare, inspect, open_store, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
+    from edgewise.improve import evaluate, optimize
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
 __version__ = "0.1.0"
@@ -18,8 +19,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "bench": "edgewise.api",
     "compare": "edgewise.api",
+    "evaluate": "edgewise.improve",
     "inspect": "edgewise.api",
     "open_store": "edgewise.api",
+    "optimize": "edgewise.improve",
     "profile": "edgewise.api",
     "BadInput": "edgewise.errors",
     "BadModel": "edgewise.errors",
@@ -53,8 +56,10 @@ __all__ = [
     "__version__",
     "bench",
     "compare",
+    "evaluate",
     "inspect",
     "open_store",
+    "optimize",
     "profile",
 ]
 

@@ -294,7 +294,7 @@ def compare(
         seed=seed,
         input_data=Path(input_data) if input_data is not None else None,
     )
-    with _saving(store) as save:
+    with saving(store) as save:
         contest = Contest(
             terms=Terms(
                 metrics=tuple(metrics), threshold=threshold, floors=floors or {}, front=tuple(pareto), force=force
@@ -307,7 +307,7 @@ def compare(
             stored=stored,
         )
         findings = compare_contenders(contenders, contest)
-    _warn_of_losses(findings.save_errors)
+    warn_of_losses(findings.save_errors)
     if findings.interrupted:
         raise ComparisonInterrupted(findings)
     return findings
@@ -317,15 +317,15 @@ def _keep(plan: Plan, store: str | Store | None, *, observer: Observer | None, s
     """Execute `plan` and keep its runs in `store`."""
     from edgewise.run.dispatch import Dispatcher
 
-    with _saving(store) as save:
+    with saving(store) as save:
         dispatcher = Dispatcher(save=save, observer=observer, sensors=sensors)
         runs = dispatcher.execute(plan)
-    _warn_of_losses(dispatcher.save_errors)
+    warn_of_losses(dispatcher.save_errors)
     return runs
 
 
 @contextmanager
-def _saving(store: str | Store | None) -> Iterator[Callable[[Run], None]]:
+def saving(store: str | Store | None) -> Iterator[Callable[[Run], None]]:
     """What keeps a run in `store`; a store given by its URL is closed in the end."""
     if isinstance(store, str):
         with open_store(store) as opened:
@@ -334,7 +334,7 @@ def _saving(store: str | Store | None) -> Iterator[Callable[[Run], None]]:
         yield _keep_nothing if store is None else store.save
 
 
-def _warn_of_losses(errors: Sequence[StoreError]) -> None:
+def warn_of_losses(errors: Sequence[StoreError]) -> None:
     """Results are worth more than the store: they are returned, and the loss is not silent."""
     if errors:
         warnings.warn(f"{len(errors)} time(s) not saved: {errors[0].message}", RuntimeWarning, stacklevel=3)

@@ -1,6 +1,7 @@
 import enum
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -218,7 +219,9 @@ def test_schema_is_published_with_the_catalogue():
     assert schema["properties"]["schema"]["const"] == 1
     assert {"schema", "id", "created_at", "job", "status"} == set(schema["required"])
     measurement_schema = schema["$defs"]["Measurement"]["properties"]
-    assert set(measurement_schema["metric"]["enum"]) == set(METRICS)
+    known, own = measurement_schema["metric"]["anyOf"]
+    assert set(known["enum"]) == set(METRICS)
+    assert re.search(own["pattern"], "score:my_metric") and not re.search(own["pattern"], "latencies")
     assert set(measurement_schema["unit"]["enum"]) == {metric.unit for metric in METRICS.values()}
     for unit in measurement_schema["unit"]["enum"]:
         assert f"{unit} (" in measurement_schema["unit"]["description"]

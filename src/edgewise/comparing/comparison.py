@@ -11,7 +11,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
-Design = Literal["interleaved", "duet", "sessions", "intervals", "exact", "none"]
+Design = Literal["interleaved", "duet", "sessions", "paired", "intervals", "exact", "none"]
 
 SCHEMA = 1
 
@@ -57,7 +57,8 @@ class Comparison:
         margin: relative difference that doesn't matter here: the threshold, or the absolute floor over A's value.
         verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.
         design: where the evidence comes from. ``interleaved`` and ``duet``: processes that took turns or ran at once;
-            ``sessions``: fresh processes measured apart; ``intervals``: two quoted intervals.
+            ``sessions``: fresh processes measured apart; ``paired``: the same samples of a data set; ``intervals``: two
+            quoted intervals.
         method: how ratio and interval came about.
         because: why there is no ratio or no verdict.
         decides_in_s: how much longer measuring would decide it, if nothing changes; None where that can't be known or

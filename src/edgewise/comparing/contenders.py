@@ -23,8 +23,8 @@ from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.runtime.base import availability_of, runtimes
 
-#: format → the engine whose own format it is
-_NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
+NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
+"""Format → the engine whose own format it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,7 @@ def _vary(one: Contender, conditions: Conditions, notes: list[str]) -> list[Job]
         shapes=axes.shapes,
     )
     if not chosen.runtimes:
-        chosen = replace(chosen, runtimes=_native_runtime(one.thing))
+        chosen = replace(chosen, runtimes=native_runtime(one.thing))
     jobs: list[Job] = []
     for batch in chosen.batches:
         plan = make_plan(
@@ -239,11 +239,11 @@ def _vary(one: Contender, conditions: Conditions, notes: list[str]) -> list[Job]
     return jobs
 
 
-def _native_runtime(path: Path) -> tuple[str, ...]:
+def native_runtime(path: Path) -> tuple[str, ...]:
     """The engine whose own format the model has, else the first that reads it; empty leaves the error to the plan."""
     form = open_model(path).ref.format
     registry = runtimes()
-    names = [_NATIVE[form]] if form in _NATIVE else []
+    names = [NATIVE[form]] if form in NATIVE else []
     names += [name for name, runtime in registry if form in runtime.formats]
     for name in names:
         if name in registry.names() and availability_of(registry.get(name)):

@@ -35,6 +35,7 @@ from edgewise.stats.comparison import (
     contrast_exact,
     contrast_groups,
     contrast_intervals,
+    contrast_outcomes,
     contrast_pairs,
     decide,
     replicates_to_decide,
@@ -279,6 +280,8 @@ def _contrast(a: Evidence, b: Evidence, metric: str, *, meeting: _Meeting) -> Me
     if a.sessions and b.sessions:
         return _contrast_percentiles(a, b, meeting=meeting)
     nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
+    if a.outcomes and len(a.outcomes) == len(b.outcomes) and a.questions == b.questions and not (a.absent or b.absent):
+        return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
     if a.absent or b.absent:
         return replace(nothing, because="; ".join(dict.fromkeys(reason for reason in (a.absent, b.absent) if reason)))
     if a.exact and b.exact:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class Evidence:
         lengths: samples behind each of `values`.
         sessions: of a percentile: the samples of each process, shapes (n_i,).
         turns: of a median in a process that took turns: the median of each turn, shapes (turns_i,); else empty.
+        outcomes: of a share of samples: 1.0 or 0.0 for each, in order; else empty.
+        questions: SHA-256 of these samples: with the same one, two runs answered the same.
         exact: the value is known exactly, such as the size of a file.
         doubt: why no verdict can rest on the interval of `side`, used where there are no `values`.
         absent: why nothing can be compared; empty where something can.
@@ -55,6 +57,8 @@ class Evidence:
     lengths: tuple[int, ...] = ()
     sessions: tuple[Samples, ...] = field(default=(), repr=False)
     turns: tuple[Samples, ...] = field(default=(), repr=False)
+    outcomes: tuple[float, ...] = field(default=(), repr=False)
+    questions: str = ""
     exact: bool = False
     doubt: str = ""
     absent: str = ""
@@ -92,6 +96,9 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
         return Evidence(side=Side(value=None), absent=_missing(row, metric, name))
     side = _side(row)
     source = _source(run, row)
+    if run.evaluation is not None and metric in OF_DATA:
+        found = _without_samples(run, row, name)
+        return replace(found, outcomes=row.samples, questions=run.evaluation.data.sha256)
     if not source.samples:
         return _without_samples(run, row, name)
     sessions, wrong = _split(source, processes=len(run.sessions), name=name)

@@ -37,6 +37,14 @@ METRICS_COMPARED = (
     "accuracy_top1",
     "accuracy_top5",
     "error_rate",
+    "map_50_95",
+    "miou",
+    "auroc",
+    "exact_match",
+    "bleu",
+    "mae",
+    "rmse",
+    "recall_at_1",
 )
 """Compared where one of the runs tells them; others by name."""
 

@@ -2,6 +2,7 @@
 
 ``digits_cnn.json`` says where everything comes from: script, seeds, versions, split, accuracy and sha256 of each file.
 Images in ``digits_test.npz`` and ``digits_calibration.npz`` are uint8; the network's input is ``x / 255`` as float32.
+``digits_cnn.yaml`` says that to ``evaluate`` and ``optimize``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from pathlib import Path
 
 from edgewise.errors import BadInput
 
-NAMES = ("digits_calibration.npz", "digits_cnn.json", "digits_cnn.onnx", "digits_cnn.tflite", "digits_test.npz")
+NAMES = (
+    "digits_calibration.npz",
+    "digits_cnn.json",
+    "digits_cnn.onnx",
+    "digits_cnn.tflite",
+    "digits_cnn.yaml",
+    "digits_test.npz",
+)
 """What is bundled."""
 
 

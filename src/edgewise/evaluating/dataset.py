@@ -109,7 +109,12 @@ class Dataset(Protocol):
         """How many samples there are, found without reading them."""
 
     def read(self, index: int) -> Sample:
-        """The sample of that number, read now; nothing is kept. Raises `CorruptSample`."""
+        """The sample of that number, read now; nothing is kept.
+
+        Raises:
+            CorruptSample: this one can't be used.
+            BadInput: none can be, because the file that holds them all is damaged.
+        """
 
     def stamp(self) -> str:
         """Changes whenever what is stored may have: from paths, sizes and times, without reading samples."""
@@ -158,16 +163,24 @@ def open_data(
     if form is not None:
         return _not_empty(registry.get(form).open(Path(source), options or {}), source)
     path = Path(source)
+    exists = _exists(path)
     # `package.module:function` has no file of that name; the loader takes it.
-    names = registry.names() if path.exists() else ["loader"]
+    names = registry.names() if exists else ["loader"]
     for name in sorted(names, key=lambda one: one == "loader"):
         found = registry.get(name)
         if found.matches(path):
             return _not_empty(found.open(path, options or {}), source)
-    if not path.exists():
+    if not exists:
         raise BadInput(f"there is no data at {source}", advice="give a file, a folder, or MODULE:FUNCTION")
     known = ", ".join(registry.names())
     raise BadInput(f"{source} looks like no data set", advice=f"say what it is with --data-format: {known}")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequence[str]) -> Dataset:

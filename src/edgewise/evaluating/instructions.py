@@ -1,20 +1,46 @@
 """What stands beside a model: its task, what to do to a sample before it is fed, how to read its outputs, its classes.
 
-Instructions come from a YAML file beside the model (``digits.yaml`` for ``digits.onnx``, or ``digits.onnx.yaml``), from
-metadata inside a ``.tflite``, and from flags, each winning over the ones before it.
+Instructions come from a YAML file beside the model (``digits.onnx.yaml`` for ``digits.onnx``, else ``digits.yaml``),
+from metadata inside a ``.tflite``, and from flags, each winning over the ones after it in the order flags, file,
+metadata. A file is one of ours where it says so::
+
+    edgewise: 1
+    task: classification
+    task_options: {top: 5}
+    classes: labels.txt            # beside this file, one a line; or a list
+    inputs:                        # a list for the only input, or a mapping from input names to lists
+      - resize: 256
+      - crop: {size: [224, 224]}
+      - scale: 1/255
+      - layout: nchw
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.litert_metadata import read_litert_metadata
+from edgewise.evaluating.plain_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
+from edgewise.evaluating.step_settings import show, suggest
+from edgewise.evaluating.steps import STEPS, read_step
+
+SCHEMA = 1
+KEYS = ("edgewise", "task", "task_options", "classes", "inputs")
+MAX_STEPS = 64
+"""Of one input."""
+MAX_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing done to a sample, by its name in `edgewise.evaluating.preparing.STEPS`, with its settings."""
+    """One thing done to a sample, by its name in `edgewise.evaluating.preparing.STEPS`, with its settings.
+
+    Settings that were read here are canonical: defaults are filled in, and files are absolute paths.
+    """
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -23,7 +49,7 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
     """Attributes:
-    steps: input name → steps in order; the name ``""`` stands for the only input.
+    steps: input name → steps in order; the name ``""`` stands for the only input (with text: for every input).
     task: name of a task; None where nobody says.
     task_options: how outputs are read.
     classes: names in the order of the model's outputs; empty where nobody knows.
@@ -37,8 +63,40 @@ class Instructions:
     origins: tuple[str, ...] = ()
 
     def to_document(self) -> dict[str, Any]:
-        """As the YAML file has it; `read_document` reads it back."""
-        raise NotImplementedError
+        """As the YAML file has it; `read_document` reads it back. Files are named as if they lay beside it."""
+        document: dict[str, Any] = {"edgewise": SCHEMA}
+        if self.task is not None:
+            document["task"] = self.task
+        if self.task_options:
+            document["task_options"] = dict(self.task_options)
+        if self.classes:
+            document["classes"] = list(self.classes)
+        listed = {name: [_to_entry(step) for step in steps] for name, steps in self.steps.items()}
+        if listed:
+            document["inputs"] = listed[""] if list(listed) == [""] else listed
+        return document
+
+
+def _to_entry(step: Step) -> Any:
+    kind = STEPS.get(step.name)
+    settings = {
+        name: Path(value).name if name in _files(step.name) else _shorten(value)
+        for name, value in step.settings.items()
+        if value is not None
+    }
+    if not settings:
+        return step.name
+    bare = kind is not None and list(settings) == [kind.main]
+    return {step.name: next(iter(settings.values())) if bare else settings}
+
+
+def _shorten(value: Any) -> Any:
+    return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
+
+
+def _files(step: str) -> tuple[str, ...]:
+    """Settings of a step that name files."""
+    return ("file",) if step == "tokenize" else ()
 
 
 def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file: Path | None = None) -> Instructions:
@@ -46,16 +104,213 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
 
     Args:
         form: the model's format.
-        flags: ``STEP=VALUE`` words in order (``resize=256``, ``crop=224``, ``scale=1/255``,
-            ``mean=0.485,0.456,0.406``); any of them replaces all steps of the file and of the metadata.
+        flags: ``STEP=VALUE`` words in order (``resize=256``, ``crop=224,224``, ``scale=1/255``,
+            ``mean=0.485,0.456,0.406``, ``mono``, ``resize={size: 256, filter: bicubic}``); any of them replaces all
+            steps of the file and of the metadata. ``INPUT:STEP=VALUE`` is for one of several inputs; ``none`` alone
+            says that nothing is done.
         file: a YAML file to read instead of the one beside the model.
 
     Raises:
         BadInput: a file that is broken or names an unknown step, key or value: the file, the key and what is possible.
     """
-    raise NotImplementedError
+    found = Instructions()
+    beside = _find_file(model) if file is None else file
+    if form == "tflite":
+        try:
+            found = _read_metadata(model)
+        except BadInput as error:
+            if beside is None and not flags:
+                raise
+            # Somebody says how the model is used; what is broken in it need not be in their way, but is told.
+            found = Instructions(origins=(f"metadata left out: {error.message}",))
+    if beside is not None:
+        written = read_document(_load(beside, must=file is not None), folder=beside.parent, name=beside.name)
+        found = Instructions(
+            steps=written.steps or found.steps,
+            task=written.task,
+            task_options=written.task_options,
+            classes=written.classes or found.classes,
+            origins=(*found.origins, beside.name),
+        )
+    if flags:
+        found = replace(found, steps=read_flags(flags), origins=(*found.origins, "flags"))
+    return found
+
+
+def _read_metadata(model: Path) -> Instructions:
+    known = read_litert_metadata(model)
+    if known is None or not (known.steps or known.classes):
+        return Instructions()
+    origin = f"metadata of {model.name}"
+    steps = {
+        name: tuple(Step(name=step, settings=read_step(step, raw, where=origin)) for step, raw in listed)
+        for name, listed in known.steps.items()
+    }
+    return Instructions(steps=steps, classes=known.classes, origins=(origin,))
+
+
+def _find_file(model: Path) -> Path | None:
+    """The first YAML file beside a model that says that it is ours."""
+    for name in (f"{model.name}.yaml", f"{model.stem}.yaml"):
+        file = model.with_name(name)
+        if file != model and file.is_file() and says_edgewise(file):
+            return file
+    return None
+
+
+def _load(file: Path, *, must: bool) -> Mapping[str, Any]:
+    document = parse_mapping(read_text(file), file.name)
+    if must and "edgewise" not in document:
+        raise BadInput(
+            f"{file.name} holds no instructions: it has no key 'edgewise'", advice="begin it with edgewise: 1"
+        )
+    return document
+
+
+def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> Instructions:
+    """Instructions as `Instructions.to_document` gives them.
+
+    Args:
+        folder: what the document's files are named in.
+        name: what messages call the document; it becomes the origin.
+
+    Raises:
+        BadInput: an unknown key, step, setting or value; a file that is missing or outside `folder`.
+    """
+    for key in document:
+        if key not in KEYS:
+            raise BadInput(f"{name} has the unknown key {show(key)}", advice=suggest(str(key), KEYS))
+    version = str(document.get("edgewise", SCHEMA))
+    if version != str(SCHEMA):
+        raise BadInput(
+            f"{name} says edgewise: {show(version)}, this version reads {SCHEMA}", advice="update edgewise, or say 1"
+        )
+    task = document.get("task")
+    if task is not None and (not isinstance(task, str) or not task.strip()):
+        raise BadInput(f"{name}: task is {show(task)}", advice="give the name of a task, such as classification")
+    return Instructions(
+        steps=_read_inputs(document.get("inputs"), folder, name),
+        task=task,
+        task_options=_read_options(document.get("task_options", {}), name),
+        classes=_read_classes(document.get("classes", []), folder, name),
+        origins=(name,),
+    )
+
+
+def _read_options(raw: Any, name: str) -> dict[str, str]:
+    if raw == "":
+        return {}
+    if not isinstance(raw, Mapping) or not all(isinstance(value, str | int | float) for value in raw.values()):
+        raise BadInput(f"{name}: task_options is {show(raw)}", advice="give a mapping, such as {decode: yolov8}")
+    return {str(key): str(value) for key, value in raw.items()}
+
+
+def _read_classes(raw: Any, folder: Path, name: str) -> tuple[str, ...]:
+    if isinstance(raw, str) and raw:
+        raw = read_lines(read_text(find_beside(raw, folder, f"{name}: classes")))
+    if raw == "":
+        return ()
+    if not isinstance(raw, list | tuple) or not all(isinstance(each, str | int) for each in raw):
+        raise BadInput(f"{name}: classes is {show(raw)}", advice="give a list of names, or a file with one a line")
+    if len(raw) > MAX_CLASSES:
+        raise BadInput(f"{name} has {len(raw)} classes, more than {MAX_CLASSES}", advice="is it the right file?")
+    return tuple(str(each) for each in raw)
+
+
+def _read_inputs(raw: Any, folder: Path, name: str) -> dict[str, tuple[Step, ...]]:
+    if isinstance(raw, Mapping):
+        return {str(key): _read_steps(steps, folder, f"{name}: input {str(key)!r}") for key, steps in raw.items()}
+    # An empty list says that nothing is done, which is more than saying nothing.
+    return {} if raw is None else {"": _read_steps(raw, folder, f"{name}: inputs")}
+
+
+def _read_steps(raw: Any, folder: Path, where: str) -> tuple[Step, ...]:
+    if raw == "" or raw is None:
+        return ()
+    if not isinstance(raw, list | tuple):
+        raise BadInput(f"{where} is {show(raw)}", advice="give a list of steps, each as '- resize: 256'")
+    if len(raw) > MAX_STEPS:
+        raise BadInput(f"{where} has {len(raw)} steps, more than {MAX_STEPS}", advice="is it the right file?")
+    found = []
+    for place, entry in enumerate(raw, start=1):
+        here = f"{where}, step {place}"
+        if isinstance(entry, str):
+            step, settings = entry, None
+        elif isinstance(entry, Mapping) and len(entry) == 1:
+            step, settings = next(iter(entry.items()))
+        else:
+            raise BadInput(f"{here} is {show(entry)}", advice="each step is an entry of its own: '- resize: 256'")
+        found.append(_resolve(str(step), read_step(str(step), settings, where=here), folder, here))
+    return tuple(found)
+
+
+def _resolve(step: str, settings: dict[str, Any], folder: Path | None, where: str) -> Step:
+    for key in _files(step):
+        path = Path(settings[key])
+        settings[key] = str(path.absolute() if folder is None else find_beside(settings[key], folder, where))
+    return Step(name=step, settings=settings)
+
+
+def find_beside(word: str, folder: Path, where: str) -> Path:
+    """The file that a document in `folder` names.
+
+    Raises:
+        BadInput: it is outside the folder, by its name or through a link, or is not there.
+    """
+    if "\0" in word or len(word) > 4096:
+        raise BadInput(f"{where} names the file {show(word)}", advice="give the name of a file beside it")
+    path = (folder / word).absolute()
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+        there = inside and path.is_file()
+    except (OSError, RuntimeError) as error:
+        raise BadInput(f"{where}: {show(word)} can't be looked at", advice=str(error)) from error
+    if not inside or Path(word).is_absolute():
+        raise BadInput(f"{where} names {show(word)}, which is outside its folder", advice="put the file beside it")
+    if not there:
+        raise BadInput(f"{where} names {show(word)}, which is not there", advice=f"put it into {folder}")
+    return path
+
+
+def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
+    """Steps by input from ``STEP=VALUE`` words, as `find_instructions` has them. Raises `BadInput`."""
+    if list(flags) == ["none"]:
+        return {"": ()}
+    found: dict[str, list[Step]] = {}
+    for flag in flags:
+        word, sign, value = flag.partition("=")
+        name, _, step = word.strip().rpartition(":") if word.strip() not in STEPS else ("", "", word.strip())
+        where = f"--prepare {show(flag)}"
+        if step == "none":
+            raise BadInput(f"{where} contradicts the other steps", advice="give none alone")
+        if sign and not value.strip():
+            raise BadInput(f"{where} has no value", advice="STEP=VALUE, such as resize=256")
+        raw = parse_value(value, where) if value.lstrip().startswith(("{", "[")) else (value.strip() or None)
+        found.setdefault(name, []).append(_resolve(step, read_step(step, raw, where=where), None, where))
+    return {name: tuple(steps) for name, steps in found.items()}
 
 
 def write_instructions(instructions: Instructions, path: Path) -> None:
-    """Write them as YAML that `find_instructions` reads."""
-    raise NotImplementedError
+    """Write them as YAML that `find_instructions` reads. Files that steps need are copied beside it.
+
+    Raises:
+        BadInput: it can't be written, or another file of such a name is in the way.
+    """
+    text = format_yaml(instructions.to_document())
+    try:
+        for step in (step for steps in instructions.steps.values() for step in steps):
+            for key in _files(step.name):
+                _copy_beside(Path(step.settings[key]), path.parent)
+        path.write_text(text, encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise BadInput(f"can't write {path}: {error}", advice="check the folder and the space on the disk") from error
+
+
+def _copy_beside(source: Path, folder: Path) -> None:
+    target = folder / source.name
+    content = source.read_bytes()
+    if target.exists():
+        if target.read_bytes() != content:
+            raise BadInput(f"{target} is another file than {source}", advice="write to another folder")
+        return
+    target.write_bytes(content)

@@ -1,12 +1,23 @@
-"""From a sample as stored to the arrays that a model is fed, step by step."""
+"""From a sample as stored to the arrays that a model is fed, step by step.
+
+Each input's steps are done in order; then the value must have the input's shape (axes of size 1 aside) and becomes its
+type: real numbers become integers by the input's own quantisation, integers become real numbers only where a step says
+how. What is not said is refused and not assumed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.instructions import Instructions
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
+from edgewise.evaluating.fitting import SAY_HOW, make_finish
+from edgewise.evaluating.instructions import Instructions, Step
+from edgewise.evaluating.step_settings import Action, Item, suggest
+from edgewise.evaluating.steps import STEPS, describe_step, read_step
+from edgewise.evaluating.steps_array import check_finite
 from edgewise.evaluating.task import Feed
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
@@ -15,6 +26,17 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["STEPS", "Preparer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How one input is fed."""
+
+    name: str
+    actions: tuple[Action, ...]
+    finish: Callable[[Item], Array]
 
 
 class Preparer:
@@ -26,8 +48,12 @@ class Preparer:
         quantizations: of each input, None where it is not quantised: real values are then brought to integers by it.
         kind: of the samples.
 
+    Attributes:
+        notes: what is done, one line an input.
+
     Raises:
         BadInput: steps that don't fit the kind or the inputs, or nothing that says how pixels become real numbers.
+        Unavailable: a step's package is not installed.
     """
 
     def __init__(
@@ -38,13 +64,163 @@ class Preparer:
         quantizations: Sequence[Quantization | None],
         kind: Kind,
     ) -> None:
-        raise NotImplementedError
+        self._kind = kind
+        self._names = [spec.name for spec in specs]
+        self._resamples = False
+        self._rate: int | None = None
+        self._proven = False
+        ways, notes = [], []
+        listed = _steps_of_inputs(instructions, self._names, kind)
+        for spec, quantization, steps in zip(specs, quantizations, listed, strict=True):
+            ways.append(self._plan(spec, quantization, steps))
+            notes.append(_describe(spec, quantization, steps))
+        self._ways = tuple(ways)
+        self.notes: tuple[str, ...] = tuple(notes)
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
         """One array per input, of exactly its shape and dtype, and how an image was brought there.
 
+        What is wrong with the first sample that comes is taken to be wrong with all; once one has been prepared, the
+        same is the fault of the sample.
+
         Raises:
-            CorruptSample: this sample can't be used (not finite, wrong size without a resize, too short).
+            CorruptSample: this sample can't be used (not finite, of another size or rate than the others, too short).
             BadInput: no sample of this data set can be: it ends the evaluation.
         """
-        raise NotImplementedError
+        import numpy as np
+
+        try:
+            with np.errstate(all="ignore"):
+                items = [self._do(way, sample) for way in self._ways]
+        except BadInput as error:
+            if not self._proven:
+                raise
+            reason = error.message.removeprefix(f"{sample.name} ")
+            raise CorruptSample(sample.name, f"{reason} (those before it were fine)") from error
+        self._proven = True
+        seen = next((item for item, _ in items if item.pixels is not None), None)
+        feed = Feed()
+        if seen is not None:
+            feed = Feed(scale=seen.scale, offset=seen.offset, size=seen.stored, input_size=seen.pixels)
+        return [array for _, array in items], feed
+
+    def _do(self, way: _Way, sample: Sample) -> tuple[Item, Array]:
+        item = self._take(way, sample)
+        for action in way.actions:
+            action(item)
+        return item, way.finish(item)
+
+    def _take(self, way: _Way, sample: Sample) -> Item:
+        """The part of a sample that goes to an input. Raises `BadInput` and `CorruptSample`."""
+        import numpy as np
+
+        data = sample.data
+        alone = len(self._names) == 1
+        if isinstance(data, Mapping):
+            if way.name not in data:
+                raise BadInput(
+                    f"{sample.name} holds nothing for input {way.name!r}",
+                    advice=f"it holds: {', '.join(map(str, data))}",
+                )
+            data = data[way.name]
+        elif not alone and not isinstance(data, str):
+            raise BadInput(
+                f"{sample.name} is one array, the model takes {len(self._names)}: {', '.join(self._names)}",
+                advice="give data whose samples name an array for each input",
+            )
+        item = Item(data=data, sample=sample.name, input=way.name, alone=alone, rate=sample.rate)
+        if isinstance(data, str):
+            return item
+        data = item.data = np.asarray(data)
+        if data.dtype.kind not in "biuf":
+            raise BadInput(f"{sample.name} is {data.dtype}, which can't be fed", advice="give numbers")
+        if way.actions:
+            check_finite(data, sample.name, "it")
+        if self._kind == "image" and data.ndim in (2, 3):
+            item.channels = -1 if data.ndim == 3 else None
+            item.stored = item.pixels = (data.shape[1], data.shape[0])
+        elif self._kind == "audio":
+            self._check_rate(sample)
+        return item
+
+    def _check_rate(self, sample: Sample) -> None:
+        if self._resamples or sample.rate is None:
+            return
+        if self._rate is None:
+            self._rate = sample.rate
+        if sample.rate != self._rate:
+            raise CorruptSample(
+                sample.name,
+                f"it has {sample.rate} frames per second, others {self._rate}; --prepare rate={self._rate} resamples",
+            )
+
+    def _plan(self, spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> _Way:
+        kind = self._kind
+        actions = []
+        real = False
+        for step in steps:
+            where = f"input {spec.name!r}"
+            settings = read_step(step.name, step.settings, where=where)
+            found = STEPS[step.name]
+            if kind not in found.takes:
+                raise BadInput(
+                    f"{where}: the step {step.name} can't be done to {_NOUNS[kind]}",
+                    advice="text is tokenized first: --prepare tokenize=tokenizer.json"
+                    if kind == "text"
+                    else f"it takes {' or '.join(_NOUNS[each] for each in found.takes)}",
+                )
+            actions.append(found.build(settings))
+            kind = found.gives or kind
+            real = real or found.real
+            self._resamples = self._resamples or step.name == "rate"
+        _check_end(spec, quantization, kind=kind, real=real)
+        return _Way(name=spec.name, actions=tuple(actions), finish=make_finish(spec, quantization))
+
+
+_NOUNS = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
+
+
+def _check_end(spec: InputSpec, quantization: Quantization | None, *, kind: Kind, real: bool) -> None:
+    """What can be told before the first sample. Raises `BadInput`."""
+    if kind == "text":
+        raise BadInput(
+            f"input {spec.name!r} takes {spec.dtype}, and nothing says how text becomes numbers",
+            advice="say how: --prepare tokenize=tokenizer.json",
+        )
+    stands_for_real = spec.dtype.startswith("float") or (quantization is not None and spec.dtype != "uint8")
+    if kind == "image" and stands_for_real and not real:
+        raise BadInput(
+            f"input {spec.name!r} takes {spec.dtype}, and nothing says how pixels of 0 to 255 become its numbers",
+            advice=SAY_HOW,
+        )
+
+
+def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kind) -> list[tuple[Step, ...]]:
+    """The steps of each input, in the model's order. Raises `BadInput` for steps of inputs that are not there."""
+    for name in instructions.steps:
+        if name and name not in names:
+            raise BadInput(f"there are steps for {name!r}, which is no input", advice=suggest(name, names))
+    shared = instructions.steps.get("", ())
+    if shared and len(names) > 1 and kind != "text":
+        raise BadInput(
+            f"the model has {len(names)} inputs, and the steps don't say for which they are",
+            advice=f"--prepare INPUT:STEP=VALUE, or inputs as a mapping in YAML: {', '.join(names)}",
+        )
+    if len(names) == 1 and shared and names[0] in instructions.steps:
+        raise BadInput(
+            f"there are steps for the only input and for {names[0]!r}, which is the same",
+            advice="give one list of steps",
+        )
+    return [instructions.steps.get(name, shared) for name in names]
+
+
+def _describe(spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> str:
+    """What is done for one input, on one line."""
+    done = ", ".join(describe_step(step.name, step.settings) for step in steps) or "fed as stored"
+    end = f"{spec.dtype} {list(spec.shape)}"
+    if quantization is not None and not spec.dtype.startswith("float"):
+        scale, zero = quantization.scale, quantization.zero_point
+        rule = f"round(x / {scale:.6g}) {'+' if zero >= 0 else '−'} {abs(zero)}"
+        end += f" by {rule}"
+        end += "" if any(STEPS[step.name].real for step in steps) else f"; data that is {spec.dtype} goes in as it is"
+    return f"{spec.name}: {done} → {end}"

@@ -118,6 +118,14 @@ class Drives(Protocol):
         """The outputs of one sample. `infer(arrays) -> outputs` runs the model once."""
 
 
+@runtime_checkable
+class Watches(Protocol):
+    """A judge that has something of its own to do before samples are judged (asking a reference model)."""
+
+    def watch(self, samples: Sequence[Sample]) -> None:
+        """These come next."""
+
+
 class Task(Protocol):
     """A kind of question, in the entry-point group ``edgewise.tasks``.
 

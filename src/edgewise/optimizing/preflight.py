@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
+import math
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
 from edgewise.optimizing.base import Facts, Pass, Recipe
+from edgewise.optimizing.excerpt import Excerpt, choose_excerpt
+from edgewise.optimizing.excerpt_files import CUTTERS
+from edgewise.optimizing.kernels import Cache, Rehearsal, key_of, rehearse
+from edgewise.optimizing.processor import Processor, read_processor
+from edgewise.optimizing.reasons import explain
 from edgewise.optimizing.variant import Prediction
+from edgewise.runtime.base import availability_of, runtimes
+
+MODEL_ERROR = 0.04
+"""Standard deviation of ln(predicted / measured) where the excerpt is the whole network."""
+SHARE_ERROR = 0.12
+"""The same per share of the work that the excerpt lacks, copies that were left out included."""
+_RACE_S = 1.0
+_LEAST_S = 1.0
+"""With less time left a rehearsal is not begun."""
+_PARTS = 4
+"""One rehearsal's excerpt is so small that so many of them fit the budget."""
+_MEMORY_SHARE = 0.8
 
 
 class Preflight:
@@ -16,11 +44,179 @@ class Preflight:
         facts: of the model.
         threads: inference threads.
         budget_s: all measuring together takes no longer; what could not be measured has no prediction.
+        excerpt_s: what a pass may take for the part of the network that it is tried on; None is a quarter of the
+            budget, so that four fit.
+        cache: where measurements are kept; None is the user's cache folder.
     """
 
-    def __init__(self, facts: Facts, *, threads: int = 1, budget_s: float = 30.0) -> None:
-        raise NotImplementedError
+    def __init__(
+        self,
+        facts: Facts,
+        *,
+        threads: int = 1,
+        budget_s: float = 30.0,
+        excerpt_s: float | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        self._facts = facts
+        self._threads = threads
+        self._left_s = budget_s
+        self._excerpt_s = max(_LEAST_S, budget_s / _PARTS) if excerpt_s is None else excerpt_s
+        self._cache = Cache(cache)
 
-    def predict(self, one: Pass, recipe: Recipe, *, runtime: str) -> Prediction:
-        """The speed-up to expect of the pass's result in `runtime` over the model as it is in the same engine."""
-        raise NotImplementedError
+    def predict(self, one: Pass, recipe: Recipe, *, runtime: str, keep_float: Sequence[str] = ()) -> Prediction:
+        """The speed-up to expect of the pass's result in `runtime` over the model as it is in the same engine.
+
+        Args:
+            keep_float: operators that the pass shall leave as they are.
+        """
+        because = _say_unfit(one, self._facts, runtime)
+        if because:
+            return Prediction(speedup=None, because=because)
+        excerpt = self._excerpt
+        if excerpt is None:
+            return Prediction(speedup=None, because="the network is too large to rehearse on in the time given")
+        rehearsal = self._rehearse(one, recipe, runtime=runtime, keep_float=keep_float)
+        if rehearsal is None:
+            return Prediction(speedup=None, because="the time for the pre-flight was used up")
+        if rehearsal.failed:
+            return Prediction(speedup=None, because=rehearsal.failed)
+        if rehearsal.unchanged:
+            return Prediction(speedup=None, because="it finds nothing to change")
+        return self._weigh(rehearsal, excerpt, one, runtime)
+
+    @cached_property
+    def _excerpt(self) -> Excerpt | None:
+        return choose_excerpt(self._facts.graph, seconds=self._excerpt_s, cuttable=self._facts.format in CUTTERS)
+
+    @cached_property
+    def _processor(self) -> Processor:
+        return read_processor()
+
+    @cached_property
+    def _folder(self) -> Path:
+        folder = tempfile.mkdtemp(prefix="edgewise-preflight-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
+
+    def _rehearse(self, one: Pass, recipe: Recipe, *, runtime: str, keep_float: Sequence[str]) -> Rehearsal | None:
+        """From the cache, or measured now; None where no time is left."""
+        assert self._excerpt is not None
+        registry = runtimes()
+        engine = registry.get(runtime)
+        provider = engine.providers[0].name
+        location = f"{type(one).__module__}:{type(one).__qualname__}"
+        processor = self._processor
+        key = key_of([
+            processor.model, processor.architecture, sorted(processor.flags or ()), runtime,
+            availability_of(engine).version, provider, location, one.availability().version, _own_version(),
+            dict(recipe.settings), list(keep_float), self._excerpt.digest, self._excerpt.extent, self._threads,
+        ])  # fmt: skip
+        if (kept := self._cache.get(key)) is not None:
+            return kept
+        if self._left_s < _LEAST_S:
+            return None
+        shapes = self._shapes(self._excerpt)
+        common = {"threads": self._threads, "shapes": shapes, "memory_limit": _memory_limit()}
+        change = {
+            **common, "pass": location, "settings": dict(recipe.settings), "keep_float": list(keep_float),
+            "source": str(self._facts.path), "format": self._facts.format, "calibrates": one.capabilities.calibrates,
+            "excerpt": str(self._folder / f"excerpt.{self._facts.format}"),
+            "cut": None if self._excerpt.extent == "whole" else self._cut(self._excerpt),
+        }  # fmt: skip
+        race = {**common, "runtime": registry.location(runtime), "provider": provider, "seconds": _RACE_S}
+        begin = time.monotonic()
+        found = rehearse(change, race, until=begin + self._left_s)
+        self._left_s -= time.monotonic() - begin
+        if found is not None and found.lasting:
+            self._cache.put(key, found)
+        return found
+
+    def _shapes(self, excerpt: Excerpt) -> dict[str, list[int]]:
+        """Concrete shapes of everything that may be fed."""
+        graph = self._facts.graph
+        known = {name: graph.tensors[name].shape for name in graph.inputs}
+        known.update({border.name: border.shape for border in excerpt.inputs})
+        sizes = {name: [size for size in shape or () if isinstance(size, int)] for name, shape in known.items()}
+        return {name: found for name, found in sizes.items() if len(found) == len(known[name] or ())}
+
+    def _cut(self, excerpt: Excerpt) -> dict[str, Any]:
+        """What `edgewise.optimizing.excerpt_files.cut_model` needs, JSON-shaped."""
+        graph = self._facts.graph
+        kept = [graph.operators[index] for index in excerpt.kept]
+        return {
+            "format": self._facts.format,
+            "operators": [
+                {"index": each.index, "inputs": list(each.inputs), "outputs": list(each.outputs)} for each in kept
+            ],
+            "made": [name for operator in graph.operators for name in operator.outputs if name],
+            "renamed": dict(excerpt.renamed),
+            "inputs": [{"name": each.name, "shape": list(each.shape), "dtype": each.dtype} for each in excerpt.inputs],
+            "outputs": list(excerpt.outputs),
+        }
+
+    def _weigh(self, rehearsal: Rehearsal, excerpt: Excerpt, one: Pass, runtime: str) -> Prediction:
+        ratios = [math.log(a / b) for a, b in zip(rehearsal.original, rehearsal.changed, strict=True)]
+        centre = median(ratios)
+        # The standard error of a median, from the median absolute deviation, as of normal values.
+        scatter = 1.4826 * median(abs(ratio - centre) for ratio in ratios)
+        error = 1.2533 * scatter / math.sqrt(len(ratios))
+        reach = 1.96 * math.hypot(error, MODEL_ERROR, SHARE_ERROR * (1.0 - excerpt.share))
+        speedup = math.exp(centre)
+        remark = self._processor.remark(one.capabilities.arithmetic, helps=speedup > 1.0)
+        return Prediction(
+            speedup=speedup,
+            low=speedup * math.exp(-reach),
+            high=speedup * math.exp(reach),
+            because=explain(rehearsal, speedup=speedup, remark=remark),
+            method=_describe(excerpt, self._facts, one.name, runtime),
+        )
+
+
+def _say_unfit(one: Pass, facts: Facts, runtime: str) -> str:
+    """Why nothing can be told of this pass; empty where it can be tried."""
+    abilities = one.capabilities
+    if abilities.kind == "tuning":
+        return "measured directly"
+    if abilities.trains:
+        return "what training makes of the network is not known before"
+    if facts.format not in abilities.reads:
+        return f"it takes no {facts.format} files"
+    if abilities.exact:
+        return "changes no arithmetic; cheap to try"
+    if abilities.runtimes and runtime not in abilities.runtimes:
+        return f"its results are meant for {', '.join(abilities.runtimes)}"
+    if runtime not in runtimes().names():
+        return f"no runtime is called {runtime}"
+    engine = runtimes().get(runtime)
+    if not (available := availability_of(engine)):
+        return available.reason
+    if not (available := one.availability()):
+        return available.reason
+    for form in (facts.format, abilities.writes or facts.format):
+        if form not in engine.formats:
+            return f"{engine.title} reads no {form} files, so that before and after can't be compared in it"
+    return ""
+
+
+def _describe(excerpt: Excerpt, facts: Facts, name: str, runtime: str) -> str:
+    """The method, in words."""
+    count, total = len(excerpt.kept), len(facts.graph.operators)
+    what = {
+        "whole": f"the network's {total} operators",
+        "abridged": f"{count} of {total} operators (of repeated blocks two are left)",
+        "sampled": f"{count} of {total} operators, {excerpt.share:.0%} of the work",
+    }[excerpt.extent]
+    return f"{name} on {what}, calibrated on random data; both timed in turns in {runtime}"
+
+
+def _memory_limit() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().available * _MEMORY_SHARE)
+
+
+def _own_version() -> str:
+    from importlib.metadata import version
+
+    return version("edgewise")

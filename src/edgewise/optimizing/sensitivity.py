@@ -1,1 +1,121 @@
-"""Which layers break when they are changed: one at a time, and one spared at a time."""
+"""Which layers break when they are changed: one at a time alone, by the outputs of the whole network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from edgewise.model.graph import Graph, Operator
+from edgewise.optimizing.accuracy import Examiner, Look
+from edgewise.optimizing.making import Makery, Order, Piece
+from edgewise.optimizing.variant import LayerSensitivity
+from edgewise.record import Job
+
+MOST_LAYERS = 64
+FRAGILE_DB = 6.0
+"""A layer is fragile where the outputs lose so much more than with the median layer: half the amplitude."""
+
+JobOf = Callable[[Piece], Job]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivities:
+    """Of the layers of one network to one pass.
+
+    Attributes:
+        layers: the most fragile first.
+        notes: what a reader should know, such as that time was over.
+    """
+
+    layers: tuple[LayerSensitivity, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fragile(self) -> list[str]:
+        """Names of the fragile ones, the most fragile first."""
+        return [one.layer for one in self.layers if one.fragile]
+
+    @property
+    def ranked(self) -> list[str]:
+        """Names of all that were measured, the most fragile first."""
+        return [one.layer for one in self.layers if one.snr_db is not None]
+
+
+def layers_of(graph: Graph) -> list[Operator]:
+    """Operators that have weights, those with the most of them first, at most `MOST_LAYERS`."""
+
+    def weigh(operator: Operator) -> int:
+        return sum(graph.tensors[name].elements or 0 for name in operator.weights if name in graph.tensors)
+
+    found = [operator for operator in graph.operators if operator.weights and operator.kind]
+    return sorted(found, key=weigh, reverse=True)[:MOST_LAYERS]
+
+
+def measure_sensitivity(
+    order: Order,
+    operators: Sequence[Operator],
+    *,
+    makery: Makery,
+    examiner: Examiner,
+    job_of: JobOf,
+    end_by: float,
+    told: Callable[[LayerSensitivity], None] | None = None,
+) -> Sensitivities:
+    """Change one layer at a time, and see what that does to the outputs of a few samples.
+
+    Args:
+        order: the pass as it would be applied to all.
+        job_of: how a piece is run.
+        end_by: monotonic time, s; layers that were not reached are absent with that reason.
+        told: called with every layer.
+    """
+    found: list[LayerSensitivity] = []
+    orders = [replace(order, only=(operator.name,)) for operator in operators]
+    pieces = makery.make(orders)
+    for operator in operators:
+        if time.monotonic() > end_by:
+            found.append(_absent(operator, "the time for it was over"))
+            continue
+        piece = next(pieces, None)
+        if piece is None or piece.model is None:
+            found.append(_absent(operator, "the pass ended" if piece is None else piece.why))
+            continue
+        found.append(_read(operator, examiner.look(job_of(piece))))
+        if told is not None:
+            told(found[-1])
+    pieces.close()
+    return Sensitivities(layers=_rank(found))
+
+
+def _read(operator: Operator, look: Look) -> LayerSensitivity:
+    if look.broken:
+        # Worse than any number: the network is useless with this layer changed.
+        return LayerSensitivity(layer=operator.name, op=operator.op, fragile=True, absent_because=look.broken)
+    snr = look.metrics.get("output_snr")
+    if snr is None or snr.value is None:
+        because = "it has no outputs to compare" if snr is None else snr.absent_because
+        return LayerSensitivity(layer=operator.name, op=operator.op, absent_because=because)
+    return LayerSensitivity(layer=operator.name, op=operator.op, snr_db=snr.value)
+
+
+def _rank(layers: Sequence[LayerSensitivity]) -> tuple[LayerSensitivity, ...]:
+    """The most fragile first, with those marked that stand out from the median."""
+    known = sorted(one.snr_db for one in layers if one.snr_db is not None)
+    middle = known[len(known) // 2] if known else None
+    marked = [
+        replace(one, fragile=one.fragile or (one.snr_db is not None and middle is not None
+                                             and one.snr_db < middle - FRAGILE_DB))
+        for one in layers
+    ]  # fmt: skip
+
+    def key(one: LayerSensitivity) -> tuple[int, float]:
+        if one.snr_db is None:
+            return (0 if one.fragile else 2, 0.0)
+        return (1, one.snr_db)
+
+    return tuple(sorted(marked, key=key))
+
+
+def _absent(operator: Operator, reason: str) -> LayerSensitivity:
+    return LayerSensitivity(layer=operator.name, op=operator.op, absent_because=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edgewise.errors import StoreError
@@ -27,6 +27,17 @@ class Number:
     basis: Basis = "measured"
     method: str = ""
     absent_because: str | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "basis": self.basis if self.value is not None else None,
+            "method": self.method,
+            "absent_because": self.absent_because,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +124,20 @@ class Candidate:
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
-        raise NotImplementedError
+        return {
+            "id": self.id,
+            "path": None if self.model is None else self.model.path,
+            "parent": self.parent,
+            "runtime": asdict(self.runtime),
+            "passes": [asdict(one) for one in self.passes],
+            "predicted": None if self.predicted is None else asdict(self.predicted),
+            "stage": self.stage,
+            "accepted": self.accepted,
+            "why": self.why,
+            "metrics": {name: number.to_document() for name, number in self.metrics.items()},
+            "model": None if self.model is None else asdict(self.model),
+            "run": self.run,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +145,17 @@ class Bound:
     """A constraint of the user, such as ``latency`` ≤ 0.005 s.
 
     Attributes:
+        metric: a key of `Candidate.metrics`.
         words: as it was given: ``--max-latency 5ms``.
+        upper: whether the value must not be above the limit, else not below it.
+        relative_to: the limit is a share of the original's value of this metric; None: it is an amount.
     """
 
     metric: str
     limit: float
     words: str
     upper: bool = True
+    relative_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,4 +209,26 @@ class Optimization:
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document of ``edgewise optimize``."""
-        raise NotImplementedError
+        return {
+            "schema": SCHEMA,
+            "baseline": self.baseline.to_document(),
+            "variants": [one.to_document() for one in self.candidates],
+            "pareto": list(self.front),
+            "pareto_metrics": list(self.front_metrics),
+            "chosen": self.chosen,
+            "constraints": [asdict(bound) for bound in self.bounds],
+            "unmet": self.unmet or None,
+            "closest": self.closest,
+            "task": self.task or None,
+            "headline": self.headline or None,
+            "data": None if self.data is None else asdict(self.data),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
+            "sensitivity": [asdict(one) for one in self.sensitivity],
+            "files": dict(self.files),
+            "command": self.command or None,
+            "notes": list(self.notes),
+            "stopped_because": self.stopped_because,
+            "elapsed_s": self.elapsed_s,
+            "conditions": dict(self.conditions),
+            "interrupted": self.interrupted,
+        }

@@ -31,6 +31,7 @@ _DESIGNS = {
     "interleaved": "fresh processes of all variants took turns in random order",
     "duet": "fresh processes of all variants ran at once, each on cores of its own",
     "sessions": "fresh processes that were measured apart",
+    "paired": "the same samples of the data",
     "intervals": "two quoted intervals",
     "exact": "both numbers are exact",
     "none": "no evidence",

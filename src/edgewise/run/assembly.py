@@ -78,7 +78,14 @@ class Assembly:
         self._environment = fingerprint()
 
     def request(
-        self, job: Job, *, index: int, layers: bool = False, turns: bool = False, cores: tuple[int, ...] = ()
+        self,
+        job: Job,
+        *,
+        index: int,
+        layers: bool = False,
+        turns: bool = False,
+        samples: bool = False,
+        cores: tuple[int, ...] = (),
     ) -> SessionRequest:
         """What the worker of session `index` of `job` is asked to do."""
         return SessionRequest(
@@ -91,6 +98,7 @@ class Assembly:
             outputs=index == 0 and not layers,
             profile=layers,
             turns=turns,
+            samples=samples,
             cores=cores,
         )
 

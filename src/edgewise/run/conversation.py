@@ -44,6 +44,7 @@ class SessionResult:
         facts: as sent, merged.
         outputs: the file with the outputs and their names, or None.
         profile: what the engine's profiler told, in a session that was to tell it.
+        answers: after ``inferred``: the file with the outputs of the last samples.
         failure: why there is no complete result, or None.
     """
 
@@ -56,6 +57,7 @@ class SessionResult:
     facts: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[Path, list[str]] | None = None
     profile: EngineProfile | None = None
+    answers: Path | None = None
     failure: Failure | None = None
 
 
@@ -70,6 +72,7 @@ class SessionRequest:
         outputs: whether the outputs are wanted.
         profile: whether layers are timed, instead of everything else.
         turns: whether the host says when inferences are timed, turn by turn.
+        samples: whether the host hands over samples and wants their outputs, instead of everything else.
         cores: the only processors that the worker may use; empty leaves it all.
     """
 
@@ -81,6 +84,7 @@ class SessionRequest:
     outputs: bool = False
     profile: bool = False
     turns: bool = False
+    samples: bool = False
     cores: tuple[int, ...] = ()
 
 
@@ -141,7 +145,7 @@ class Conversation:
         self.phase = "python"
         self.heard = ""
         self.done = False
-        self.may_end = not request.turns
+        self.may_end = not (request.turns or request.samples)
         self.out_of_time = False
         self._end_by = end_by
         self._begun: dict[str, int] = {}
@@ -208,6 +212,7 @@ class Conversation:
             outputs=request.outputs,
             profile=request.profile,
             turns=request.turns,
+            samples=request.samples,
             cores=list(request.cores),
             memory_limit=job.target.memory_limit_bytes or available_memory(),
         )
@@ -267,8 +272,9 @@ class Conversation:
             case "progress":
                 if self.progress is not None:
                     self.progress(int(message["done"]), float(message["average_s"]))
-            case "ready" | "turned":
-                self._check_turns()
+            case "ready" | "turned" | "inferred":
+                self._check_asked(self.heard)
+                result.answers = self.folder / Path(str(message.get("file", ""))).name
             case "samples":
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
@@ -295,6 +301,8 @@ class Conversation:
             if result.profile is None:
                 raise ProtocolError("done without layers")
             return
+        if self.request.samples:
+            return
         lacking = [
             name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
         ]
@@ -303,10 +311,11 @@ class Conversation:
         if lacking:
             raise ProtocolError(f"done without {', '.join(lacking)}")
 
-    def _check_turns(self) -> None:
-        """Whether turns were asked for at all. Raises `ProtocolError`."""
-        if not self.request.turns:
-            raise ProtocolError("a turn that nobody asked for")
+    def _check_asked(self, kind: str) -> None:
+        """Whether turns, or samples, were asked for at all. Raises `ProtocolError`."""
+        turns, samples = self.request.turns, self.request.samples
+        if not {"ready": turns or samples, "turned": turns, "inferred": samples}[kind]:
+            raise ProtocolError(f"{kind} that nobody asked for")
 
     def _failed(self, message: Mapping[str, Any]) -> Failure:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"

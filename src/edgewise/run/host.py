@@ -125,7 +125,7 @@ class LiveSession:
         """End the worker now; that it did not finish is no failure of its own."""
         self._dismissed = True
 
-    def order(self, kind: str, **fields: float) -> None:
+    def order(self, kind: str, **fields: float | str) -> None:
         """Tell the worker what to do next."""
         self._conversation.may_end |= kind == "end"
         self._conversation.say(encode(kind, **fields))

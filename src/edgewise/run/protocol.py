@@ -23,6 +23,8 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "ready": (),
     "turn": ("seconds", "most"),
     "turned": ("count",),
+    "infer": ("file",),
+    "inferred": ("file",),
     "end": (),
     "samples": ("name", "values_ns"),
     "facts": ("values",),

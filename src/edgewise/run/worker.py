@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
+from edgewise.run.confinement import die_with_host, limit_memory
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, Session, UnsupportedModel
 
@@ -108,6 +109,8 @@ class Worker:
         session.bind(arrays)
         if self.job.get("profile"):
             self._time_layers(session)
+        elif self.job.get("samples"):
+            self._answer_samples(session)
         else:
             self._measure(session)
             self._outputs(session)
@@ -165,6 +168,18 @@ class Worker:
         with self.phase("profile"):
             profile = time_layers(session, Clock.of(session))
         self.channel.send("layers", profile=profile)
+
+    def _answer_samples(self, session: Session) -> None:
+        """The pass of an evaluation: outputs for the samples that the host sends."""
+        from edgewise.run.sample_pass import answer_samples
+
+        with self.phase("samples"):
+            self.facts["samples"] = answer_samples(
+                session,
+                Path(self.job["folder"]),
+                tell=self.channel.send,
+                next_order=lambda: decode(self._orders.get()),
+            )
 
     def _steady(self, session: Session, clock: Any) -> Any:
         from edgewise.run import timing
@@ -267,15 +282,6 @@ def explain(error: BaseException) -> tuple[str, str]:
     return cause, text[:500] or "out of memory"
 
 
-def _die_with_host() -> None:
-    """A kernel promise beside the end of standard input: an engine that hangs with the lock held dies too."""
-    with suppress(OSError, AttributeError, ImportError):
-        import ctypes
-        import signal
-
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 def _watch_host() -> queue.SimpleQueue[bytes]:
     """Block on standard input: its lines are the host's orders, its end means that the host is gone."""
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -303,21 +309,6 @@ def _stay_on(cores: list[int]) -> str:
     return ""
 
 
-def _limit_memory(limit: int | None) -> None:
-    """A model that allocates without end shall take this process down, not the machine.
-
-    RLIMIT_DATA counts private writable memory, which is what engines allocate; RLIMIT_AS would also count mapped
-    weights and reservations. The out-of-memory killer, should it come, is told to take this process first.
-    """
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    if limit:
-        import resource
-
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
-
 def _read_job() -> dict[str, Any]:
     line = bytearray()
     while not line.endswith(b"\n"):
@@ -331,11 +322,11 @@ def _read_job() -> dict[str, Any]:
 def main() -> NoReturn:
     """Entry point of the process; never returns."""
     channel = Channel()
-    _die_with_host()
+    die_with_host()
     job = _read_job()
     loose = _stay_on(job.get("cores", []))  # before there is a second thread, which would keep all of them
     orders = _watch_host()
-    _limit_memory(job.get("memory_limit"))
+    limit_memory(job.get("memory_limit"))
     channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], started_ns=_STARTED_NS)
     worker = Worker(job, channel, orders)
     try:

@@ -43,7 +43,7 @@ def read_outline(path: Path) -> Outline:
 
 def parse_outline(data: bytes | mmap.mmap) -> Outline:
     """The outline of a TFLite model in memory. Raises `Damaged`."""
-    flat = _Flat(data)
+    flat = Flat(data)
     model = flat.at_offset(0)
     codes = [_type(flat, table) for table in flat.tables(model, _CODES, MAX_NODES)]
     filled = [_has_data(flat, table) for table in flat.tables(model, _BUFFERS, _MAX_TENSORS)]
@@ -79,17 +79,17 @@ def _named(names: list[str], index: int) -> str:
     return names[index]
 
 
-def _type(flat: _Flat, table: int) -> int:
+def _type(flat: Flat, table: int) -> int:
     """A type's number: files that knew only a byte keep it in an older field."""
     return max(flat.number(table, _OLD_CODE, "<b"), flat.number(table, _CODE, "<i"))
 
 
-def _has_data(flat: _Flat, table: int) -> bool:
+def _has_data(flat: Flat, table: int) -> bool:
     # A file of more than 2 GB keeps its weights behind the flatbuffer, at an offset.
     return flat.length(table, _DATA) > 0 or flat.number(table, _OFFSET, "<Q") > 1
 
 
-class _Flat:
+class Flat:
     """A flatbuffer whose every reading is checked against its end."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.stats.distributions import normal_quantile, normal_two_sided, t_quantile, t_tail
+from edgewise.stats.proportions import mcnemar_exact, paired_interval
 
 Decision = Literal["lower", "higher", "same", "inconclusive"]
 
@@ -67,6 +68,7 @@ class Contrast:
         sequential: whether the data decided when to stop.
         method: how all that came about, in words.
         doubt: why no verdict can rest on it; empty where one can.
+        exact_p: the p-value of a ratio of 1 by an exact test, where there is one.
     """
 
     log_ratio: float
@@ -76,6 +78,7 @@ class Contrast:
     method: str
     sequential: bool = False
     doubt: str = ""
+    exact_p: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -91,6 +94,8 @@ class Contrast:
         """Two-sided p-value of a true ratio of ``e^log_ratio``, over all looks; None without an error."""
         if self.error is None:
             return None
+        if log_ratio == 0.0 and self.exact_p is not None:
+            return self.exact_p
         distance = abs(self.log_ratio - log_ratio)
         if self.error == 0.0:
             return 1.0 if distance == 0.0 else 0.0
@@ -217,6 +222,34 @@ def contrast_exact(a: float, b: float) -> Contrast:
     first, second = _logarithms([a, b])
     return Contrast(
         log_ratio=float(second - first), error=0.0, degrees=math.inf, replicates=1, method="both values are exact"
+    )
+
+
+def contrast_outcomes(a: Sequence[float], b: Sequence[float]) -> Contrast:
+    """From the outcomes of the same samples on both sides: shares, paired.
+
+    The p-value is McNemar's exact one; the error follows from Tango's interval of the difference of the two shares.
+
+    Args:
+        a, b: 1.0 or 0.0 per sample, in the same order.
+
+    Raises:
+        BadInput: no samples, unequal numbers of them, or a share of 0, which has no ratio.
+    """
+    first, second = np.asarray(a, dtype=np.float64) > 0.5, np.asarray(b, dtype=np.float64) > 0.5
+    if len(first) != len(second):
+        raise BadInput(f"{len(first)} outcomes and {len(second)}", advice="both need the same samples")
+    count = len(first)
+    lost, gained = int((first & ~second).sum()), int((~first & second).sum())
+    before, after = _logarithms([first.sum(), second.sum()])
+    low, high = paired_interval(lost, gained, count)
+    return Contrast(
+        log_ratio=float(after - before),
+        error=(high - low) / (2.0 * normal_quantile(0.975)) / (float(first.sum()) / count),
+        degrees=math.inf,
+        replicates=count,
+        method=f"McNemar's exact test and Tango's interval on the same {count} samples: {gained} gained, {lost} lost",
+        exact_p=mcnemar_exact(lost, gained),
     )
 
 

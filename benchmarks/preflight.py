@@ -1,0 +1,175 @@
+"""Is the pre-flight right? What it predicts of passes, beside what they turn out to do.
+
+python benchmarks/preflight.py [--quick] [--nets NAME…] [--passes NAME…] [--excerpt SECONDS] [--keep FILE]
+
+Every pass is applied to the whole network on random calibration data (which ranges it finds does not change the speed)
+and raced against the original by edgewise's own comparison, in fresh processes that take turns. ``--excerpt`` gives the
+pre-flight less of a network than it would take by itself, to see what that costs. A sign is right where prediction and
+measurement are both faster, both slower or both the same (within 5 %); where the measurement is within 5 % of a bound
+between these, so is a prediction on its other side whose interval holds the measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import preflight_networks
+
+import edgewise
+from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing import kernels
+from edgewise.optimizing.base import Facts, Pass, Recipe, passes
+from edgewise.optimizing.preflight import Preflight
+from edgewise.runtime.base import availability_of, runtimes
+from edgewise.workload.inputs import resolve_inputs
+
+CELLS = {
+    "onnx": (
+        ("ort-static", "onnxruntime"), ("ort-dynamic", "onnxruntime"), ("onnx-fp16", "onnxruntime"),
+        ("nncf-ptq", "openvino"),
+    ),
+    "tflite": (("litert-static", "litert"), ("litert-dynamic", "litert")),
+}  # fmt: skip
+SAME = 0.05
+TARGET = 0.95
+
+
+def facts_of(path: Path) -> Facts:
+    """What passes may know of the network at `path`."""
+    model = open_model(path)
+    inputs = resolve_inputs(model.signature, batch=1, overrides={})
+    return Facts(
+        path=path,
+        format=model.ref.format,
+        graph=read_graph(path, shapes={spec.name: spec.shape for spec in inputs}),
+        signature=model.signature,
+        quantized=False,
+        runtimes=tuple(name for name, runtime in runtimes() if availability_of(runtime)),
+        cores=1,
+    )
+
+
+def measure(facts: Facts, one: Pass, recipe: Recipe, runtime: str, rounds: int) -> tuple[float, str]:
+    """The speed-up of the whole network, NaN and why where there is none."""
+    shapes = {name: list(facts.graph.tensors[name].shape or ()) for name in facts.graph.inputs}
+    with tempfile.TemporaryDirectory() as folder:
+        request = {
+            "kind": "change", "folder": folder, "source": str(facts.path), "format": facts.format, "cut": None,
+            "pass": f"{type(one).__module__}:{type(one).__qualname__}", "settings": dict(recipe.settings),
+            "keep_float": [], "calibrates": one.capabilities.calibrates, "threads": 1, "shapes": shapes,
+        }  # fmt: skip
+        made = kernels.ask(request, timeout=300)
+        if "changed" not in made or made.get("unchanged"):
+            return math.nan, str(made)
+        found = edgewise.compare(
+            [facts.path, made["changed"]], labels=["before", "after"], runtimes=[runtime], threads=[1], rounds=rounds,
+            time_budget=60, metrics=["latency"], force=True,
+        ).to_document()  # fmt: skip
+    rows = [row for row in found["comparisons"] if row["metric"] == "latency"]
+    ratio = rows[0]["ratio"] if rows else None
+    return (1.0 / ratio, "") if ratio else (math.nan, json.dumps(rows)[:200])
+
+
+def word(speedup: float) -> str:
+    """faster, slower or same."""
+    return "faster" if speedup > 1 + SAME else "slower" if speedup < 1 / (1 + SAME) else "same"
+
+
+def judge(cell: dict[str, Any]) -> str:
+    """Whether the sign is right."""
+    predicted, measured = cell["predicted"], cell["measured"]
+    if predicted is None or math.isnan(measured):
+        return "none"
+    if word(predicted) == word(measured):
+        return "right"
+    opposite = {word(predicted), word(measured)} == {"faster", "slower"}
+    return "WRONG" if opposite or not cell["low"] <= measured <= cell["high"] else "near"
+
+
+def cells(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+    """Every network × pass, predicted and measured."""
+    known = json.loads(options.keep.read_text()) if options.keep and options.keep.exists() else {}
+    for name, path in preflight_networks.make_networks(folder, quick=options.quick).items():
+        if options.nets and name not in options.nets:
+            continue
+        facts = facts_of(path)
+        preflight = Preflight(facts, budget_s=600, excerpt_s=options.excerpt, cache=folder / "kernels.json")
+        for pass_name, runtime in CELLS[facts.format]:
+            one = passes().get(pass_name)
+            recipes = one.recipes(facts)
+            if not recipes or (options.passes and pass_name not in options.passes):
+                continue
+            begin = time.monotonic()
+            told = preflight.predict(one, recipes[0], runtime=runtime)
+            took = time.monotonic() - begin
+            key = f"{name} {pass_name} {runtime}"
+            measured, why = known.get(key) or measure(facts, one, recipes[0], runtime, options.rounds)
+            if options.keep:
+                known[key] = (measured, why)
+                options.keep.write_text(json.dumps(known))
+            yield {
+                "net": name, "pass": pass_name, "runtime": runtime, "predicted": told.speedup, "low": told.low,
+                "high": told.high, "measured": measured, "seconds": took, "because": told.because or why,
+                "method": told.method,
+            }  # fmt: skip
+
+
+def row(cell: dict[str, Any]) -> str:
+    """One line of the table."""
+    if cell["predicted"] is None:
+        predicted = "–"
+    else:
+        predicted = f"{cell['predicted']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
+    texts = (
+        cell["net"], cell["pass"], cell["runtime"], predicted, f"{cell['measured']:.2f}", judge(cell),
+        f"{cell['seconds']:.1f}", cell["because"],
+    )  # fmt: skip
+    return "| " + " | ".join(texts) + " |"
+
+
+def sum_up(found: list[dict[str, Any]]) -> None:
+    """How often the sign was right, and how far the ratio was off."""
+    judged = [cell for cell in found if judge(cell) != "none"]
+    if not judged:
+        return
+    right = sum(judge(cell) in ("right", "near") for cell in judged)
+    strictly = sum(judge(cell) == "right" for cell in judged)
+    errors = [math.log(cell["predicted"] / cell["measured"]) for cell in judged]
+    inside = sum(cell["low"] <= cell["measured"] <= cell["high"] for cell in judged)
+    print(f"\nSign right in {right} of {len(judged)} cells (target {TARGET:.0%}); same word in {strictly}.")
+    print(f"Interval holds the measurement in {inside} of {len(judged)}.")
+    print(f"ln(predicted / measured): median {statistics.median(errors):+.3f}, ", end="")
+    print(f"root mean square {math.sqrt(statistics.fmean(error**2 for error in errors)):.3f}.")
+    print(f"A prediction took {statistics.median(cell['seconds'] for cell in judged):.1f} s (median).")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small networks only")
+    parser.add_argument("--nets", nargs="*", default=())
+    parser.add_argument("--passes", nargs="*", default=())
+    parser.add_argument("--excerpt", type=float, default=7.5, help="seconds of a pass that the excerpt is cut to")
+    parser.add_argument("--rounds", type=int, default=3, help="of fresh processes that a measurement takes")
+    parser.add_argument("--keep", type=Path, help="JSON file that keeps measurements for the next time")
+    options = parser.parse_args()
+    print("| network | pass | engine | predicted | measured | sign | s | because |")
+    print("|---|---|---|---:|---:|---|---:|---|")
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for cell in cells(options, Path(folder)):
+            found.append(cell)
+            print(row(cell), flush=True)
+    sum_up(found)
+
+
+if __name__ == "__main__":
+    main()

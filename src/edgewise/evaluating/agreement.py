@@ -1,0 +1,126 @@
+"""Without labels: how far a model's outputs are from those of a reference, over many samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.task import Record
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+METRICS = ("agreement_top1", "output_snr", "output_max_abs_error")
+
+
+class AgreementTable:
+    """Agreement over samples: float64 (samples,) each.
+
+    Args:
+        rows, same: rows of outputs, and those whose largest element is where the reference has it.
+        signal, noise: sums of squares of the reference and of the difference from it; NaN where an output is not
+            finite.
+        worst: largest absolute differences; NaN where an output is not finite.
+    """
+
+    def __init__(self, *, rows: Floats, same: Floats, signal: Floats, noise: Floats, worst: Floats) -> None:
+        self.n = int(rows.size)
+        self._rows, self._same, self._signal, self._noise, self._worst = rows, same, signal, noise, worst
+        # With one row a sample, rows are samples: independent of each other, and a share of them.
+        self.proportions: Mapping[str, Array] = {"agreement_top1": same} if self.n and bool((rows == 1).all()) else {}
+        self.bounds: Mapping[str, tuple[float, float]] = {
+            "output_snr": (-math.inf, math.inf), "output_max_abs_error": (0.0, math.inf)
+        }  # fmt: skip
+        self.no_interval: Mapping[str, str] = {
+            "output_max_abs_error": "the largest of these samples tells nothing of the largest of others"
+        }
+
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `Table.values`."""
+        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        used = counts > 0.0
+        total = float(counts @ self._rows)
+        # 0 × NaN is NaN: samples that don't count are left out.
+        signal = float(counts[used] @ self._signal[used])
+        noise = float(counts[used] @ self._noise[used])
+        # Identical outputs have no finite ratio; neither has a reference of zeros.
+        defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
+        return {
+            "agreement_top1": float(counts @ self._same) / total if total > 0.0 else math.nan,
+            "output_snr": 10.0 * math.log10(signal / noise) if defined else math.nan,
+            "output_max_abs_error": float(self._worst[used].max()) if used.any() else math.nan,
+        }
+
+    def explain(self, metric: str) -> str | None:
+        """Why `metric` is not defined."""
+        if metric == "agreement_top1":
+            return "no output has rows of two or more elements"
+        broken = int(np.count_nonzero(~np.isfinite(self._noise + self._signal + self._worst)))
+        if broken:
+            return f"outputs of {broken} of {self.n} samples are NaN, infinite or too large to square"
+        if self._noise.sum() == 0.0:
+            return "outputs are identical"
+        return "all of the reference's outputs are 0"
+
+
+def compare_sample(outputs: Sequence[Array], reference: Sequence[Array]) -> Record:
+    """How far one sample's outputs are from the reference's.
+
+    A record is ``[rows, same, signal, noise, worst]``. Rows run along the last dimension of outputs with two or more;
+    of equally large elements any counts, for ties are common in int8. A row of the reference with NaN is no row; a row
+    with NaN against one without is not the same. The last three are None where an element is not finite.
+
+    Raises:
+        BadInput: outputs of another number or size.
+    """
+    if [array.size for array in outputs] != [array.size for array in reference]:
+        raise BadInput(
+            f"outputs of shapes {_shapes(outputs)} can't be compared with a reference's of {_shapes(reference)}",
+            advice="both models must give the same outputs in the same order",
+        )
+    rows, same, signal, noise, worst = 0, 0, 0.0, 0.0, 0.0
+    for own, right in zip(outputs, reference, strict=True):
+        if own.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
+            raise BadInput(
+                f"outputs of {right.dtype.name} can't be compared number by number",
+                advice="compare models with numbers",
+            )
+        b = right.astype(np.float64)
+        a = own.astype(np.float64).reshape(b.shape)
+        if b.size == 0:
+            continue
+        if b.ndim >= 2 and b.shape[-1] >= 2:
+            counted, agreed = _count_same(a.reshape(-1, b.shape[-1]), b.reshape(-1, b.shape[-1]))
+            rows, same = rows + counted, same + agreed
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = a - b
+            signal += float((b**2).sum())
+            noise += float((gap**2).sum())
+            worst = max(worst, float(np.abs(gap).max())) if np.isfinite(gap).all() else math.nan
+            worst = math.nan if math.isnan(signal) or math.isnan(noise) else worst
+    return [rows, same, *(each if math.isfinite(each) else None for each in (signal, noise, worst))]
+
+
+def tabulate(records: Sequence[Record]) -> AgreementTable:
+    """The table of all samples."""
+    columns: Any = np.array(records, dtype=np.float64).reshape(-1, 5)
+    rows, same, signal, noise, worst = columns.T
+    return AgreementTable(rows=rows, same=same, signal=signal, noise=noise, worst=worst)
+
+
+def _count_same(a: Floats, b: Floats) -> tuple[int, int]:
+    """Rows of `b` without NaN, and those of them where `a`'s largest element is one of `b`'s largest."""
+    whole = ~np.isnan(b).any(axis=-1)
+    a, b = a[whole], b[whole]
+    chosen = np.take_along_axis(b, a.argmax(axis=-1)[:, None], axis=-1)[:, 0]
+    same = (chosen == b.max(axis=-1)) & ~np.isnan(a).any(axis=-1)
+    return int(whole.sum()), int(same.sum())
+
+
+def _shapes(outputs: Sequence[Array]) -> str:
+    return ", ".join(str(list(array.shape)) for array in outputs) or "none"

@@ -1,0 +1,302 @@
+"""A pass over data: sample after sample through a model in a worker process, and what a task makes of the outputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.notebook import Entry, Notebook, place_notebook
+from edgewise.evaluating.preparing import Preparer
+from edgewise.evaluating.task import Drives, Feed, Judge, Watches
+from edgewise.model.graph import Quantization
+from edgewise.model.identity import read_graph
+from edgewise.record import Failure, InputSpec, Job
+from edgewise.run.assembly import Assembly
+from edgewise.run.inference import Inference, InferenceFailed
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Progress = Callable[[int, int], None]
+"""Told how many samples of how many are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What models are asked.
+
+    Attributes:
+        indices: numbers of the samples, ascending.
+        limit: how many were asked for; None is all.
+        strict: a sample that can't be used ends the pass instead of being skipped.
+    """
+
+    data: Dataset
+    indices: Sequence[int]
+    limit: int | None = None
+    seed: int = 0
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pupil:
+    """Who is asked: a model on an engine, with what is done to a sample before it is fed."""
+
+    job: Job
+    instructions: Instructions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What one model said.
+
+    Attributes:
+        entries: of every sample that was reached, in order.
+        notes: what was done to samples, one line each.
+        failure: why the pass could not go on; the entries are those until then.
+        resumed: how many entries an earlier pass had left.
+        seconds: of this pass.
+    """
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    failure: Failure | None = None
+    interrupted: bool = False
+    resumed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def records(self) -> list[Any]:
+        """Of samples that were judged, in order."""
+        return [entry.record for entry in self.entries if not entry.reason]
+
+
+class Prompter:
+    """One model's side of the pass: prepares samples for it, runs it, and gives real outputs per sample."""
+
+    def __init__(self, pupil: Pupil, data: Dataset, *, assembly: Assembly, end_by: float | None = None) -> None:
+        job = pupil.job
+        specs = job.workload.inputs
+        graph = read_graph(Path(job.model.path), shapes={spec.name: spec.shape for spec in specs})
+        self._batch = job.workload.batch
+        self._scales = [graph.tensors[name].quantization for name in graph.outputs]
+        self._names = list(graph.outputs)
+        self._preparer = Preparer(
+            pupil.instructions,
+            specs=[_single(spec, self._batch) for spec in specs],
+            quantizations=[
+                graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs
+            ],
+            kind=data.kind,
+        )
+        self.notes = tuple(self._preparer.notes)
+        self.inference = Inference(job, assembly=assembly, end_by=end_by)
+
+    def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
+        """As `Preparer.prepare`."""
+        return self._preparer.prepare(sample)
+
+    def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Real outputs of every sample, each with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
+        if self._batch == 1:
+            return [self._real(outputs) for outputs in self.inference.infer(feeds)]
+        groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
+        # The last group is filled up with its own last sample.
+        full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
+        joined = [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]
+        split = [self._split(self._real(outputs)) for outputs in self.inference.infer(joined)]
+        return [each for group, answers in zip(groups, split, strict=True) for each in answers[: len(group)]]
+
+    def infer_one(self, arrays: Sequence[Array]) -> list[Array]:
+        """Real outputs of one sample."""
+        return self.infer([arrays])[0]
+
+    def room(self, feed: Sequence[Array], sample: Sample) -> int:
+        """How many samples like this one to take at once."""
+        data = list(sample.data.values()) if isinstance(sample.data, Mapping) else [sample.data]
+        stored = [array for array in data if isinstance(array, np.ndarray)]
+        # An image may be far larger as it is stored than as it is fed.
+        size = self.inference.batch_size([*feed, *stored])
+        return max(1, size // self._batch) * self._batch
+
+    def _real(self, outputs: Sequence[Array]) -> list[Array]:
+        return [
+            _dequantize(array, scale, name)
+            for array, scale, name in zip(outputs, self._scales, self._names, strict=True)
+        ]
+
+    def _split(self, outputs: Sequence[Array]) -> list[list[Array]]:
+        for array, name in zip(outputs, self._names, strict=True):
+            if not array.shape or array.shape[0] != self._batch:
+                raise BadInput(
+                    f"output {name!r} of shape {array.shape} can't be split into a batch of {self._batch}",
+                    advice="export the model with a batch of 1",
+                )
+        return [[array[at : at + 1] for array in outputs] for at in range(self._batch)]
+
+
+def ask(
+    pupil: Pupil,
+    question: Question,
+    judge: Judge,
+    *,
+    assembly: Assembly,
+    progress: Progress | None = None,
+    identity: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    notebooks: Path | None = None,
+    end_by: float | None = None,
+) -> Answers:
+    """Put every sample of `question` to the model and keep what `judge` makes of its outputs.
+
+    Args:
+        identity: what else, besides model, settings, data and preparation, makes this pass the same as an earlier one
+            that was cut off and is resumed; None keeps no notebook.
+        fresh: forget an earlier pass.
+        notebooks: a folder in which notebooks stay, complete ones too; None is the user's cache, where they go once
+            they are complete.
+        end_by: monotonic time, s, at which the pass ends with what it has.
+
+    Raises:
+        BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
+            can't be used.
+    """
+    begin = time.monotonic()
+    place = None if identity is None else place_notebook(_identify(pupil, question, identity), folder=notebooks)
+    if place is not None and fresh:
+        place.unlink(missing_ok=True)
+    prompter = Prompter(pupil, question.data, assembly=assembly, end_by=end_by)
+    failure, interrupted = None, False
+    with Notebook(place) as notebook:
+        try:
+            left = [index for index in question.indices if index not in notebook.entries]
+            if left:
+                with prompter.inference:
+                    _walk(prompter, question, judge, notebook, left=left, progress=progress)
+        except InferenceFailed as error:
+            failure = error.failure
+        except KeyboardInterrupt:
+            interrupted = True
+    wanted = set(question.indices)
+    entries = tuple(entry for index, entry in sorted(notebook.entries.items()) if index in wanted)
+    if failure is None and not interrupted and notebooks is None:
+        notebook.forget()
+    return Answers(
+        entries=entries,
+        notes=prompter.notes,
+        effective=prompter.inference.effective,
+        failure=failure,
+        interrupted=interrupted,
+        resumed=notebook.resumed,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _walk(
+    prompter: Prompter,
+    question: Question,
+    judge: Judge,
+    notebook: Notebook,
+    *,
+    left: Sequence[int],
+    progress: Progress | None,
+) -> None:
+    total = len(question.indices)
+    for batch in _batches(prompter, question, notebook, left):
+        if isinstance(judge, Watches):
+            judge.watch([sample for sample, _, _ in batch])
+        if isinstance(judge, Drives):
+            _drive(prompter, question, judge, notebook, batch)
+        else:
+            answers = prompter.infer([arrays for _, arrays, _ in batch])
+            for (sample, _, feed), outputs in zip(batch, answers, strict=True):
+                _note(notebook, judge, sample, feed, outputs)
+        if progress is not None:
+            progress(len(notebook.entries), total)
+
+
+def _drive(prompter: Prompter, question: Question, judge: Any, notebook: Notebook, batch: Sequence[Prepared]) -> None:
+    """Samples for which the judge runs the model itself, one by one."""
+    for sample, arrays, feed in batch:
+        try:
+            outputs = judge.drive(prompter.infer_one, arrays, sample)
+        except CorruptSample as error:
+            _skip(notebook, question, sample.index, error)
+        else:
+            _note(notebook, judge, sample, feed, outputs)
+
+
+def _note(notebook: Notebook, judge: Judge, sample: Sample, feed: Feed, outputs: Sequence[Array]) -> None:
+    record = judge.record(outputs, sample, feed)
+    notebook.write(Entry(index=sample.index, name=sample.name, digest=sample.digest(), record=record))
+
+
+def _skip(notebook: Notebook, question: Question, index: int, error: CorruptSample) -> None:
+    """Note a sample that can't be used. Raises `BadInput` where that is not to be."""
+    if question.strict:
+        raise BadInput(
+            f"{error.name} can't be used: {error.reason}", advice="mend it, or leave --strict out to skip it"
+        ) from error
+    notebook.write(Entry(index=index, name=error.name, reason=error.reason))
+
+
+Prepared = tuple[Sample, list[Array], Feed]
+
+
+def _batches(
+    prompter: Prompter, question: Question, notebook: Notebook, left: Sequence[int]
+) -> Iterator[list[Prepared]]:
+    """Samples, prepared, as many at once as are to be handed over; those that can't be used are noted and left out."""
+    batch: list[Prepared] = []
+    for index in left:
+        try:
+            sample = question.data.read(index)
+            arrays, feed = prompter.prepare(sample)
+        except CorruptSample as error:
+            _skip(notebook, question, index, error)
+            continue
+        batch.append((sample, arrays, feed))
+        if len(batch) >= prompter.room(arrays, sample):
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _identify(pupil: Pupil, question: Question, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a pass the same as an earlier one. Samples differ: the notebook knows which it has."""
+    job = pupil.job
+    return {
+        "model": job.model.sha256,
+        "runtime": [job.runtime.name, job.runtime.version, job.runtime.provider, job.runtime.precision],
+        "options": dict(job.runtime.options),
+        "inputs": [[spec.name, list(spec.shape), spec.dtype] for spec in job.workload.inputs],
+        "instructions": pupil.instructions.to_document(),
+        "data": [str(question.data.path), question.data.format, question.data.split, question.data.stamp()],
+        **identity,
+    }
+
+
+def _single(spec: InputSpec, batch: int) -> InputSpec:
+    """The input as one sample of a batch fills it."""
+    return spec if batch == 1 or not spec.shape else replace(spec, shape=(spec.shape[0] // batch, *spec.shape[1:]))
+
+
+def _dequantize(array: Array, scale: Quantization | None, name: str) -> Array:
+    """Integers that stand for real numbers, as these; everything else as it is."""
+    if scale is None or not np.issubdtype(array.dtype, np.integer):
+        return array
+    if scale.channels != 1:
+        raise BadInput(
+            f"output {name!r} is quantised with {scale.channels} scales, which is not read",
+            advice="export the model with a float output, or one scale",
+        )
+    return (array.astype(np.float64) - scale.zero_point) * scale.scale

@@ -1,0 +1,340 @@
+"""Data sets of Hugging Face as `save_to_disk` leaves them: nothing is fetched, and no code of theirs is run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
+from edgewise.evaluating.formats.images import decode_image, decode_mask, require_pillow
+from edgewise.evaluating.formats.inside import find_inside
+from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_numbers, read_words
+from edgewise.evaluating.formats.listing import list_folder
+from edgewise.evaluating.formats.recognition import recognise
+from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
+from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
+
+_OPTIONS = ("image", "audio", "text", "columns", "label", "label_kind")
+_TEXTS = ("text", "sentence", "content")
+_LABELS = ("label", "labels", "target", "class", "y")
+_ADVICE = "write it with the save_to_disk of the library datasets"
+_MAX_STATE_BYTES = 2**26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Which columns are read as what.
+
+    Attributes:
+        lazy_label: how a label that is read with its sample becomes one; None where `Labels` has them all.
+    """
+
+    kind: Kind
+    sources: Sequence[str]
+    label: str | None
+    lazy_label: Callable[[Any, str], Any] | None = None
+
+
+@dataclass(kw_only=True)
+class TableSplit(Split):
+    """A split of a data set on disk.
+
+    Attributes:
+        folder: of the split.
+        table: the `datasets.Dataset`, images and recordings as they are stored.
+        reading: what the user said of the columns.
+    """
+
+    folder: Path
+    table: Any
+    plan: _Plan
+    labels: Labels | None
+    reading: str
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def read(self, index: int) -> Sample:
+        """The sample, decoded now. Raises `CorruptSample`."""
+        name = f"{self.split}[{index}]"
+        try:
+            row = self.table[index]
+        except Exception as error:  # what pyarrow says of damaged files
+            raise CorruptSample(name, f"can't be read: {_line(error)}") from error
+        rate = None
+        source = row[self.plan.sources[0]]
+        data: Any
+        match self.plan.kind:
+            case "image":
+                data = decode_image(_content(source, self.folder, name), name)
+            case "audio":
+                data, rate = decode_sound(_content(source, self.folder, name), name)
+            case "text":
+                if not isinstance(source, str):
+                    raise CorruptSample(name, f"the text in {self.plan.sources[0]!r} is missing")
+                data = source
+            case _:
+                arrays = {each: _to_array(row[each], each, name) for each in self.plan.sources}
+                data = next(iter(arrays.values())) if len(arrays) == 1 else arrays
+        label = None if self.labels is None else self.labels.values[index]
+        if self.plan.lazy_label is not None and self.plan.label is not None:
+            value = row[self.plan.label]
+            if isinstance(value, dict):
+                value = _content(value, self.folder, name)
+            label = self.plan.lazy_label(value, name)
+        return Sample(index=index, name=name, data=data, label=label, rate=rate)
+
+    def stamp(self) -> str:
+        """From names, sizes and times of the files."""
+        about = (self.split, self.kind, self.plan.sources, self.plan.label, self.classes, self.reading)
+        return stamp_files(self.folder, list_folder(self.folder)[1], extra=about)
+
+
+class HuggingFace:
+    """A folder that `save_to_disk` wrote: one split, or several.
+
+    Samples are the first column of images, else of recordings, else the texts in ``text``, ``sentence`` or the only
+    column of strings, else the columns of arrays by their names. Labels are the column ``label`` or the only one of
+    classes; -1 throughout means that there are none.
+
+    Options: ``image``, ``audio``, ``text``, ``columns`` (of arrays), ``label``: which columns; a label may be a column
+    of masks; ``label_kind`` = class, float or text.
+    """
+
+    name = "huggingface"
+    title = "data sets of Hugging Face on disk"
+
+    def matches(self, path: Path) -> bool:
+        """Whether it looks like one."""
+        return recognise(path) == self.name
+
+    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
+        """Its splits. Raises `BadInput`, `Unavailable`."""
+        check_options(options, known=_OPTIONS, form=self.name)
+        choose(options, "label_kind", KINDS)
+        if not path.is_dir():
+            raise BadInput(f"{path} is no folder", advice=_ADVICE)
+        found: dict[str, Dataset] = {}
+        for split, folder in _find_folders(path).items():
+            table = _load(folder)
+            found[split] = _open_split(path, split, folder, table, options)
+        return found
+
+
+def _find_folders(path: Path) -> dict[str, Path]:
+    """Split → folder. Raises `BadInput`."""
+    if not (path / "dataset_dict.json").is_file():
+        return {ALL: path}
+    names = _read_json(path / "dataset_dict.json").get("splits")
+    if not isinstance(names, list) or not names:
+        raise BadInput(f"{path / 'dataset_dict.json'} names no splits", advice=_ADVICE)
+    for name in names:
+        if not isinstance(name, str) or not _is_plain(name) or not (path / name).is_dir():
+            raise BadInput(f"the split {name!r} of {path} is not there", advice=_ADVICE)
+    return {name: path / name for name in names}
+
+
+def _load(folder: Path) -> Any:
+    """The `datasets.Dataset`, mapped and not read. Raises `BadInput`, `Unavailable`."""
+    files = _read_json(folder / "state.json").get("_data_files")
+    names = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
+    if not all(isinstance(name, str) and _is_plain(name) for name in names):
+        raise BadInput(f"{folder / 'state.json'} names files outside of its folder", advice=_ADVICE)
+    with _offline():
+        try:
+            import datasets
+        except ImportError as error:
+            raise Unavailable(
+                "data sets of Hugging Face need the library datasets", advice="pip install 'edgewise[huggingface]'"
+            ) from error
+        try:
+            table = datasets.Dataset.load_from_disk(str(folder.absolute()), keep_in_memory=False).with_format(None)
+            for name, feature in table.features.items():
+                if isinstance(feature, datasets.Image | datasets.Audio):
+                    table = table.cast_column(name, type(feature)(decode=False))
+        except Exception as error:  # errors of pyarrow, of JSON, of its own
+            raise BadInput(f"{folder} can't be read: {_line(error)}", advice=_ADVICE) from error
+        return table
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """Whatever the library would like to fetch, it can't."""
+    wanted = {"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _open_split(path: Path, split: str, folder: Path, table: Any, options: Mapping[str, str]) -> TableSplit:
+    import datasets
+
+    features = dict(table.features)
+    for option in ("image", "audio", "text", "label"):
+        if option in options and options[option] not in features:
+            raise BadInput(f"{path} has no column {options[option]!r}", advice=f"it has: {', '.join(features)}")
+    label = options.get("label") or _find_label(path, features)
+    rest = {name: feature for name, feature in features.items() if name != label}
+    kind, sources = _find_sources(path, rest, options)
+    if kind == "image":
+        require_pillow()
+    elif kind == "audio":
+        require_soundfile()
+    labels: Labels | None = None
+    lazy: Callable[[Any, str], Any] | None = None
+    if label is not None:
+        if isinstance(features[label], datasets.Image):
+            require_pillow()
+            lazy = decode_mask
+        elif isinstance(features[label], datasets.Value | datasets.ClassLabel):
+            labels = _read_labels(table, label, features[label], split=split, kind=options.get("label_kind"))
+        else:
+            lazy = _read_lazy_label
+    plan = _Plan(kind=kind, sources=sources, label=label, lazy_label=lazy)
+    return TableSplit(
+        name=path.name, path=path, format="huggingface", split=split, kind=kind,
+        classes=labels.classes if labels is not None else (), labelled=labels is not None or lazy is not None,
+        folder=folder, table=table.select_columns(list(dict.fromkeys([*sources, *([label] if lazy else [])]))),
+        plan=plan, labels=labels, reading=repr(sorted(options.items())),
+    )  # fmt: skip
+
+
+def _find_label(path: Path, features: Mapping[str, Any]) -> str | None:
+    import datasets
+
+    by_name = next((name for name in _LABELS if name in features), None)
+    if by_name is not None:
+        return by_name
+    found = [name for name, feature in features.items() if isinstance(feature, datasets.ClassLabel)]
+    if len(found) > 1:
+        raise BadInput(f"{path} has labels in {', '.join(found)}", advice=f"say which: label={found[0]}")
+    return found[0] if found else None
+
+
+def _find_sources(path: Path, features: Mapping[str, Any], options: Mapping[str, str]) -> tuple[Kind, list[str]]:
+    """What samples are, and in which columns."""
+    import datasets
+
+    wanted = [name for name in ("image", "audio", "text", "columns") if name in options]
+    if len(wanted) > 1:
+        raise BadInput(f"samples can't be both {wanted[0]}= and {wanted[1]}=", advice="give one of them")
+    images = [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
+    sounds = [name for name, feature in features.items() if isinstance(feature, datasets.Audio)]
+    texts = [name for name, feature in features.items() if getattr(feature, "dtype", "") in ("string", "large_string")]
+    if "columns" in options:
+        return "array", _check_arrays(path, features, parse_words(options["columns"]))
+    groups: list[tuple[Kind, list[str]]] = [("image", images), ("audio", sounds), ("text", texts)]
+    for kind, names in groups:
+        if kind in options:
+            if options[kind] not in names:
+                raise BadInput(f"the column {options[kind]!r} of {path} holds no {kind}", advice="another column")
+            return kind, [options[kind]]
+    for kind, names in groups[:2]:
+        if names:
+            return kind, names[:1]
+    usual = [name for name in _TEXTS if name in texts] or (texts if len(texts) == 1 else [])
+    if usual:
+        return "text", usual[:1]
+    arrays = [name for name, feature in features.items() if not isinstance(feature, datasets.Value)]
+    if not arrays:
+        raise BadInput(
+            f"{path} has no column of images, recordings, one text or arrays; it has: {', '.join(features)}",
+            advice="say which one: image=, audio=, text= or columns=a,b",
+        )
+    return "array", _check_arrays(path, features, arrays)
+
+
+def _check_arrays(path: Path, features: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in features:
+            raise BadInput(f"{path} has no column {name!r}", advice=f"it has: {', '.join(features)}")
+        inner = features[name]
+        while hasattr(inner, "feature") or isinstance(inner, list):
+            inner = inner[0] if isinstance(inner, list) else inner.feature
+        if not any(word in str(getattr(inner, "dtype", "")) for word in ("int", "float", "bool")):
+            raise BadInput(f"the column {name!r} of {path} holds no numbers", advice="say which do: columns=a,b")
+    return list(names)
+
+
+def _read_labels(table: Any, column: str, feature: Any, *, split: str, kind: str | None) -> Labels | None:
+    """All labels of a split; None where it has none, which is written as -1 or as nothing."""
+
+    def place(index: int) -> str:
+        return f"{split}[{index}]"
+
+    values = table.select_columns([column])[:][column]
+    if all(value is None or value == -1 for value in values):
+        return None
+    missing = next((index for index, value in enumerate(values) if value is None), None)
+    if missing is not None:
+        raise BadInput(f"{place(missing)} has no label", advice="filter it out, or fill it in")
+    if isinstance(values[0], str):
+        return read_words(values, kind=kind, place=place)
+    names = tuple(getattr(feature, "names", None) or ())
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or kind == "text":
+        raise BadInput(f"the labels in {column!r} are no text and no numbers that are known", advice="label=COLUMN")
+    if names:
+        return Labels(values=check_indices(array, place), classes=names)
+    return read_numbers(array.astype(np.int64) if array.dtype.kind == "b" else array, kind=kind, place=place)
+
+
+def _read_lazy_label(value: Any, name: str) -> Any:
+    """A list of texts, of which any counts, or of numbers."""
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    return _to_array(value, "its label", name)
+
+
+def _to_array(value: Any, column: str, name: str) -> Any:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise CorruptSample(name, f"{column} is no array of numbers")
+    return array
+
+
+def _content(value: Any, folder: Path, name: str) -> Path | bytes:
+    """A file that is stored in the table, or beside it and not elsewhere."""
+    if not isinstance(value, dict) or not (value.get("bytes") or value.get("path")):
+        raise CorruptSample(name, "nothing is stored")
+    if isinstance(value.get("bytes"), bytes):
+        return bytes(value["bytes"])
+    return find_inside(folder, str(value["path"]))
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > _MAX_STATE_BYTES:
+            raise BadInput(f"{file} is too large for what describes a data set", advice=_ADVICE)
+        document = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(f"can't read {file}: {_line(error)}", advice=_ADVICE) from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{file} does not describe a data set", advice=_ADVICE)
+    return document
+
+
+def _is_plain(name: str) -> bool:
+    return name not in ("", ".", "..") and not set(name) & set("/\\\0")
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

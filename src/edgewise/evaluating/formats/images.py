@@ -1,0 +1,138 @@
+"""Image files to arrays, with Pillow: pixels as people see them, and masks as they are stored."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import Unavailable
+from edgewise.evaluating.dataset import CorruptSample
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+MAX_PIXELS = 2**27
+"""Of one image, 134 megapixels: what a file's first bytes may make us unpack."""
+#: No format that runs another program or a language of its own, as EPS does.
+_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+_ORIENTATION = 0x0112
+
+
+def require_pillow() -> None:
+    """Raises `Unavailable` where Pillow is not installed."""
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError as error:
+        raise Unavailable("images need Pillow", advice="pip install 'edgewise[data]'") from error
+
+
+def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int] | None = None) -> Array:
+    """The pixels of an image, upright: uint8 of shape (height, width, 3), or (height, width, 1) of a grey one.
+
+    Palettes become colours and transparency is dropped; of 16 bits of grey the upper 8 are kept. The first picture of
+    several counts. What a camera noted of its orientation is applied.
+
+    Args:
+        source: a file, or its bytes.
+        name: of the sample, for errors.
+        stored_size: (width, height) that labels refer to; where only the image as it lies in the file has this size,
+            its orientation is not applied.
+
+    Raises:
+        CorruptSample: no image, damaged, of another size than `stored_size`, or of more than `MAX_PIXELS`.
+        Unavailable: Pillow is not installed.
+    """
+    with _opened(source, name) as image:
+        pixels = picture_to_array(_turn_upright(image, stored_size), name)
+        height, width = pixels.shape[:2]
+        if stored_size is not None and (width, height) != stored_size:
+            raise CorruptSample(
+                name, f"the image is {width}x{height}, its label says {stored_size[0]}x{stored_size[1]}"
+            )
+        return pixels
+
+
+def decode_mask(source: Path | bytes, name: str) -> Array:
+    """Class indices per pixel, (height, width), as they are stored: a palette's numbers, not its colours.
+
+    Raises:
+        CorruptSample: no image, damaged, too large, or colours instead of indices.
+        Unavailable: Pillow is not installed.
+    """
+    import numpy as np
+
+    with _opened(source, name) as image:
+        if image.mode not in ("P", "L", "1", "I", "I;16", "I;16B"):
+            raise CorruptSample(name, f"the mask holds colours ({image.mode}): a class's index per pixel is needed")
+        image.load()
+        return np.asarray(image).astype(np.uint8 if image.mode in ("P", "L", "1") else np.int32)
+
+
+def image_size(source: Path | bytes, name: str) -> tuple[int, int]:
+    """(width, height) as stored, from a file's first bytes. Raises as `decode_image`."""
+    with _opened(source, name) as image:
+        return int(image.width), int(image.height)
+
+
+@contextmanager
+def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
+    """The image, not yet unpacked; whatever goes wrong until the end is a `CorruptSample`."""
+    require_pillow()
+    from PIL import Image
+
+    try:
+        if isinstance(source, Path) and not source.is_file():
+            raise CorruptSample(name, "no such file")
+        # Pillow warns of odd metadata and of sizes; the limit here is our own.
+        with (
+            warnings.catch_warnings(action="ignore"),
+            Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS) as image,
+        ):
+            if image.width * image.height > MAX_PIXELS:
+                raise CorruptSample(
+                    name, f"{image.width}x{image.height} pixels are more than the {MAX_PIXELS} of the limit"
+                )
+            yield image
+    except (CorruptSample, Unavailable):
+        raise
+    except Image.UnidentifiedImageError as error:
+        raise CorruptSample(name, "not an image that can be read") from error
+    except Image.DecompressionBombError as error:
+        raise CorruptSample(name, f"more pixels than the {MAX_PIXELS} of the limit") from error
+    except Exception as error:  # decoders of damaged files raise errors of every kind
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise CorruptSample(name, f"damaged image: {reason}") from error
+
+
+def _turn_upright(image: Any, stored_size: tuple[int, int] | None) -> Any:
+    from PIL import ImageOps
+
+    try:
+        turned = image.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
+    except Exception:  # damaged metadata says nothing, and the pixels may be fine
+        image.load()
+        return image
+    if turned and stored_size == image.size != (image.height, image.width):
+        return image
+    return ImageOps.exif_transpose(image)
+
+
+def picture_to_array(image: Any, name: str) -> Array:
+    """The pixels of a picture of Pillow as `decode_image` gives them. Raises `CorruptSample`."""
+    import numpy as np
+
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM", None)):
+        return (np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)[:, :, None]
+    if image.mode in ("I", "F"):
+        raise CorruptSample(name, f"pixels of the mode {image.mode} have no range that is known")
+    if image.mode in ("1", "L", "LA", "La"):
+        return np.array(image.convert("LA" if image.mode == "La" else image.mode).convert("L"))[:, :, None]
+    if image.mode in ("P", "PA"):
+        image = image.convert("RGBA")
+    return np.array(image.convert("RGB"))

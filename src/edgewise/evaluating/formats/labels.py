@@ -1,0 +1,164 @@
+"""Labels as files have them, numbers or words, to what samples carry: class indices, floats or texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadInput
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+KINDS = ("class", "float", "text")
+"""What the option ``label_kind`` takes."""
+_ADVICE = "say what labels are with label_kind=class, float or text"
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Attributes:
+    values: one a sample.
+    classes: names in the order of their indices; empty where labels are numbers.
+    """
+
+    values: Sequence[Any]
+    classes: tuple[str, ...] = ()
+    kind: str = "class"
+
+
+@dataclass(frozen=True, slots=True)
+class References(Sequence[Any]):
+    """Texts, each split where several of them count."""
+
+    texts: Sequence[str]
+    separator: str | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, index: Any) -> str | tuple[str, ...]:
+        text: str = self.texts[index]
+        return text if self.separator is None else tuple(part.strip() for part in text.split(self.separator))
+
+
+def read_words(
+    words: Sequence[str],
+    *,
+    kind: str | None,
+    place: Callable[[int], str],
+    separator: str | None = None,
+    classes: Sequence[str] = (),
+) -> Labels:
+    """Labels that stand as text in a table.
+
+    Whole numbers are class indices and other numbers are values to predict, if all of them are; anything else are names
+    of classes, numbered in the order of their names.
+
+    Args:
+        kind: one of `KINDS`, instead of finding out.
+        place: where a word stands, for errors.
+        separator: what stands between the texts of which any counts.
+        classes: names in the order of their indices, where the user gave it.
+
+    Raises:
+        BadInput: a missing, negative or not finite label, or a name that is not among `classes`.
+    """
+    empty = next((index for index, word in enumerate(words) if not word.strip()), None)
+    if empty is not None and kind != "text":
+        raise BadInput(f"{place(empty)} has no label", advice="fill it in, or remove the row")
+    kind = kind or _guess(words)
+    if kind == "text":
+        return Labels(values=References(words, separator), kind="text")
+    if kind == "float":
+        return Labels(values=_read_floats(words, place), kind="float")
+    if not classes and all(_WHOLE.fullmatch(word.strip()) for word in words):
+        return Labels(values=check_indices(np.array([int(word) for word in words], np.int64), place))
+    names = tuple(classes) or tuple(sorted({word.strip() for word in words}))
+    index = {name: number for number, name in enumerate(names)}
+    values = array("q")
+    for number, word in enumerate(words):
+        if word.strip() not in index:
+            raise BadInput(
+                f"{place(number)} has the label {word.strip()!r}, which is no class", advice=f"classes: {_list(names)}"
+            )
+        values.append(index[word.strip()])
+    return Labels(values=values, classes=names)
+
+
+def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]) -> Labels:
+    """Labels that are numbers: whole ones are class indices, others values to predict; a row with a single 1 among
+    zeros is the index of the 1.
+
+    Args:
+        values: of shape (n,), (n, 1), or (n, k).
+
+    Raises:
+        BadInput: negative class indices, values that are not finite, or a kind that they can't be.
+    """
+    flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if flat.ndim == 2 and kind != "float" and _is_one_hot(flat):
+        return Labels(values=check_indices(flat.argmax(axis=1), place))
+    if flat.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(flat).reshape(len(flat), -1).all(axis=1))
+        if len(wrong):
+            raise BadInput(f"{place(int(wrong[0]))} has a label that is not finite", advice="labels are numbers")
+    if flat.ndim == 2:
+        if kind == "class":
+            raise BadInput(f"{place(0)} has a label of {flat.shape[1]} numbers, which is no class", advice=_ADVICE)
+        return Labels(values=list(flat.astype(np.float64)), kind="float")
+    if kind == "float" or (kind is None and flat.dtype.kind == "f"):
+        return Labels(values=array("d", flat.astype(np.float64).tolist()), kind="float")
+    if flat.dtype.kind == "f" and not np.array_equal(flat, np.round(flat)):
+        wrong = np.flatnonzero(flat != np.round(flat))
+        raise BadInput(f"{place(int(wrong[0]))} has the label {flat[wrong[0]]}, which is no class", advice=_ADVICE)
+    return Labels(values=check_indices(flat, place))
+
+
+def check_indices(values: Array, place: Callable[[int], str]) -> Sequence[int]:
+    """`values` as class indices. Raises `BadInput` for a negative one, or one beyond 63 bits."""
+    wrong = np.flatnonzero((values < 0) | (values > 2**53))
+    if len(wrong):
+        raise BadInput(
+            f"{place(int(wrong[0]))} has the label {values[wrong[0]]}, and a class is 0 or more",
+            advice="number classes from 0, or say label_kind=float for values to predict",
+        )
+    return array("q", values.astype(np.int64).tolist())
+
+
+def _guess(words: Sequence[str]) -> str:
+    if all(_WHOLE.fullmatch(word.strip()) for word in words):
+        return "class"
+    return "float" if all(is_number(word) for word in words) else "class"
+
+
+def is_number(word: str) -> bool:
+    """Whether `word` is a number as tables have them."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word
+
+
+def _read_floats(words: Sequence[str], place: Callable[[int], str]) -> Sequence[float]:
+    values = array("d")
+    for index, word in enumerate(words):
+        if not is_number(word) or not math.isfinite(float(word)):
+            raise BadInput(f"{place(index)} has the label {word.strip()!r}, which is no number", advice=_ADVICE)
+        values.append(float(word))
+    return values
+
+
+def _is_one_hot(rows: Array) -> bool:
+    return bool(rows.size and np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all())
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (" …" if len(names) > 12 else "")

@@ -1,0 +1,130 @@
+"""Images with masks: ``images/cat_1.jpg`` and ``masks/cat_1.png``, whose pixels are indices of classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
+from edgewise.evaluating.formats.images import decode_image, decode_mask
+from edgewise.evaluating.formats.listing import IMAGES, list_files, list_folder
+from edgewise.evaluating.formats.split import ALL, Split, find_split, name_splits, stamp_files
+from edgewise.evaluating.formats.strings import Strings
+
+IMAGE_FOLDER, MASK_FOLDER = "images", "masks"
+_MAX_CLASSES_BYTES = 2**20
+
+
+@dataclass(kw_only=True)
+class MaskedImages(Split):
+    """Images of one split, each with the classes of its pixels. `files` and `masks` are relative to `root`."""
+
+    root: Path
+    files: Sequence[str]
+    masks: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def read(self, index: int) -> Sample:
+        """The sample, decoded now. Raises `CorruptSample`."""
+        name = self.files[index]
+        image = decode_image(self.root / name, name)
+        mask = decode_mask(self.root / self.masks[index], name)
+        if image.shape[:2] != mask.shape:
+            raise CorruptSample(
+                name, f"the image is {image.shape[1]}x{image.shape[0]}, its mask {mask.shape[1]}x{mask.shape[0]}"
+            )
+        return Sample(index=index, name=name, data=image, label=mask)
+
+    def stamp(self) -> str:
+        """From names, sizes and times."""
+        files = (file for pair in zip(self.files, self.masks, strict=True) for file in pair)
+        return stamp_files(self.root, files, extra=self.classes)
+
+
+def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str]]:
+    """Split → its folders of images and of masks, relative to `root`; empty where there are none.
+
+    ``images/`` and ``masks/``, both with the same splits inside or none; or both inside every split.
+
+    Args:
+        masks: what the user calls the folder of the masks.
+
+    Raises:
+        BadInput: there is no folder that is called as the user said.
+    """
+    word = masks or MASK_FOLDER
+    if Path(word).is_absolute() or ".." in Path(word).parts:
+        raise BadInput(f"the folder masks={word} is outside of the data", advice=f"name a folder inside of {root}")
+    if (root / IMAGE_FOLDER).is_dir() and (root / word).is_dir():
+        inside, _ = list_folder(root / IMAGE_FOLDER)
+        words = [name for name in inside if find_split(name)]
+        if words and len(words) == len(inside) and all((root / word / name).is_dir() for name in words):
+            return {
+                split: (f"{IMAGE_FOLDER}/{name}", f"{word}/{name}")
+                for split, name in zip(name_splits(words), words, strict=True)
+            }
+        return {ALL: (IMAGE_FOLDER, word)}
+    folders, _ = list_folder(root)
+    words = [
+        name
+        for name in folders
+        if find_split(name) and (root / name / IMAGE_FOLDER).is_dir() and (root / name / word).is_dir()
+    ]
+    if not words and masks is not None:
+        raise BadInput(f"{root} has no folders {IMAGE_FOLDER} and {word}", advice="images/ and masks/ side by side")
+    return {
+        split: (f"{name}/{IMAGE_FOLDER}", f"{name}/{word}")
+        for split, name in zip(name_splits(words), words, strict=True)
+    }
+
+
+def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) -> dict[str, Dataset]:
+    """The splits of what `find_mask_folders` found.
+
+    Args:
+        suffix: what the name of a mask has after that of its image, such as ``_mask``.
+
+    Raises:
+        BadInput: no images, or one without a mask.
+    """
+    classes = _read_classes(root)
+    splits: dict[str, Dataset] = {}
+    for split, (images, masks) in pairs.items():
+        files = list_files(root, images, IMAGES)
+        by_stem = {_stem(name, masks): name for name in list_files(root, masks, IMAGES)}
+        wanted = [by_stem.get(_stem(name, images) + suffix) for name in files]
+        missing = [name for name, mask in zip(files, wanted, strict=True) if mask is None]
+        if missing:
+            raise BadInput(
+                f"{len(missing)} of {len(files)} images have no mask in {root / masks}, the first: {missing[0]}",
+                advice="a mask has its image's name; suffix=_mask if it has more at its end",
+            )
+        splits[split] = MaskedImages(
+            name=root.name, path=root, format="folders", split=split, kind="image", classes=classes,
+            labelled=True, root=root, files=files, masks=Strings(mask for mask in wanted if mask is not None),
+        )  # fmt: skip
+    if not any(len(split) for split in splits.values()):
+        raise BadInput(f"{root} holds no images", advice="images/ and masks/ side by side, files of the same names")
+    return splits
+
+
+def _stem(file: str, folder: str) -> str:
+    return os.path.splitext(file.removeprefix(f"{folder}/"))[0]  # noqa: PTH122 - a million of them
+
+
+def _read_classes(root: Path) -> tuple[str, ...]:
+    """The lines of ``classes.txt``; empty where there is no such file."""
+    file = root / "classes.txt"
+    if not file.is_file():
+        return ()
+    try:
+        if file.stat().st_size > _MAX_CLASSES_BYTES:
+            raise BadInput(f"{file} is too large for names of classes", advice="one name a line")
+        return tuple(line.strip() for line in file.read_text("utf-8").splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"can't read {file}: {error}", advice="names of classes, one a line, in UTF-8") from error

@@ -1,0 +1,274 @@
+"""NumPy archives: ``x`` and ``y``, or ``x_train``, ``y_train``, ``x_test`` and ``y_test``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
+from edgewise.evaluating.formats.arrays import Array, Entry, open_archive
+from edgewise.evaluating.formats.labels import KINDS, Labels, read_numbers, read_words
+from edgewise.evaluating.formats.recognition import recognise
+from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
+
+_SPLITS = {"train": "train", "test": "test", "val": "validation", "valid": "validation", "validation": "validation",
+           "calibration": "calibration"}  # fmt: skip
+_LABELS = ("y", "label", "labels", "target", "targets")
+_CLASSES = ("classes", "class_names", "target_names", "label_names")
+_RATES = ("rate", "sample_rate")
+_CHANNELS = (1, 3, 4)
+_FORM = "npz"
+_ADVICE = "write it with numpy.savez('data.npz', x=…, y=…)"
+
+
+@dataclass(kw_only=True)
+class Arrays(Split):
+    """Rows of arrays.
+
+    Attributes:
+        inputs: input → array, all of one length; the only input of most data is called as its array is.
+        labels: of every sample; None where they are read with it, or there are none.
+        masks: labels that are arrays, read with the sample.
+    """
+
+    inputs: Mapping[str, Entry]
+    labels: Labels | None
+    masks: Entry | None
+    rate: int | None
+    file: Path
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def read(self, index: int) -> Sample:
+        """The sample, decoded now. Raises `CorruptSample`."""
+        first, entry = next(iter(self.inputs.items()))
+        name = f"{first}[{index}]"
+        data: Array | str | Mapping[str, Array]
+        if len(self.inputs) > 1:
+            data = {each: array.row(index) for each, array in self.inputs.items()}
+        elif self.kind == "text":
+            data = str(entry.row(index))
+        else:
+            data = _as_kind(entry.row(index), self.kind)
+        label = self._read_mask(index, name) if self.masks is not None else None
+        if self.labels is not None:
+            label = self.labels.values[index]
+        return Sample(index=index, name=name, data=data, label=label, rate=self.rate)
+
+    def _read_mask(self, index: int, name: str) -> Array:
+        assert self.masks is not None
+        mask = self.masks.row(index)
+        if mask.dtype.kind == "f" and not np.isfinite(mask).all():
+            raise CorruptSample(name, "its label holds values that are not finite")
+        if mask.dtype.kind == "i" and mask.size and mask.min() < 0:
+            raise CorruptSample(name, f"its label holds the class {mask.min()}, and a class is 0 or more")
+        return mask
+
+    def stamp(self) -> str:
+        """From names, sizes and times."""
+        inputs = [(name, entry.header.shape, entry.header.dtype.str) for name, entry in self.inputs.items()]
+        labels = None if self.labels is None else (self.labels.kind, self.labels.classes)
+        return stamp_files(self.file.parent, [self.file.name], extra=(self.split, self.kind, self.rate, inputs, labels))
+
+
+class Npz:
+    """One ``.npz`` file: ``x`` with ``y``, or both for each of ``train``, ``test``, ``val`` and ``calibration``.
+
+    Without an ``x``, all arrays but the labels (``y``, ``labels``, ``targets``) are inputs by their names. ``classes``
+    may hold names, ``rate`` frames per second.
+
+    Arrays that are not compressed are read row by row; `numpy.savez_compressed` makes each be unpacked whole.
+
+    Options: ``kind`` = array, image or audio; ``inputs``, the arrays that are inputs; ``label``, the array of labels;
+    ``label_kind`` = class, float or text; ``rate``.
+    """
+
+    name = _FORM
+    title = "NumPy archives: x and y, or x_train, y_train, x_test, y_test"
+
+    def matches(self, path: Path) -> bool:
+        """Whether it looks like one."""
+        return recognise(path) == self.name
+
+    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
+        """Its splits. Raises `BadInput`, `Unavailable`."""
+        check_options(options, known=("kind", "inputs", "label", "label_kind", "rate"), form=self.name)
+        choose(options, "kind", ("array", "image", "audio"))
+        choose(options, "label_kind", KINDS)
+        entries = open_archive(path)
+        splits = {split: (f"x_{word}", f"y_{word}") for word, split in _SPLITS.items() if f"x_{word}" in entries}
+        if splits and "x" not in entries and "inputs" not in options:
+            if "label" in options:
+                raise BadInput("label= is for data that is not split", advice="labels are called y_train, y_test …")
+            return {
+                split: _open_split(path, split, {x: entries[x]}, entries.get(y), entries=entries, options=options)
+                for split, (x, y) in splits.items()
+            }
+        labels = _find_labels(path, entries, options)
+        inputs = _find_inputs(path, entries, labels, options)
+        return {ALL: _open_split(path, ALL, inputs, labels, entries=entries, options=options)}
+
+
+def _find_labels(path: Path, entries: Mapping[str, Entry], options: Mapping[str, str]) -> Entry | None:
+    if "label" in options:
+        return _get(path, entries, options["label"])
+    return next((entries[name] for name in _LABELS if name in entries), None)
+
+
+def _find_inputs(
+    path: Path, entries: Mapping[str, Entry], labels: Entry | None, options: Mapping[str, str]
+) -> dict[str, Entry]:
+    if "inputs" in options:
+        return {name: _get(path, entries, name) for name in parse_words(options["inputs"])}
+    if "x" in entries:
+        return {"x": entries["x"]}
+    known = {*_CLASSES, *_RATES, *([labels.name] if labels is not None else [])}
+    found = {name: entry for name, entry in entries.items() if name not in known}
+    if not found or not all(entry.header.shape for entry in found.values()):
+        raise BadInput(f"{path.name} holds no array x; it holds: {_list(entries)}", advice=_ADVICE)
+    if len(found) > 1 and all(name.startswith("arr_") for name in found):
+        raise BadInput(f"the arrays of {path.name} have no names", advice=_ADVICE)
+    lengths = {len(entry) for entry in found.values()}
+    if len(lengths) > 1:
+        sizes = ", ".join(f"{name} {len(entry)}" for name, entry in list(found.items())[:9])
+        raise BadInput(f"the arrays of {path.name} have different lengths: {sizes}", advice="say which with inputs=a,b")
+    return found
+
+
+def _open_split(
+    path: Path,
+    split: str,
+    inputs: dict[str, Entry],
+    y: Entry | None,
+    *,
+    entries: Mapping[str, Entry],
+    options: Mapping[str, str],
+) -> Arrays:
+    first, entry = next(iter(inputs.items()))
+    for name, each in inputs.items():
+        if not each.header.shape:
+            raise BadInput(f"{name} in {path.name} is one number, no array of samples", advice=_ADVICE)
+        if len(each) != len(entry):
+            raise BadInput(
+                f"{path.name} has {len(entry)} samples in {first}, {len(each)} in {name}", advice="one row a sample"
+            )
+    if y is not None and len(y) != len(entry):
+        raise BadInput(
+            f"{path.name} has {len(entry)} samples in {first}, {len(y)} labels in {y.name}", advice="one label a sample"
+        )
+    kind = _find_kind(path, inputs, options.get("kind"))
+    classes = _read_classes(path, entries)
+    labels = None if y is None else _read_labels(y, options.get("label_kind"), first, classes)
+    return Arrays(
+        name=path.name,
+        path=path,
+        file=path,
+        format=_FORM,
+        split=split,
+        kind=kind,
+        classes=(labels.classes if labels is not None else ()) or classes,
+        labelled=y is not None,
+        inputs=inputs,
+        labels=labels,
+        masks=y if labels is None else None,
+        rate=_find_rate(path, entries, options) if kind == "audio" else None,
+    )
+
+
+def _find_kind(path: Path, inputs: Mapping[str, Entry], asked: str | None) -> Kind:
+    """What samples are: what was asked for, if they can be that; else as the shape and type of the array have it."""
+    entry = next(iter(inputs.values()))
+    shape, dtype = entry.header.shape[1:], entry.header.dtype
+    texts = [name for name, each in inputs.items() if each.header.dtype.kind == "U"]
+    if texts and (len(inputs) > 1 or shape or asked is not None):
+        raise BadInput(f"{texts[0]} in {path.name} holds text", advice="text is one text a sample, and the only input")
+    if texts:
+        return "text"
+    if len(inputs) > 1:
+        if asked not in (None, "array"):
+            raise BadInput(f"{len(inputs)} inputs can't be kind={asked}", advice="leave kind= out")
+        return "array"
+    is_image = dtype == np.uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in _CHANNELS))
+    if asked == "image" and not is_image:
+        raise BadInput(
+            f"{entry.name} in {path.name} is {dtype} {list(shape)} a sample, which is no image",
+            advice="an image is uint8 of shape height, width, channels (1, 3 or 4)",
+        )
+    is_sound = dtype.kind in "fi" and len(shape) in (1, 2) and (dtype.kind == "f" or dtype.itemsize == 2)
+    if asked == "audio" and not is_sound:
+        raise BadInput(
+            f"{entry.name} in {path.name} is {dtype} {list(shape)} a sample, which is no waveform",
+            advice="a waveform is floats or int16 of shape frames, or frames and channels",
+        )
+    if asked == "image" or (asked is None and is_image and len(shape) == 3):
+        return "image"
+    return "audio" if asked == "audio" else "array"
+
+
+def _as_kind(row: Array, kind: Kind) -> Array:
+    """A row in the shape and type that samples of its kind have."""
+    if kind == "image" and row.ndim == 2:
+        return row[:, :, None]
+    if kind == "audio":
+        scaled = row.astype(np.float32) / np.float32(2**15) if row.dtype == np.int16 else row.astype(np.float32)
+        return scaled[:, None] if scaled.ndim == 1 else scaled
+    return row
+
+
+def _read_labels(y: Entry, kind: str | None, first: str, classes: Sequence[str]) -> Labels | None:
+    """The labels, now; None where each is an array, to be read with its sample."""
+
+    def place(index: int) -> str:
+        return f"{first}[{index}]"
+
+    rank = len(y.header.shape)
+    if y.header.dtype.kind == "U":
+        if rank != 1:
+            raise BadInput(f"{y.name} in {y.path.name} has {rank} dimensions of text", advice="one label a sample")
+        return read_words([str(word) for word in y.whole().tolist()], kind=kind, place=place, classes=classes)
+    if kind == "text":
+        raise BadInput(f"{y.name} in {y.path.name} holds numbers, no text", advice="leave label_kind=text out")
+    if rank > 2:
+        return None
+    values = y.whole()
+    return read_numbers(values.astype(np.int64) if values.dtype.kind == "b" else values, kind=kind, place=place)
+
+
+def _read_classes(path: Path, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+    entry = next((entries[name] for name in _CLASSES if name in entries), None)
+    if entry is None or entry.header.dtype.kind != "U" or len(entry.header.shape) != 1:
+        return ()
+    return tuple(str(name) for name in entry.whole().tolist())
+
+
+def _find_rate(path: Path, entries: Mapping[str, Entry], options: Mapping[str, str]) -> int | None:
+    """Frames per second, as the user or the archive says; None where nobody does."""
+    value: Any = options.get("rate")
+    if value is None:
+        entry = next((entries[name] for name in _RATES if name in entries and entries[name].header.shape == ()), None)
+        if entry is None:
+            return None
+        value = entry.whole().item()
+    try:
+        rate = int(value)
+    except (ValueError, OverflowError):
+        rate = 0
+    if rate < 1 or (not isinstance(value, str) and rate != value):
+        raise BadInput(f"a rate of {value} in {path.name} makes no sense", advice="frames per second: rate=16000")
+    return rate
+
+
+def _get(path: Path, entries: Mapping[str, Entry], name: str) -> Entry:
+    if name not in entries:
+        raise BadInput(f"{path.name} has no array {name!r}", advice=f"it has: {_list(entries)}")
+    return entries[name]
+
+
+def _list(entries: Mapping[str, Entry]) -> str:
+    return ", ".join(list(entries)[:12]) or "nothing"

@@ -1,0 +1,115 @@
+"""What became of every sample so far, in a file, so that a pass over much data goes on where it was cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from edgewise.record import Skipped
+
+FLUSH_LINES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One sample: its digest and record, or why it was skipped."""
+
+    index: int
+    name: str
+    digest: str = ""
+    record: Any = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Notebook:
+    """Entries of one pass: in memory, and in the file at `path` where there is one.
+
+    Attributes:
+        entries: by the sample's number.
+        resumed: how many there were already.
+    """
+
+    path: Path | None = None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    resumed: int = 0
+    _file: IO[str] | None = None
+    _unwritten: int = 0
+
+    def __enter__(self) -> Self:
+        if self.path is not None:
+            # A folder that can't be written to costs the resuming, not the evaluation.
+            with contextlib.suppress(OSError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.entries = {entry.index: entry for entry in _read(self.path)}
+                self._file = self.path.open("a", encoding="utf-8")
+        self.resumed = len(self.entries)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+    def write(self, entry: Entry) -> None:
+        """Note what became of one sample."""
+        self.entries[entry.index] = entry
+        if self._file is None:
+            return
+        line = {"i": entry.index, "n": entry.name, "d": entry.digest, "r": entry.record, "s": entry.reason}
+        try:
+            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._unwritten += 1
+            if self._unwritten >= FLUSH_LINES:
+                self._file.flush()
+                self._unwritten = 0
+        except OSError:  # a full disk costs the resuming, not the evaluation
+            self._file = None
+
+    def forget(self) -> None:
+        """Remove the file: the pass is complete."""
+        if self.path is not None:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """Samples that could not be used, in order."""
+        return [
+            Skipped(name=entry.name, reason=entry.reason) for _, entry in sorted(self.entries.items()) if entry.reason
+        ]
+
+
+def place_notebook(identity: Mapping[str, Any], *, folder: Path | None = None) -> Path:
+    """Where the notebook of the pass with this identity is: in `folder`, by default the user's cache."""
+    from platformdirs import user_cache_path
+
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
+    folder = folder or user_cache_path("edgewise") / "evaluations"
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.jsonl"
+
+
+def _read(path: Path) -> Iterator[Entry]:
+    """The whole lines of a notebook; a last one that was cut off, or anything else, is left out."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    found = json.loads(line)
+                    yield Entry(
+                        index=int(found["i"]),
+                        name=str(found["n"]),
+                        digest=str(found["d"]),
+                        record=found["r"],
+                        reason=str(found["s"]),
+                    )
+    except (FileNotFoundError, UnicodeDecodeError):
+        return

@@ -1,0 +1,86 @@
+"""From answers and scores to what a run keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from edgewise.evaluating.evaluator import Answers, Question
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.scores import Score
+from edgewise.evaluating.task import Confuses, Table
+from edgewise.metrics import METRICS
+from edgewise.record import DataRef, Evaluation, Measurement, Skipped
+
+MOST_CLASSES = 200
+"""Of a confusion matrix that is kept."""
+MOST_SKIPPED = 100
+"""Of skipped samples whose names are kept."""
+
+
+def measurement_of(score: Score) -> Measurement:
+    """The score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
+    return Measurement(
+        metric=score.metric,
+        unit=METRICS[score.metric].unit,
+        basis=None if score.value is None else "measured",
+        method=score.method,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        samples=score.outcomes,
+        session_lengths=(len(score.outcomes),) if score.outcomes else (),
+        absent_because=score.absent_because,
+    )
+
+
+def digest_of(answers: Answers) -> str:
+    """SHA-256 over the samples that were judged, in order."""
+    found = sha256()
+    for entry in answers.entries:
+        if not entry.reason:
+            found.update(f"{entry.digest}\n".encode())
+    return found.hexdigest()
+
+
+def describe(
+    answers: Answers,
+    table: Table,
+    *,
+    question: Question,
+    instructions: Instructions,
+    settings: Mapping[str, Any],
+    task: str,
+    classes: Sequence[str] = (),
+    reference: str | None = None,
+) -> Evaluation:
+    """The conditions of an accuracy, as a run keeps them."""
+    data = question.data
+    confusion = table.confusion() if isinstance(table, Confuses) else None
+    skipped = [entry for entry in answers.entries if entry.reason]
+    return Evaluation(
+        task=task,
+        data=DataRef(
+            name=data.name,
+            path=None if data.path is None else str(data.path.resolve()),
+            format=data.format,
+            split=data.split,
+            size=len(data),
+            sha256=digest_of(answers),
+        ),
+        n=len(answers.records),
+        limit=question.limit,
+        seed=question.seed,
+        preprocessing={**instructions.to_document(), "done": list(answers.notes)},
+        preprocessing_from=", ".join(instructions.origins),
+        settings=dict(settings),
+        classes=tuple(classes or instructions.classes or data.classes)[:MOST_CLASSES],
+        confusion=None
+        if confusion is None or len(confusion) > MOST_CLASSES
+        else tuple(tuple(int(count) for count in row) for row in confusion),
+        skipped=tuple(Skipped(name=entry.name, reason=entry.reason) for entry in skipped[:MOST_SKIPPED]),
+        skipped_count=len(skipped),
+        reference=reference,
+        seconds=answers.seconds,
+    )

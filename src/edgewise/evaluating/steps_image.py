@@ -1,0 +1,281 @@
+"""Steps for images: arrays of (height, width) or (height, width, channels), uint8 pixels or real numbers.
+
+Resizing is Pillow's: its filters widen when an image shrinks (antialiasing), as torchvision's and TensorFlow's
+``antialias=True`` do and as OpenCV's ``INTER_LINEAR`` and TensorFlow's default do not. Every step that moves pixels
+keeps account of where they went, so that boxes can be brought back: x now = x as stored × scale + offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.dataset import CorruptSample, Kind
+from edgewise.evaluating.step_settings import (
+    Action,
+    Choice,
+    Item,
+    StepKind,
+    height_width,
+    number,
+    one_of,
+    side_or_size,
+    to_number,
+    yes_no,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FILTERS = ("nearest", "bilinear", "bicubic", "lanczos")
+MAX_CHANNELS = 4
+"""Of an array that is taken for an image; more channels than that are axes in another order."""
+MAX_PIXELS = 2**28
+"""Of an image that a step may make: a panorama scaled by its shorter side grows without bound."""
+
+_KINDS: tuple[Kind, ...] = ("image", "array")
+
+
+def resize_pixels(pixels: Array, size: tuple[int, int], filtering: str) -> Array:
+    """`pixels` (height, width[, channels]) at `size` (height, width), by Pillow's filter of that name.
+
+    uint8 stays uint8, rounded by Pillow; everything else is float32, channel by channel.
+    """
+    from PIL import Image
+
+    method = Image.Resampling[filtering.upper()]
+    height, width = size
+    if pixels.shape[:2] == size:
+        return pixels
+    plain = pixels.dtype == np.uint8 and (pixels.ndim == 2 or pixels.shape[2] == 3)
+    if plain:
+        return np.asarray(Image.fromarray(np.ascontiguousarray(pixels)).resize((width, height), method))
+    # Pillow weighs a fourth channel as alpha and knows no two: each channel is an image of its own.
+    planes = pixels[..., None] if pixels.ndim == 2 else pixels
+    if planes.dtype != np.uint8:
+        planes = planes.astype(np.float32)
+    done = [
+        np.asarray(Image.fromarray(np.ascontiguousarray(planes[..., channel])).resize((width, height), method))
+        for channel in range(planes.shape[2])
+    ]
+    return done[0] if pixels.ndim == 2 else np.stack(done, axis=2)
+
+
+def size_by_shorter(height: int, width: int, side: int) -> tuple[int, int]:
+    """(height, width) with the shorter one `side` and the aspect kept, the longer one rounded down.
+
+    As torchvision.transforms.Resize: ``int(size * long / short)``.
+    """
+    if height <= width:
+        return side, side * width // height
+    return side * height // width, side
+
+
+def crop_centre(pixels: Array, size: tuple[int, int]) -> tuple[Array, tuple[int, int]]:
+    """The centre of `pixels`, of `size` (height, width), and the (left, top) of where it was.
+
+    Half a pixel goes to the even side, as in torchvision.transforms.CenterCrop: ``round((h − size) / 2)``.
+    """
+    top, left = (round((have - want) / 2) for have, want in zip(pixels.shape[:2], size, strict=True))
+    return pixels[top : top + size[0], left : left + size[1]], (left, top)
+
+
+def pad_pixels(pixels: Array, size: tuple[int, int], *, value: float, centre: bool) -> tuple[Array, tuple[int, int]]:
+    """`pixels` on a ground of `value` of `size` (height, width), and the (left, top) of where they are.
+
+    In the centre an odd pixel goes right and below; else all padding is right and below.
+    """
+    height, width = pixels.shape[:2]
+    top, left = ((size[0] - height) // 2, (size[1] - width) // 2) if centre else (0, 0)
+    ground = np.full((*size, *pixels.shape[2:]), value, dtype=pixels.dtype)
+    ground[top : top + height, left : left + width] = pixels
+    return ground, (left, top)
+
+
+def to_gray(pixels: Array) -> Array:
+    """ITU-R BT.601 luma of RGB, (height, width, 1): 0.299 R + 0.587 G + 0.114 B.
+
+    uint8 in Pillow's fixed point (Image.convert("L")): (19595 R + 38470 G + 7471 B + 2¹⁵) >> 16.
+    """
+    if pixels.dtype == np.uint8:
+        weights = np.array([19595, 38470, 7471], dtype=np.uint32)
+        return ((pixels.astype(np.uint32) @ weights + 0x8000) >> 16).astype(np.uint8)[..., None]
+    return (pixels.astype(np.float32) @ np.array([0.299, 0.587, 0.114], dtype=np.float32))[..., None]
+
+
+def _check_image(item: Item) -> tuple[int, int]:
+    """(height, width) of an item that is an image. Raises `BadInput`."""
+    data = item.data
+    flat = data.ndim == 2
+    last = data.ndim == 3 and item.channels in (None, -1, 2) and data.shape[2] <= MAX_CHANNELS
+    if not (flat or last) or not data.size:
+        raise BadInput(
+            f"{item.sample} has shape {list(data.shape)}, which is no image of (height, width[, channels])",
+            advice="put steps on images before layout, transpose and reshape; an array with channels first needs "
+            "transpose=1,2,0 first",
+        )
+    if item.stored is None:
+        item.stored = item.pixels = (data.shape[1], data.shape[0])
+    return data.shape[0], data.shape[1]
+
+
+def _moved(item: Item, scale: tuple[float, float], shift: tuple[int, int]) -> None:
+    """Keep account of a step: what was at x is now at x × scale + shift."""
+    item.scale = (item.scale[0] * scale[0], item.scale[1] * scale[1])
+    item.offset = (item.offset[0] * scale[0] + shift[0], item.offset[1] * scale[1] + shift[1])
+    if item.pixels is not None:
+        item.pixels = (item.data.shape[1], item.data.shape[0])
+
+
+def _scale_to(item: Item, size: tuple[int, int], filtering: str) -> None:
+    height, width = _check_image(item)
+    if size[0] * size[1] > MAX_PIXELS:
+        raise CorruptSample(item.sample, f"{width}×{height} pixels would become {size[1]}×{size[0]}")
+    item.data = resize_pixels(item.data, size, filtering)
+    _moved(item, (size[1] / width, size[0] / height), (0, 0))
+
+
+def _need_pillow() -> None:
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError:
+        raise Unavailable("resizing needs Pillow", advice="pip install 'edgewise[data]'") from None
+
+
+def _build_resize(settings: Mapping[str, Any]) -> Action:
+    _need_pillow()
+    wanted, filtering = settings["size"], settings["filter"]
+
+    def resize(item: Item) -> None:
+        height, width = _check_image(item)
+        size = size_by_shorter(height, width, wanted) if isinstance(wanted, int) else (wanted[0], wanted[1])
+        _scale_to(item, size, filtering)
+
+    return resize
+
+
+def _build_crop(settings: Mapping[str, Any]) -> Action:
+    size = (settings["size"][0], settings["size"][1])
+
+    def crop(item: Item) -> None:
+        height, width = _check_image(item)
+        if height < size[0] or width < size[1]:
+            raise CorruptSample(
+                item.sample, f"{width}×{height} pixels can't be cropped to {size[1]}×{size[0]}; resize or pad it first"
+            )
+        item.data, (left, top) = crop_centre(item.data, size)
+        _moved(item, (1.0, 1.0), (-left, -top))
+
+    return crop
+
+
+def _check_value(value: float, item: Item) -> None:
+    if item.data.dtype == np.uint8 and not (0 <= value <= 255 and value == int(value)):
+        raise BadInput(
+            f"padding of {value} does not fit pixels of 0 to 255", advice="give a whole number, or pad later"
+        )
+
+
+def _build_pad(settings: Mapping[str, Any]) -> Action:
+    size = (settings["size"][0], settings["size"][1])
+    value, centre = to_number(settings["value"]), settings["place"] == "centre"
+
+    def pad(item: Item) -> None:
+        height, width = _check_image(item)
+        _check_value(value, item)
+        if height > size[0] or width > size[1]:
+            raise CorruptSample(
+                item.sample, f"{width}×{height} pixels can't be padded to {size[1]}×{size[0]}; resize or crop it first"
+            )
+        item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
+        _moved(item, (1.0, 1.0), shift)
+
+    return pad
+
+
+def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: bool) -> tuple[int, int]:
+    """(height, width) of an image of that size once it is scaled, aspect kept, to fit within `size`.
+
+    Each side is rounded to the nearest pixel and at least 1, as in Ultralytics' LetterBox.
+    """
+    ratio = min(size[0] / height, size[1] / width)
+    if not enlarge:
+        ratio = min(ratio, 1.0)
+    return min(size[0], max(1, round(height * ratio))), min(size[1], max(1, round(width * ratio)))
+
+
+def _build_letterbox(settings: Mapping[str, Any]) -> Action:
+    _need_pillow()
+    size = (settings["size"][0], settings["size"][1])
+    value, centre = to_number(settings["value"]), settings["place"] == "centre"
+
+    def letterbox(item: Item) -> None:
+        height, width = _check_image(item)
+        _check_value(value, item)
+        _scale_to(item, letterbox_size(height, width, size, enlarge=settings["enlarge"]), settings["filter"])
+        item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
+        _moved(item, (1.0, 1.0), shift)
+
+    return letterbox
+
+
+def _build_color(settings: Mapping[str, Any]) -> Action:
+    to = settings["to"]
+
+    def color(item: Item) -> None:
+        _check_image(item)
+        pixels = item.data[..., None] if item.data.ndim == 2 else item.data
+        count = pixels.shape[2]
+        if count not in (1, 3, 4):
+            raise BadInput(
+                f"{item.sample} has {count} channels, which are no colours", advice="1 (gray), 3 or 4 (RGBA)"
+            )
+        if to == "gray":
+            item.data = pixels if count == 1 else to_gray(pixels[..., :3])
+        else:
+            three = np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
+            item.data = three[..., ::-1] if to == "bgr" else three
+        item.channels = -1
+
+    return color
+
+
+def _build_invert(settings: Mapping[str, Any]) -> Action:
+    del settings
+
+    def invert(item: Item) -> None:
+        if item.data.dtype != np.uint8:
+            raise BadInput(
+                f"{item.sample} is {item.data.dtype}: invert is 255 − x of uint8 pixels",
+                advice="put it before steps that make real numbers",
+            )
+        item.data = 255 - item.data
+
+    return invert
+
+
+_EXACT = Choice(parse=height_width, meaning="pixels of height,width; one number is both")
+_FILTER = Choice(parse=one_of(*FILTERS), default="bilinear", meaning="Pillow's filter, antialiased")
+_PLACE = Choice(parse=one_of("centre", "corner"), default="centre", meaning="where the image goes on its ground")
+
+KINDS = (
+    StepKind(name="resize", summary="scale: the shorter side to a length, or to height,width whatever the aspect",
+             main="size", takes=_KINDS, build=_build_resize,
+             settings={"size": Choice(parse=side_or_size, meaning="pixels of the shorter side, or of height,width"),
+                       "filter": _FILTER}),
+    StepKind(name="crop", summary="cut out the centre", main="size", takes=_KINDS, build=_build_crop,
+             settings={"size": _EXACT}),
+    StepKind(name="letterbox", summary="scale to fit, aspect kept, and pad the rest", main="size", takes=_KINDS,
+             build=_build_letterbox,
+             settings={"size": _EXACT, "filter": _FILTER, "place": _PLACE,
+                       "value": Choice(parse=number, default=114, meaning="of the padding"),
+                       "enlarge": Choice(parse=yes_no, default=True, meaning="whether small images are scaled up")}),
+    StepKind(name="pad", summary="put on a larger ground", main="size", takes=_KINDS, build=_build_pad,
+             settings={"size": _EXACT, "place": _PLACE,
+                       "value": Choice(parse=number, default=0, meaning="of the padding")}),
+    StepKind(name="color", summary="rgb, bgr or gray (ITU-R BT.601), from RGB as stored", main="to", takes=_KINDS,
+             build=_build_color, settings={"to": Choice(parse=one_of("rgb", "bgr", "gray"), meaning="colours")}),
+    StepKind(name="invert", summary="255 − x", settings={}, takes=_KINDS, build=_build_invert),
+)  # fmt: skip

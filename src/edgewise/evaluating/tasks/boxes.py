@@ -1,0 +1,267 @@
+"""Boxes: from a detector's outputs to corners, without near-duplicates, in pixels of the image as stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from edgewise.evaluating.task import Feed
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Order = Literal["ltrb", "yxyx", "xywh", "cxcywh"]
+"""What the four numbers of a box are: corners x first, corners y first, left/top with size, centre with size."""
+ORDERS: tuple[Order, ...] = ("ltrb", "yxyx", "xywh", "cxcywh")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """N detections.
+
+    Attributes:
+        boxes: [N, 4] float64: left, top, right, bottom.
+        scores: [N] float64.
+        classes: [N] int64: as the model numbers them.
+    """
+
+    boxes: Array
+    scores: Array
+    classes: Array
+
+    def take(self, chosen: Array) -> Found:
+        """Some of them, by index or mask."""
+        return Found(boxes=self.boxes[chosen], scores=self.scores[chosen], classes=self.classes[chosen])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchors:
+    """Default boxes of an SSD.
+
+    Attributes:
+        boxes: [A, 4] float64: centre x, centre y, width, height.
+        scales: what the four encodings were multiplied by in training, in the same order.
+        y_first: whether all of these, and the encodings, rather are centre y, centre x, height, width.
+    """
+
+    boxes: Array
+    scales: tuple[float, float, float, float]
+    y_first: bool = False
+
+
+class Unreadable(Exception):
+    """Outputs that the decoder can't read; the message says why. The judge names the sample."""
+
+
+def to_corners(boxes: Array, order: Order) -> Array:
+    """[N, 4] in `order` → left, top, right, bottom, float64."""
+    a, b, c, d = np.asarray(boxes, np.float64).T
+    if order == "ltrb":
+        corners = (a, b, c, d)
+    elif order == "yxyx":
+        corners = (b, a, d, c)
+    elif order == "xywh":
+        corners = (a, b, a + c, b + d)
+    else:
+        corners = (a - c / 2, b - d / 2, a + c / 2, b + d / 2)
+    return np.stack(corners, axis=1)
+
+
+def overlaps(box: Array, boxes: Array) -> Array:
+    """Intersection over union of one box [4] with others [N, 4], corners; 0 where both are empty."""
+    width = np.minimum(box[2], boxes[:, 2]) - np.maximum(box[0], boxes[:, 0])
+    height = np.minimum(box[3], boxes[:, 3]) - np.maximum(box[1], boxes[:, 1])
+    common = np.maximum(width, 0) * np.maximum(height, 0)
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    union = (box[2] - box[0]) * (box[3] - box[1]) + area - common
+    result: Array = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
+    return result
+
+
+def suppress(found: Found, *, overlap: float | None, most: int, agnostic: bool) -> Found:
+    """Greedy non-maximum suppression: the best first, without those that overlap a better one of their class.
+
+    Args:
+        overlap: a box goes where its intersection over union with a better one is larger; None: none goes.
+        most: how many are kept at most; of equal scores the earlier ones.
+        agnostic: whether a box of one class also suppresses those of others.
+    """
+    order = np.argsort(-found.scores, kind="stable")
+    if overlap is None:
+        return found.take(order[:most])
+    kept: list[Any] = []
+    while order.size and len(kept) < most:
+        best, order = order[0], order[1:]
+        kept.append(best)
+        close = overlaps(found.boxes[best], found.boxes[order]) > overlap
+        if not agnostic:
+            close &= found.classes[order] == found.classes[best]
+        order = order[~close]
+    return found.take(np.array(kept, np.int64))
+
+
+def to_stored(boxes: Array, feed: Feed) -> Array:
+    """Corners in pixels of the input → in pixels of the image as stored, cut at its edges.
+
+    Raises:
+        Unreadable: `feed` does not tell how the image was brought to the model.
+    """
+    if feed.scale is None or feed.size is None:
+        raise Unreadable("the sample is no image, so boxes can't be brought back to it")
+    scale, offset = np.array(feed.scale * 2), np.array(feed.offset * 2)
+    edges = np.array(feed.size * 2, np.float64)
+    result: Array = np.clip((boxes - offset) / scale, 0.0, edges)
+    return result
+
+
+def one_image(output: Array, rank: int) -> Array:
+    """`output` of one image with `rank` dimensions left: the leading ones of size 1 go. Raises `Unreadable`."""
+    shape = output.shape
+    while output.ndim > rank and output.shape[0] == 1:
+        output = output[0]
+    if output.ndim != rank:
+        raise Unreadable(f"an output of shape {shape} is not of one image with {rank} dimensions")
+    return output
+
+
+def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count: Array | None) -> Found:
+    """Lists of boxes [N, 4], scores [N] and classes [N], of which the first `count` are meant.
+
+    Boxes stay in the order of the model. Without classes there is one, without scores all boxes are sure.
+    """
+    boxes = one_image(boxes, 2)
+    if boxes.shape[1] != 4:
+        raise Unreadable(f"boxes of shape {boxes.shape} have not four numbers each")
+    size = len(boxes)
+    lists = [
+        np.zeros(size) if classes is None else _list(classes, "classes", size),
+        np.ones(size) if scores is None else _list(scores, "scores", size),
+    ]
+    if count is not None:
+        if count.size != 1 or not np.isfinite(count).all():
+            raise Unreadable(f"a count of shape {count.shape} is not one number")
+        size = min(size, max(0, round(float(count.reshape(-1)[0]))))
+    return Found(
+        boxes=boxes[:size].astype(np.float64),
+        scores=lists[1][:size].astype(np.float64),
+        classes=_numbers(lists[0][:size]),
+    )
+
+
+def read_rows(rows: Array) -> Found:
+    """Rows of seven (image, class, score, left, top, right, bottom: OpenVINO's DetectionOutput, ended by an image of
+    -1) or of six (left, top, right, bottom, score, class).
+    """
+    rows = one_image(rows, 2)
+    if rows.shape[1] == 7:
+        ends = np.flatnonzero(rows[:, 0] < 0)
+        rows = rows[: ends[0]] if ends.size else rows
+        return Found(
+            boxes=rows[:, 3:].astype(np.float64),
+            scores=rows[:, 2].astype(np.float64),
+            classes=_numbers(rows[:, 1]),
+        )
+    if rows.shape[1] != 6:
+        raise Unreadable(f"rows of shape {rows.shape} have neither six nor seven numbers each")
+    return Found(
+        boxes=rows[:, :4].astype(np.float64), scores=rows[:, 4].astype(np.float64), classes=_numbers(rows[:, 5])
+    )
+
+
+def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float) -> Found:
+    """Box encodings against anchors, in one order; boxes come as centre x, centre y, width, height.
+
+    Formula: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016), equation 2, solved for the box; the scale
+    factors are those of TensorFlow's FasterRcnnBoxCoder (the inverse of what others call variances).
+
+    Args:
+        encodings: [A, 4].
+        scores: [A, C] without a background class, after their activation.
+        above: scores that are not larger are left out.
+    """
+    if len(encodings) != len(anchors.boxes) or len(scores) != len(anchors.boxes):
+        raise Unreadable(
+            f"there are {len(anchors.boxes)} anchors, but {len(encodings)} boxes and {len(scores)} rows of scores"
+        )
+    rows, classes = _above(scores, above, every_class=True)
+    anchor = anchors.boxes[rows]
+    scaled = encodings[rows].astype(np.float64) / np.array(anchors.scales)
+    centre = scaled[:, :2] * anchor[:, 2:] + anchor[:, :2]
+    with np.errstate(over="ignore"):  # an infinite size is cut at the edges of the image
+        size = np.exp(scaled[:, 2:]) * anchor[:, 2:]
+    boxes = np.concatenate([centre, size], axis=1)
+    if anchors.y_first:
+        boxes = boxes[:, [1, 0, 3, 2]]
+    return Found(boxes=boxes, scores=scores[rows, classes].astype(np.float64), classes=classes)
+
+
+def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool) -> Found:
+    """Rows of centre x, centre y, width, height, (objectness,) and one score per class; boxes come as they are.
+
+    Args:
+        rows: [N, 4 + C], or [N, 5 + C] with objectness, which is multiplied into the scores.
+        every_class: whether a row counts for every class above the threshold, as in the family's own evaluation, or
+            for its best alone.
+    """
+    first = 5 if objectness else 4
+    if rows.shape[1] <= first:
+        raise Unreadable(f"rows of {rows.shape[1]} numbers have no room for a class")
+    if objectness:
+        # No class can lift a row above its objectness; most rows go here, before anything is multiplied.
+        rows = rows[~(rows[:, 4] <= above)]
+        scores = rows[:, 5:] * rows[:, 4:5]
+    else:
+        scores = rows[:, 4:]
+    chosen, classes = _above(scores, above, every_class=every_class)
+    return Found(
+        boxes=rows[chosen, :4].astype(np.float64), scores=scores[chosen, classes].astype(np.float64), classes=classes
+    )
+
+
+def activate(scores: Array, activation: str, *, background: int | None) -> Array:
+    """[A, C] class outputs → scores without the background's column. Raises `Unreadable`."""
+    scores = np.asarray(scores, np.float64)
+    if activation == "softmax":
+        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+        scores = raised / raised.sum(axis=1, keepdims=True)
+    elif activation == "sigmoid":
+        # exp of a negative number only, so that nothing overflows
+        small = np.exp(-np.abs(scores))
+        scores = np.where(scores >= 0, 1.0, small) / (1.0 + small)
+    if background is None:
+        return scores
+    if background >= scores.shape[1]:
+        raise Unreadable(f"there is no class {background}, which should be the background")
+    return np.delete(scores, background, axis=1)
+
+
+def _above(scores: Array, above: float, *, every_class: bool) -> tuple[Array, Array]:
+    """Rows and classes of the scores that are larger; all scores must be numbers."""
+    if np.isnan(scores).any():
+        raise Unreadable("there are scores that are no numbers")
+    if every_class:
+        rows, classes = np.nonzero(scores > above)
+        return rows, classes
+    best = scores.argmax(axis=1)
+    rows = np.flatnonzero(scores[np.arange(len(scores)), best] > above)
+    return rows, best[rows]
+
+
+def _list(values: Array, what: str, size: int) -> Array:
+    if values.size != size:
+        raise Unreadable(f"there are {size} boxes, but {values.size} {what}")
+    return values.reshape(-1)
+
+
+def _numbers(values: Array) -> Array:
+    """Class numbers as whole numbers; what is none becomes -1, which the judge refuses if its score counts."""
+    values = np.where(np.abs(values) < 2**31, values, -1).astype(np.float64)  # neither NaN nor infinity is smaller
+    nearest = np.rint(values)
+    return np.where(np.abs(values - nearest) < 1e-3, nearest, -1).astype(np.int64)
+
+
+def check_numbers(found: Found) -> None:
+    """Raise `Unreadable` for a box or score that is not a number; infinite sizes are cut later."""
+    for role in ("boxes", "scores"):
+        if np.isnan(getattr(found, role)).any():
+            raise Unreadable(f"there are {role} that are no numbers")

@@ -1,0 +1,255 @@
+"""Classification: the best class of each sample against its label, in images, arrays and sounds.
+
+Means over classes ("macro") are taken as scikit-learn takes them: over the classes that occur, as a label or as an
+answer; a class that was never answered has a precision of 0, one that is no label a recall of 0. Balanced accuracy is
+the mean recall over the classes that are labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import Kind, Sample
+from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.tasks.labels import Labels
+from edgewise.evaluating.tasks.outputs import (
+    WIDE_INTEGERS,
+    check_labelled,
+    check_options,
+    choose_count,
+    choose_number,
+    choose_output,
+    choose_word,
+    elements_of,
+    row_of,
+)
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+TOP = 5
+NO_ANSWER = -1
+"""Of outputs with NaN: wrong, whatever the label."""
+
+MOST_CLASSES = 1_000_000
+"""Beyond, an integer output is no class."""
+
+_OPTIONS = {
+    "output": "NAME",
+    "offset": "1 (outputs before the first class)",
+    "positive": "logit or probability (what a single output is)",
+    "threshold": "NUMBER (of a single output; above it the answer is class 1)",
+}
+_THRESHOLDS = {"logit": 0.0, "probability": 0.5}
+
+
+class ClassificationTable:
+    """Labels and answers of many samples.
+
+    Args:
+        labels, answers: numbers of classes, `NO_ANSWER` where there was no answer.
+        ranks: how many classes were before the label's; -1 where the model gives only its best class.
+        classes: of the model; 0 where nobody knows.
+
+    Attributes:
+        unanswered: samples whose outputs were NaN; they count as wrong and as no class's.
+    """
+
+    def __init__(self, labels: Integers, answers: Integers, ranks: Integers, *, classes: int) -> None:
+        self.n = int(labels.size)
+        self.unanswered = int(np.count_nonzero(answers == NO_ANSWER))
+        self._ranked = classes > TOP and not bool((ranks < 0).any())
+        right = labels == answers
+        near = (ranks < TOP) & (ranks >= 0)
+        top5 = {"accuracy_top5": near.astype(np.float64)} if self._ranked else {}
+        self.proportions: Mapping[str, Array] = {
+            "accuracy_top1": right.astype(np.float64), **top5, "error_rate": (~right).astype(np.float64)
+        }  # fmt: skip
+        self.bounds: Mapping[str, tuple[float, float]] = {}
+        self.classes = max(classes, int(labels.max(initial=-1)) + 1, int(answers.max(initial=-1)) + 1)
+        # Samples with the same label, answer and place in the top five are interchangeable.
+        codes = (labels * (self.classes + 1) + answers + 1) * 2 + near
+        cells, self.groups = np.unique(codes, return_inverse=True)
+        pairs, self._near = cells // 2, (cells % 2).astype(np.float64)
+        self._labels, self._answers = pairs // (self.classes + 1), pairs % (self.classes + 1) - 1
+        self._right = self._labels == self._answers
+        # Classes that occur nowhere never count: what is summed is only those that do.
+        seen = np.union1d(self._labels, self._answers[self._answers >= 0])
+        self._seen = seen
+        self._label_places = np.searchsorted(seen, self._labels)
+        self._answer_places = np.where(self._answers < 0, seen.size, np.searchsorted(seen, self._answers))
+
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `Table.values`."""
+        return self.values_of(np.bincount(self.groups, weights=weights, minlength=self._labels.size).astype(np.float64))
+
+    def values_of(self, counts: Array) -> Mapping[str, float]:
+        """As `Groups.values_of`."""
+        total = float(counts.sum())
+        names = [*self.proportions, "accuracy_balanced", "precision_macro", "recall_macro", "f1_macro"]
+        if total <= 0.0:
+            return dict.fromkeys(names, float("nan"))
+        size = self._seen.size
+        hits = np.bincount(self._label_places[self._right], weights=counts[self._right], minlength=size)
+        support = np.bincount(self._label_places, weights=counts, minlength=size)
+        answered = np.bincount(self._answer_places, weights=counts, minlength=size + 1)[:size]
+        right = float(counts[self._right].sum()) / total
+        recall, precision = _ratio(hits, support), _ratio(hits, answered)
+        f1, present = _ratio(2.0 * hits, support + answered), support + answered > 0.0
+        found = {"accuracy_top1": right}
+        if self._ranked:
+            found["accuracy_top5"] = float(counts @ self._near) / total
+        return found | {
+            "error_rate": float(counts[~self._right].sum()) / total,
+            "accuracy_balanced": float(recall[support > 0.0].mean()),
+            "precision_macro": float(precision[present].mean()),
+            "recall_macro": float(recall[present].mean()),
+            "f1_macro": float(f1[present].mean()),
+        }
+
+    def confusion(self) -> Sequence[Sequence[int]]:
+        """[label][answer] → samples; samples without an answer are in no cell."""
+        cells = np.bincount(self.groups, minlength=self._labels.size)
+        return _Confusion(self._labels, self._answers, cells, classes=self.classes)
+
+
+class _Confusion(Sequence[Sequence[int]]):
+    """Rows that are made when they are asked for: of 20,000 classes nobody wants them all."""
+
+    def __init__(self, labels: Integers, answers: Integers, counts: Integers, *, classes: int) -> None:
+        self._labels, self._answers, self._counts, self._classes = labels, answers, counts, classes
+
+    def __len__(self) -> int:
+        return self._classes
+
+    @overload
+    def __getitem__(self, index: int) -> Sequence[int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sequence[int]]: ...
+    def __getitem__(self, index: int | slice) -> Sequence[int] | Sequence[Sequence[int]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._classes))]
+        if not -self._classes <= index < self._classes:
+            raise IndexError(index)
+        mine = (self._labels == index % self._classes) & (self._answers >= 0)
+        row = np.bincount(self._answers[mine], weights=self._counts[mine], minlength=self._classes)
+        return [int(count) for count in row]
+
+    def __iter__(self) -> Iterator[Sequence[int]]:
+        return (self[index] for index in range(self._classes))
+
+
+class ClassificationJudge:
+    """Reads one row of scores, one number for two classes, or the number of the best class.
+
+    A record is ``[label, answer, rank, classes]``: rank is how many classes are before the label's (of equal ones the
+    first comes first), -1 where outputs don't tell.
+    """
+
+    headline = "accuracy_top1"
+
+    def __init__(self, setting: Setting, *, task: str) -> None:
+        self._task = task
+        self._number = choose_output(setting, task)
+        spec = setting.signature.outputs[self._number]
+        self._positive = choose_word(setting, "positive", tuple(_THRESHOLDS))
+        self._threshold = choose_number(setting, "threshold")
+        if self._positive is not None and self._threshold is None:
+            self._threshold = _THRESHOLDS[self._positive]
+        self._labels = Labels(setting, offset=choose_count(setting, "offset", default=0))
+        width = elements_of(spec)
+        if width is not None and not (width == 1 and spec.dtype in WIDE_INTEGERS):
+            self._settle(width)
+        self.settings: Mapping[str, Any] = {"output": spec.name, **self._labels.settings}
+        if self._positive is not None:
+            self.settings = {**self.settings, "positive": self._positive, "threshold": self._threshold}
+
+    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
+        """As `Judge.record`."""
+        del feed
+        row = row_of(outputs[self._number], task=self._task)
+        if row.size == 1 and row.dtype.kind in "iu":
+            return self._record_class(int(row[0]), sample)
+        if row.dtype.kind not in "fiu" or row.dtype.name in WIDE_INTEGERS:
+            raise BadInput(
+                f"an output of {row.size} × {row.dtype.name} is neither scores of classes nor the best one",
+                advice="choose another output with --task-option output=NAME",
+            )
+        self._settle(row.size)
+        label = self._labels.read(sample)
+        if row.size == 1:
+            assert self._threshold is not None  # _settle saw to it
+            answer = NO_ANSWER if np.isnan(row[0]) else int(row[0] > self._threshold)
+            return [label, answer, int(answer != label), 2]
+        if np.isnan(row).any():
+            return [label, NO_ANSWER, int(row.size), int(row.size)]
+        before = np.count_nonzero(row > row[label]) + np.count_nonzero(row[:label] == row[label])
+        return [label, int(row.argmax()), int(before), int(row.size)]
+
+    def tabulate(self, records: Sequence[Record]) -> Table:
+        """As `Judge.tabulate`."""
+        columns = np.array(records, dtype=np.intp).reshape(-1, 4)
+        classes = int(columns[:, 3].max(initial=0))
+        return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
+
+    def _record_class(self, answer: int, sample: Sample) -> Record:
+        label, known = self._labels.read(sample), self._labels.known
+        if answer >= (MOST_CLASSES if known is None else known):
+            raise BadInput(
+                f"the output for {sample.name} is {answer}, and there are {known or MOST_CLASSES} classes at most",
+                advice="choose another output with --task-option output=NAME",
+            )
+        return [label, max(answer, NO_ANSWER), -1, known or 0]
+
+    def _settle(self, width: int) -> None:
+        """The output has so many numbers."""
+        if width == 1 and self._positive is None:
+            raise BadInput(
+                "the model has a single output: nothing tells whether it is a logit or a probability",
+                advice="say it with --task-option positive=logit or positive=probability",
+            )
+        if width > 1 and (self._positive is not None or self._threshold is not None):
+            raise BadInput(
+                f"the model has {width} outputs: the best one is the answer",
+                advice="positive and threshold are for models with a single one",
+            )
+        self._labels.settle(max(width, 2))
+
+
+class Classification:
+    """``classification``: which class is it?"""
+
+    name = "classification"
+    title = "Image classification"
+    kinds: Sequence[Kind] = ("image", "array")
+    metrics: Sequence[str] = (
+        "accuracy_top1", "accuracy_top5", "error_rate", "accuracy_balanced",
+        "precision_macro", "recall_macro", "f1_macro",
+    )  # fmt: skip
+
+    def prepare(self, setting: Setting) -> Judge:
+        """As `Task.prepare`."""
+        check_options(setting, self.name, _OPTIONS)
+        check_labelled(setting, self.name)
+        return ClassificationJudge(setting, task=self.name)
+
+
+class AudioClassification(Classification):
+    """``audio-classification``: the same, of sounds or of features made from them."""
+
+    name = "audio-classification"
+    title = "Audio classification"
+    kinds: Sequence[Kind] = ("audio", "array")
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """Part over whole, 0 where there is no whole."""
+    found = np.zeros(part.size)
+    np.divide(part, whole, out=found, where=whole > 0.0)
+    return found

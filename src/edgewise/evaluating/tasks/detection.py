@@ -1,0 +1,170 @@
+"""Object detection: boxes out of a model's outputs, and COCO's mean average precision over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.dataset import Box, Kind, Sample
+from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgewise.evaluating.tasks.boxes import Found
+    from edgewise.evaluating.tasks.detection_options import Reading
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+_SMALLEST_INPUT = 16
+"""Pixels below which an input is too small to tell pixels from parts of its size."""
+
+
+class Detection:
+    """Objects and their boxes, judged as COCO does. Options: see `edgewise.evaluating.tasks.detection_options`."""
+
+    name = "detection"
+    title = "Object detection"
+    kinds: Sequence[Kind] = ("image",)
+    metrics: Sequence[str] = ("map_50_95", "map_50", "map_75", "recall_100")
+
+    def prepare(self, setting: Setting) -> Judge:
+        """The judge. Raises `BadInput` for options and outputs that leave doubt, `Unavailable` without pycocotools."""
+        from edgewise.evaluating.tasks.detection_options import read_class_map, read_options
+        from edgewise.evaluating.tasks.outputs import check_labelled
+
+        if find_spec("pycocotools") is None:
+            raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
+        check_labelled(setting, self.name)
+        classes, origin = read_class_map(setting)
+        reading, told = read_options(setting, categories=len(setting.data.classes))
+        same = classes is None or classes == tuple(range(len(setting.data.classes)))
+        return DetectionJudge(
+            reading,
+            settings={**told, "class_map": origin, "categories_of_classes": None if same else list(classes or ())},
+            classes=classes,
+            categories=len(setting.data.classes),
+            mapped=setting.options.get("class_map") is not None,
+        )
+
+
+class DetectionJudge:
+    """Of one detector.
+
+    Records: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …],
+    "dt": [[left, top, right, bottom, category, score] …]}`` in pixels of the image as stored.
+
+    Args:
+        classes: the category of each of the model's classes, None for one that the data has not; None: the same.
+        categories: of the data; 0: not known.
+        mapped: whether the user said how classes belong together.
+    """
+
+    headline = "map_50_95"
+
+    def __init__(
+        self,
+        reading: Reading,
+        *,
+        settings: Mapping[str, Any],
+        classes: tuple[int | None, ...] | None,
+        categories: int,
+        mapped: bool,
+    ) -> None:
+        self.settings = settings
+        self._reading = reading
+        self._classes = classes
+        self._categories = categories
+        self._mapped = mapped
+
+    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
+        """One image's objects and detections. Raises `BadInput` for outputs or labels that can't be read."""
+        from edgewise.evaluating.tasks.boxes import Unreadable, suppress, to_stored
+
+        objects = self._objects(sample)
+        try:
+            found = self._decode(outputs, feed, sample)
+            reading = self._reading
+            found = suppress(found, overlap=reading.overlap, most=reading.most, agnostic=reading.agnostic)
+            boxes = to_stored(found.boxes, feed)
+        except Unreadable as error:
+            raise BadInput(
+                f"{sample.name}: {error}", advice=f"is decode={self._reading.decode} right for this model?"
+            ) from error
+        detections = []
+        for box, score, number in zip(boxes.tolist(), found.scores.tolist(), found.classes.tolist(), strict=True):
+            category = self._category(number, sample)
+            if category is not None:
+                detections.append([*box, category, score])
+        return {"gt": objects, "dt": detections}
+
+    def tabulate(self, records: Sequence[Record]) -> Table:
+        """Matches of all records, by pycocotools."""
+        from edgewise.evaluating.tasks.coco_score import tabulate_coco
+
+        return tabulate_coco(records)
+
+    def _decode(self, outputs: Sequence[Array], feed: Feed, sample: Sample) -> Found:
+        """Detections above the threshold, corners in pixels of the input."""
+        from edgewise.evaluating.tasks.boxes import Found, Unreadable, check_numbers, to_corners
+        from edgewise.evaluating.tasks.detection_reading import read_outputs
+
+        reading = self._reading
+        if len(outputs) != len(reading.roles):
+            raise Unreadable(f"there are {len(outputs)} outputs, not {len(reading.roles)}")
+        found, dense_classes = read_outputs(outputs, reading, known=self._categories)
+        self._check_classes(dense_classes, sample)
+        check_numbers(found)
+        boxes = to_corners(found.boxes, reading.order)
+        if feed.input_size is None:
+            raise Unreadable("the sample is no image, so boxes have no place in it")
+        if reading.normalised:
+            boxes = boxes * [*feed.input_size, *feed.input_size]
+        return Found(boxes=boxes, scores=found.scores, classes=found.classes)
+
+    def _check_classes(self, count: int | None, sample: Sample) -> None:
+        """Raise `BadInput` where a model that scores `count` classes can't mean those of the data one by one."""
+        expected = len(self._classes) if self._classes is not None else None
+        if count is None or expected is None or count == expected or (self._mapped and count < expected):
+            return
+        raise BadInput(
+            f"{sample.name}: the model scores {count} classes, but {expected} are known",
+            advice="class_map=coco80, coco91 or a file with the names of the model's classes in their order",
+        )
+
+    def _category(self, number: int, sample: Sample) -> int | None:
+        """The data's category of a class of the model; None where the data has no such one."""
+        background = self._reading.background
+        if background is not None and self._reading.decode != "ssd":
+            # An SSD's background was taken out with its scores.
+            if number == background:
+                return None
+            number -= int(number > background)
+        if number < 0 or (self._classes is not None and number >= len(self._classes)):
+            known = "" if self._classes is None else f", but {len(self._classes)} classes are known"
+            raise BadInput(
+                f"{sample.name}: the model found class {number}{known}",
+                advice="outputs= or background= may be wrong, or class_map= with the model's classes is needed",
+            )
+        return number if self._classes is None else self._classes[number]
+
+    def _objects(self, sample: Sample) -> list[list[Any]]:
+        """The label as rows. Raises `BadInput` where it is none."""
+        if not isinstance(sample.label, tuple | list) or not all(isinstance(each, Box) for each in sample.label):
+            raise BadInput(f"{sample.name} has no boxes as its label", advice="detection needs COCO-style annotations")
+        rows: list[list[Any]] = []
+        for box in sample.label:
+            corners = [float(each) for each in (box.left, box.top, box.right, box.bottom)]
+            if not all(map(math.isfinite, corners)) or corners[2] < corners[0] or corners[3] < corners[1]:
+                raise BadInput(f"{sample.name}: the box {corners} is none", advice="left, top, right, bottom in pixels")
+            if box.category < 0 or (self._categories and box.category >= self._categories):
+                raise BadInput(
+                    f"{sample.name}: a box is labelled {box.category}, but there are {self._categories} classes",
+                    advice="check the annotations",
+                )
+            area = None if box.area is None else float(box.area)
+            rows.append([*corners, int(box.category), int(box.crowd), area])
+        return rows

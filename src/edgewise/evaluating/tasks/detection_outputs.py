@@ -1,0 +1,116 @@
+"""What a detector's outputs are, as far as their names and shapes leave no doubt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from edgewise.errors import BadInput
+from edgewise.model.signature import TensorSpec
+
+DECODERS: Mapping[str, str] = {
+    "boxes": "lists of boxes, scores, classes (and a count), as TFLite_Detection_PostProcess has them",
+    "rows": "rows of 7 (image, class, score, left, top, right, bottom) or 6 (left, top, right, bottom, score, class)",
+    "ssd": "box encodings and class scores against anchors=FILE",
+    "yolov5": "rows of centre, size, objectness and class scores",
+    "yolov8": "centre, size and class scores, by row or by column",
+}
+_ROLES = ("boxes", "scores", "classes", "count")
+_WORDS = {"boxes": r"box", "scores": r"score|conf|prob", "classes": r"class|label|categ", "count": r"num|count|valid"}
+_POSTPROCESS = "TFLite_Detection_PostProcess"
+
+
+def recognise(
+    outputs: Sequence[TensorSpec], *, roles: tuple[str, ...], anchors: bool, categories: int
+) -> tuple[str, str]:
+    """A decoder that the outputs leave no doubt about, and what told it. Raises `BadInput` with the decoders."""
+    shapes = [each.shape for each in outputs]
+    if anchors and len(outputs) == 2:
+        return "ssd", "anchors= and two outputs"
+    if {"boxes", "scores"} <= set(roles):
+        return "boxes", "outputs="
+    if not roles and _named_roles(outputs):
+        return "boxes", "the outputs' names and shapes"
+    if len(shapes) == 1 and shapes[0] is not None:
+        shape = shapes[0]
+        if len(shape) == 4 and shape[3] == 7:
+            return "rows", f"the output's shape {list(shape)}"
+        fits = []
+        if len(shape) == 3:
+            rows, columns = shape[1], shape[2]
+            sizes = isinstance(rows, int) and isinstance(columns, int)
+            if categories and columns == 5 + categories:
+                fits.append("yolov5")
+            if categories and 4 + categories in (rows, columns):
+                fits.append("yolov8")
+            # yolov5 never has its rows as columns
+            if not fits and sizes and 4 < int(rows or 0) < int(columns or 0):
+                fits.append("yolov8")
+        if len(fits) == 1:
+            return fits[0], f"the output's shape {list(shape)}"
+    told = ", ".join(f"{each.name} {list(each.shape or ())}" for each in outputs)
+    raise BadInput(f"the outputs don't tell how to read boxes from them: {told}", advice=list_decoders())
+
+
+def list_decoders() -> str:
+    """Advice with every decoder."""
+    return "decode=NAME with one of " + "; ".join(f"{name}: {what}" for name, what in DECODERS.items())
+
+
+def read_roles(given: Mapping[str, str], outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """The roles of ``outputs=boxes,scores,…``, empty where nothing was said. Raises `BadInput`."""
+    if "outputs" not in given:
+        return ()
+    roles = tuple(word.strip() for word in given["outputs"].split(","))
+    wrong = len(roles) != len(outputs) or any(role not in (*_ROLES, "-") for role in roles)
+    if wrong or "boxes" not in roles or any(roles.count(role) > 1 for role in _ROLES):
+        raise BadInput(
+            f"outputs={given['outputs']} does not say what the model's {len(outputs)} outputs are",
+            advice=f"one of {', '.join(_ROLES)} or - for each, in their order: "
+            + ", ".join(each.name for each in outputs),
+        )
+    return tuple("" if role == "-" else role for role in roles)
+
+
+def roles_of(decode: str, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """What the outputs are to a decoder. Raises `BadInput` where that takes ``outputs=``."""
+    if decode == "boxes":
+        found = _named_roles(outputs)
+    elif decode == "ssd":
+        four = [each.shape is not None and each.shape[-1:] == (4,) for each in outputs]
+        if sum(four) != 1:  # a model of four classes
+            four = [re.search(r"box|loc", each.name, re.IGNORECASE) is not None for each in outputs]
+        found = tuple("boxes" if each else "scores" for each in four) if len(four) == 2 and sum(four) == 1 else ()
+    else:
+        found = ("boxes",) if len(outputs) == 1 else ()
+    if not found:
+        names = ", ".join(f"{each.name} {list(each.shape or ())}" for each in outputs)
+        raise BadInput(
+            f"it is not clear which output is what: {names}",
+            advice=f"outputs=WORDS, one of {', '.join(_ROLES)} or - for each output in that order",
+        )
+    return found
+
+
+def _named_roles(outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """The roles that names and shapes give every output, each role once; empty where there is any doubt."""
+    if len(outputs) < 2:
+        return ()
+    if is_postprocess(outputs):
+        return ("boxes", "classes", "scores", "count")
+    roles = []
+    for each in outputs:
+        fits = [role for role, words in _WORDS.items() if re.search(words, each.name, re.IGNORECASE)]
+        if each.shape is not None and len(each.shape) in (2, 3) and each.shape[-1] == 4:
+            fits = ["boxes"]
+        elif "boxes" in fits and len(fits) > 1:  # such as num_boxes, box_scores
+            fits.remove("boxes")
+        roles.append(fits[0] if len(fits) == 1 else "")
+    once = all(roles.count(role) == 1 for role in roles)
+    return tuple(roles) if once and {"boxes", "scores"} <= set(roles) and "" not in roles else ()
+
+
+def is_postprocess(outputs: Sequence[TensorSpec]) -> bool:
+    """Whether they are those of TensorFlow Lite's custom operator, whose order and units are known."""
+    names = [each.name for each in outputs]
+    return names == [_POSTPROCESS, *(f"{_POSTPROCESS}:{number}" for number in (1, 2, 3))]

@@ -1,0 +1,154 @@
+"""Embeddings: are the nearest other samples of the same class?
+
+Every sample is a query once, all others are what is searched (leave one out). The samples that are searched stay the
+same in intervals and tests: these speak of other queries. A sample that is the only one of its class counts as missed.
+Of samples that are equally near the first comes first.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import Kind, Sample
+from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.tasks.outputs import check_labelled, check_options, choose_output, choose_word
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+RANKS = (1, 5, 10)
+MOST_NUMBERS = 65_536
+"""Of one embedding."""
+CELLS = 1 << 21
+"""Similarities that are held at once: 16 MiB."""
+DISTANCES = ("cosine", "euclidean")
+
+
+class EmbeddingsTable:
+    """Which queries found a sample of their class.
+
+    Args:
+        first: how many samples of other classes are nearer than the nearest of the same; the number of samples where
+            there is none of the same.
+    """
+
+    def __init__(self, first: NDArray[np.intp]) -> None:
+        self.n = int(first.size)
+        self.bounds: Mapping[str, tuple[float, float]] = {}
+        self.proportions: Mapping[str, Array] = {
+            f"recall_at_{rank}": (first < rank).astype(np.float64) for rank in RANKS if rank == 1 or rank < self.n
+        }
+
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `Table.values`."""
+        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        total = float(counts.sum())
+        return {
+            name: float(counts @ hits) / total if total > 0.0 else float("nan")
+            for name, hits in self.proportions.items()
+        }
+
+
+class EmbeddingsJudge:
+    """A record is ``[label, vector]``, the vector as base64 of its little-endian float32 numbers."""
+
+    headline = "recall_at_1"
+
+    def __init__(self, setting: Setting, *, task: str) -> None:
+        self._data = setting.data.name
+        self._number = choose_output(setting, task)
+        self._distance = choose_word(setting, "distance", DISTANCES) or "cosine"
+        self.settings: Mapping[str, Any] = {
+            "output": setting.signature.outputs[self._number].name, "distance": self._distance
+        }  # fmt: skip
+
+    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
+        """As `Judge.record`."""
+        del feed
+        vector = np.asarray(outputs[self._number]).astype("<f4").reshape(-1)
+        if not 0 < vector.size <= MOST_NUMBERS:
+            raise BadInput(
+                f"an output of {vector.size} numbers is no embedding (1 to {MOST_NUMBERS})",
+                advice="choose another output with --task-option output=NAME",
+            )
+        label = sample.label.item() if isinstance(sample.label, np.ndarray | np.generic) and np.size(
+            sample.label
+        ) == 1 else sample.label  # fmt: skip
+        if not isinstance(label, int | str):
+            text = " ".join(repr(sample.label).split())[:60]
+            raise BadInput(
+                f"{sample.name} of {self._data} has the label {text}, which is no class", advice="a label is a class"
+            )
+        return [label, base64.b64encode(vector.tobytes()).decode("ascii")]
+
+    def tabulate(self, records: Sequence[Record]) -> Table:
+        """As `Judge.tabulate`."""
+        try:
+            vectors = [np.frombuffer(base64.b64decode(record[1]), dtype="<f4") for record in records]
+            stacked = np.stack(vectors) if vectors else np.empty((0, 1), dtype=np.float32)
+        except (ValueError, binascii.Error) as error:
+            raise BadInput(f"embeddings of {self._data} differ in size", advice="all need as many numbers") from error
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(record[0] for record in records))}
+        labels = np.array([numbers[record[0]] for record in records], dtype=np.intp)
+        return EmbeddingsTable(rank_first(stacked, labels, distance=self._distance))
+
+
+class Embeddings:
+    """``embeddings``: does it put what belongs together near each other?"""
+
+    name = "embeddings"
+    title = "Retrieval by embeddings"
+    kinds: Sequence[Kind] = ("image", "array", "audio", "text")
+    metrics: Sequence[str] = ("recall_at_1", "recall_at_5", "recall_at_10")
+
+    def prepare(self, setting: Setting) -> Judge:
+        """As `Task.prepare`."""
+        check_options(setting, self.name, {"output": "NAME", "distance": " or ".join(DISTANCES)})
+        check_labelled(setting, self.name)
+        return EmbeddingsJudge(setting, task=self.name)
+
+
+def rank_first(vectors: Array, labels: NDArray[np.intp], *, distance: str) -> NDArray[np.intp]:
+    """Of each sample: how many of other classes are nearer than the nearest of its own class.
+
+    Args:
+        vectors: (n, size); one that is not finite is never found and finds nothing.
+        distance: ``cosine`` or ``euclidean``.
+
+    Returns:
+        intp (n,); n where there is no other of the class.
+    """
+    n = int(labels.size)
+    first = np.full(n, n, dtype=np.intp)
+    usable: NDArray[np.bool_] = np.asarray(np.isfinite(vectors).all(axis=1))
+    points = np.where(usable[:, None], vectors, 0.0).astype(np.float64)
+    if distance == "cosine":
+        lengths = np.sqrt((points**2).sum(axis=1))
+        points /= np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    squares = (points**2).sum(axis=1)
+    places = np.arange(n)
+    step = max(1, CELLS // max(n, 1))
+    for begin in range(0, n, step):
+        rows = places[begin : begin + step]
+        # The nearer, the larger: euclidean order needs no root, and no term of the query's own.
+        near = points[rows] @ points.T
+        if distance == "euclidean":
+            near = near - squares / 2.0
+        near[:, ~usable] = -np.inf
+        near[rows - begin, rows] = -np.inf
+        same = labels[rows][:, None] == labels
+        own = np.where(same, near, -np.inf)
+        best = own.argmax(axis=1)
+        value = own[rows - begin, best]
+        before = (near > value[:, None]) | ((near == value[:, None]) & (places < best[:, None]))
+        count = np.count_nonzero(before & ~same, axis=1)
+        found = np.isfinite(value) & usable[rows]
+        first[rows[found]] = count[found]
+    return first

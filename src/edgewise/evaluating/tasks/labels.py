@@ -1,0 +1,150 @@
+"""From a label of the data to the number of an output of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import Sample
+from edgewise.evaluating.task import Setting
+
+_LISTED = 5
+
+
+class Labels:
+    """Which output stands for which label.
+
+    Where the names of the model's outputs and those of the data's classes are both known and differ, labels are matched
+    by name; otherwise label i is output i + `offset`.
+
+    Args:
+        offset: outputs before the first class, such as a background class.
+
+    Attributes:
+        count: of the model's outputs; None until somebody knows.
+        by_name: label → output; None where labels are outputs.
+
+    Raises:
+        BadInput: names that can't be matched, or as many names as there are no outputs.
+    """
+
+    def __init__(self, setting: Setting, *, offset: int = 0, count: int | None = None) -> None:
+        self._data = setting.data.name
+        self._own = [str(name) for name in setting.data.classes]
+        self._model = [str(name) for name in setting.classes]
+        self.offset = offset
+        self.count: int | None = None
+        self.by_name: tuple[int, ...] | None = None
+        if self._own and self._model and self._own != self._model:
+            if offset:
+                raise BadInput(
+                    "labels are matched by name, so no offset is needed",
+                    advice="leave offset out, or leave the names of the model's classes out",
+                )
+            self.by_name = _match(self._own, self._model, self._data)
+        if count is not None:
+            self.settle(count)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How labels are read, for the record."""
+        if self.by_name is not None:
+            return {"labels": "matched with the model's classes by name", "outputs_of_labels": list(self.by_name)}
+        return {"labels": f"label i is output i + {self.offset}" if self.offset else "label i is output i"}
+
+    @property
+    def known(self) -> int | None:
+        """How many classes there are, as far as outputs or names tell."""
+        if self.count is not None:
+            return self.count
+        return len(self._model) or (len(self._own) + self.offset if self._own else None)
+
+    def settle(self, count: int) -> None:
+        """The model has so many outputs. Raises `BadInput` where that doesn't go with the names."""
+        if self.count == count:
+            return
+        if self._model and len(self._model) != count:
+            raise BadInput(
+                f"{len(self._model)} names of classes for a model with {count} outputs",
+                advice="give one name per output, in their order",
+            )
+        if not self._model and self._own and len(self._own) + self.offset != count:
+            background = " and an offset of " + str(self.offset) if self.offset else ""
+            raise BadInput(
+                f"{self._data} has {len(self._own)} classes{background}, and the model {count} outputs",
+                advice="say which output is which with --classes, or --task-option offset=1 for a background class",
+            )
+        self.count = count
+
+    def read(self, sample: Sample) -> int:
+        """The output that is right for `sample`. Raises `BadInput` naming the sample and its label."""
+        import numpy as np
+
+        label = sample.label
+        if isinstance(label, np.ndarray) and label.size == 1:
+            label = label.reshape(-1)[0]
+        if isinstance(label, bool | np.bool_):
+            label = int(label)
+        if not isinstance(label, int | np.integer):
+            raise BadInput(
+                f"{sample.name} of {self._data} has the label {_brief(sample.label)}, which is no class",
+                advice="a label is the number of its class, from 0",
+            )
+        return self.output_of(int(label), sample.name)
+
+    def output_of(self, label: int, name: str) -> int:
+        """The output that stands for `label`, of the sample called `name`. Raises `BadInput`."""
+        if self.by_name is not None:
+            if not 0 <= label < len(self.by_name):
+                raise BadInput(
+                    f"{name} has the label {label}, and {self._data} names {len(self.by_name)} classes",
+                    advice="labels count from 0",
+                )
+            return self.by_name[label]
+        output, known = label + self.offset, self.known
+        if label < 0 or (known is not None and output >= known):
+            rest = f"the model has {known} classes" if known is not None else "labels count from 0"
+            shift = f" (output {output})" if self.offset else ""
+            raise BadInput(
+                f"{name} of {self._data} has the label {label}{shift}, and {rest}",
+                advice="is the data made for this model? Labels count from 0",
+            )
+        return output
+
+
+def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ...]:
+    """Of each of the data's classes the number of the model's class of that name, whatever the case of letters."""
+    exact: dict[str, list[int]] = {}
+    folded: dict[str, list[int]] = {}
+    for number, name in enumerate(model):
+        exact.setdefault(name, []).append(number)
+        folded.setdefault(_fold(name), []).append(number)
+    found, missing = [], []
+    for name in own:
+        numbers = exact.get(name) or folded.get(_fold(name)) or []
+        if len(numbers) > 1:
+            raise BadInput(
+                f"{len(numbers)} of the model's classes are called {name!r}",
+                advice="give every class a name of its own",
+            )
+        missing += [] if numbers else [name]
+        found += numbers
+    if missing:
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        raise BadInput(
+            f"{data} has classes that the model does not: {', '.join(missing[:_LISTED])}{more}",
+            advice="give the names of the model's classes as the data has them, in the order of its outputs",
+        )
+    if len(set(found)) < len(found):
+        raise BadInput(f"{data} has two classes for one of the model's", advice="give every class a name of its own")
+    return tuple(found)
+
+
+def _fold(name: str) -> str:
+    return " ".join(name.replace("_", " ").split()).casefold()
+
+
+def _brief(label: Any) -> str:
+    text = " ".join(repr(label).split())
+    return text if len(text) <= 60 else text[:57] + "…"

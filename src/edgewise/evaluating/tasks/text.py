@@ -1,0 +1,352 @@
+"""Text: the class of a text, and texts that a model writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
+from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.tasks.classification import Classification
+from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, check_labelled, check_options, choose_count, choose_output
+from edgewise.model.signature import TensorSpec
+from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+_OPTIONS = {
+    "tokenizer": "FILE (tokenizer.json of the model)",
+    "max_new_tokens": "NUMBER",
+    "eos": "TOKEN or its number (ends an answer)",
+    "stop": "TEXT (ends an answer and is no part of it)",
+    "prompt": "TEXT with {} where the sample goes",
+    "special": "yes or no (whether the prompt gets the tokenizer's special tokens)",
+    "pad": "NUMBER (of the token that fills the input up)",
+    "output": "NAME",
+}
+_ROLES = {
+    "input_ids": "ids", "ids": "ids", "input_word_ids": "ids", "tokens": "ids",
+    "attention_mask": "mask", "input_mask": "mask", "mask": "mask",
+    "position_ids": "positions",
+    "token_type_ids": "types", "segment_ids": "types", "input_type_ids": "types",
+}  # fmt: skip
+_LARGEST_TOKENIZER = 128 * 2**20
+_MOST_TOKENS = 100_000
+
+Infer = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class TextClassification(Classification):
+    """``text-classification``: which class is the text?"""
+
+    name = "text-classification"
+    title = "Text classification"
+    kinds: Sequence[Kind] = ("text", "array")
+
+
+class TextGeneration:
+    """``text-generation``: is what the model writes what it should write?"""
+
+    name = "text-generation"
+    title = "Text generation"
+    kinds: Sequence[Kind] = ("text", "array")
+    metrics: Sequence[str] = ("exact_match", "f1_tokens", "bleu")
+
+    def prepare(self, setting: Setting) -> Judge:
+        """As `Task.prepare`."""
+        check_options(setting, self.name, _OPTIONS)
+        check_labelled(setting, self.name)
+        return GenerationJudge(setting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where an answer ends.
+
+    Attributes:
+        tokens: how many there are at most.
+        eos: number of the token that ends it.
+        stop: text that ends it.
+    """
+
+    tokens: int
+    eos: int | None
+    stop: str | None
+
+
+class GenerationJudge:
+    """Writes greedily, the likeliest token each time, with a model that keeps nothing between runs; or reads the tokens
+    of a model that writes by itself.
+
+    The input is as long as it was prepared, and filled up on the right: models must not look ahead (decoders don't).
+    Records: ``{"answer": text, "references": [text …], "tokens": number}``.
+    """
+
+    headline = "exact_match"
+
+    def __init__(self, setting: Setting) -> None:
+        self._output = choose_output(setting, "text generation") if "output" in setting.options else _choose(setting)
+        spec = setting.signature.outputs[self._output]
+        self._writes = spec.dtype in WIDE_INTEGERS
+        self._inputs = setting.signature.inputs
+        self._roles = _roles(self._inputs)
+        self._tokenizer, tokenizer = _open_tokenizer(setting.options.get("tokenizer"))
+        self._limits = Limits(
+            tokens=min(choose_count(setting, "max_new_tokens", default=64), _MOST_TOKENS),
+            eos=self._find_token(setting.options.get("eos")),
+            stop=setting.options.get("stop") or None,
+        )
+        if not self._limits.tokens:
+            raise BadInput("max_new_tokens=0 leaves nothing to judge", advice="1 or more")
+        self._prompt = setting.options.get("prompt", "{}")
+        if "{}" not in self._prompt:
+            raise BadInput(f"prompt={self._prompt!r} has no place for the sample", advice="put {} where it goes")
+        self._special = setting.options.get("special", "yes")
+        if self._special not in ("yes", "no"):
+            raise BadInput(f"special={self._special} is not possible", advice="yes or no")
+        self._pad = choose_count(setting, "pad", default=0)
+        self._trims = "pad" in setting.options
+        self._bleu, missing = _open_bleu()
+        self.settings: Mapping[str, Any] = {
+            "output": spec.name,
+            "tokenizer": tokenizer,
+            "decoding": "the model writes tokens itself" if self._writes else "greedy",
+            "max_new_tokens": self._limits.tokens,
+            "eos": self._limits.eos,
+            "stop": self._limits.stop,
+            "prompt": self._prompt,
+            "special": self._special,
+            "normalised": "exact match and F1 as SQuAD: lower case, no punctuation, no articles",
+            "bleu": missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
+        }
+        self._missing = missing
+
+    def drive(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
+        """The tokens that the model writes, int64 [1, tokens].
+
+        Args:
+            infer: runs the model once, on one array per input.
+            arrays: one per input, of exactly the shapes that the model is fed; a text is put in anew, with the prompt.
+
+        Raises:
+            CorruptSample: the prompt is empty or does not go into the input.
+            BadInput: outputs that are no scores of tokens.
+        """
+        import numpy as np
+
+        prompt = self._tokens_of(arrays, sample)
+        window = int(arrays[self._roles.index("ids")].shape[-1])
+        if not prompt or len(prompt) > window:
+            raise CorruptSample(
+                sample.name, f"a prompt of {len(prompt)} tokens does not go into an input of {window} tokens"
+            )
+        if self._writes:
+            return [self._read_tokens(infer(self._fill(arrays, prompt))[self._output], prompt, sample)]
+        tokens = list(prompt)
+        # The last token that is written is not fed any more, so the input may be full by then.
+        most = min(len(prompt) + self._limits.tokens, window + 1)
+        while len(tokens) < most:
+            token = _likeliest(infer(self._fill(arrays, tokens))[self._output], len(tokens), sample)
+            if token is None or token == self._limits.eos:
+                break
+            tokens.append(token)
+            if self._limits.stop is not None and self._limits.stop in self._decode(tokens[len(prompt) :], sample):
+                break
+        return [np.array([tokens[len(prompt) :]], np.int64)]
+
+    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
+        """As `Judge.record`; `outputs` are those of `drive`."""
+        del feed
+        tokens = [int(each) for each in outputs[0].reshape(-1)]
+        if self._limits.eos in tokens:
+            tokens = tokens[: tokens.index(self._limits.eos)]
+        answer = self._decode(tokens, sample)
+        if self._limits.stop is not None:
+            answer = answer.split(self._limits.stop, 1)[0]
+        return {"answer": answer.strip(), "references": _references(sample), "tokens": len(tokens)}
+
+    def tabulate(self, records: Sequence[Record]) -> Table:
+        """As `Judge.tabulate`."""
+        from edgewise.evaluating.tasks.text_scores import TextTable
+
+        return TextTable(
+            [each["answer"] for each in records],
+            [each["references"] for each in records],
+            tokenize=self._bleu,
+            missing=self._missing,
+        )
+
+    def answer(self, record: Record) -> tuple[str, list[str]]:
+        """What the model wrote, and the references."""
+        return record["answer"], list(record["references"])
+
+    def _tokens_of(self, arrays: Sequence[Array], sample: Sample) -> list[int]:
+        """The prompt: of a text, by the tokenizer; else what was prepared, without what fills it up."""
+        if isinstance(sample.data, str):
+            text = self._prompt.replace("{}", sample.data)
+            found = self._tokenizer.encode(text, add_special_tokens=self._special == "yes")
+            return [int(each) for each in found.ids]
+        row = arrays[self._roles.index("ids")].reshape(-1)
+        if "mask" in self._roles:
+            row = row[arrays[self._roles.index("mask")].reshape(-1) != 0]
+        tokens = [int(each) for each in row]
+        while self._trims and tokens and tokens[-1] == self._pad:
+            tokens.pop()
+        return tokens
+
+    def _fill(self, arrays: Sequence[Array], tokens: Sequence[int]) -> list[Array]:
+        """The model's inputs with `tokens` on the left, in the shapes and types of `arrays`."""
+        import numpy as np
+
+        filled = []
+        for role, array in zip(self._roles, arrays, strict=True):
+            row = np.zeros(array.size, array.dtype)
+            if role == "ids":
+                row[:] = self._pad
+                row[: len(tokens)] = tokens
+            elif role == "mask":
+                row[: len(tokens)] = 1
+            elif role == "positions":
+                row[:] = np.arange(row.size)
+            filled.append(row.reshape(array.shape))
+        return filled
+
+    def _read_tokens(self, output: Array, prompt: Sequence[int], sample: Sample) -> Array:
+        """The tokens of a model that writes itself, without the prompt where the output begins with it."""
+        if sum(size != 1 for size in output.shape) > 1:
+            raise BadInput(
+                f"{sample.name}: an output of shape {list(output.shape)} is not one row of tokens",
+                advice="choose another output with --task-option output=NAME",
+            )
+        tokens = output.reshape(-1)
+        if tokens[: len(prompt)].tolist() == list(prompt):
+            tokens = tokens[len(prompt) :]
+        return tokens.reshape(1, -1)
+
+    def _decode(self, tokens: Sequence[int], sample: Sample) -> str:
+        size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        wrong = next((each for each in tokens if not 0 <= each < 2**31), None)
+        if wrong is not None:
+            raise BadInput(
+                f"{sample.name}: the model wrote token {wrong}, and the tokenizer has {size}",
+                advice="is the tokenizer that of this model?",
+            )
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def _find_token(self, word: str | None) -> int | None:
+        """The number of a token given by name or number. Raises `BadInput`."""
+        if word is None:
+            return None
+        number = self._tokenizer.token_to_id(word)
+        if number is None and word.isascii() and word.isdecimal() and len(word) <= 9:
+            number = int(word)
+        if number is None:
+            raise BadInput(f"the tokenizer has no token {word!r}", advice="eos=TOKEN or its number")
+        return int(number)
+
+
+def _choose(setting: Setting) -> int:
+    """The only output, the one called logits, or the only one of scores per token. Raises `BadInput`."""
+    outputs = setting.signature.outputs
+    named = [number for number, each in enumerate(outputs) if each.name.rsplit("/", 1)[-1].split(":")[0] == "logits"]
+    deep = [number for number, each in enumerate(outputs) if each.shape is not None and len(each.shape) == 3]
+    if len(outputs) > 1:
+        for found in (named, deep):
+            if len(found) == 1:
+                return found[0]
+    return choose_output(setting, "text generation")
+
+
+def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
+    """What every input is fed. Raises `BadInput` for one that is not known, such as a cache."""
+    if len(inputs) == 1:
+        return ["ids"]
+    roles = []
+    for each in inputs:
+        # TensorFlow writes serving_default_input_ids:0
+        name = each.name.split(":")[0].removeprefix("serving_default_")
+        if name not in _ROLES:
+            raise BadInput(
+                f"input {each.name!r} is not known to text generation, whose models keep nothing between runs",
+                advice=f"export the model without a cache; inputs may be called {', '.join(_ROLES)}",
+            )
+        roles.append(_ROLES[name])
+    if roles.count("ids") != 1:
+        raise BadInput("the model has no input of token numbers", advice="call it input_ids")
+    return roles
+
+
+def _open_tokenizer(word: str | None) -> tuple[Any, str]:
+    """The tokenizer in the file `word`, and the file's SHA-256. Raises `BadInput`, `Unavailable`."""
+    if word is None:
+        raise BadInput("nothing tells which tokens are which text", advice="--task-option tokenizer=tokenizer.json")
+    path = Path(word)
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise Unavailable(
+            "text generation needs the tokenizers package", advice="pip install 'edgewise[data]'"
+        ) from error
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST_TOKENIZER:
+            raise BadInput(f"there is no tokenizer at {path}", advice="give a tokenizer.json")
+        content = path.read_bytes()
+        found = Tokenizer.from_buffer(content)
+    except BadInput:
+        raise
+    except Exception as error:  # its parser raises nothing more precise
+        raise BadInput(
+            f"{path.name} is no tokenizer: {one_line(str(error))[:200]}", advice="give a tokenizer.json"
+        ) from error
+    # How long an input is is up to the model, not to what the file says of training.
+    found.no_truncation()
+    found.no_padding()
+    return found, f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _open_bleu() -> tuple[Any, str]:
+    """The tokenizer of BLEU, or why there is none."""
+    from edgewise.evaluating.tasks.text_scores import open_bleu_tokenizer
+
+    try:
+        return open_bleu_tokenizer(), ""
+    except Unavailable as error:
+        return None, f"{error.message}; {error.advice}"
+
+
+def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
+    """The token after the first `length` ones; None where there are no numbers to choose by.
+
+    Args:
+        logits: [1, window, tokens], or [1, tokens] or [1, 1, tokens] of the next token alone.
+    """
+    import numpy as np
+
+    if logits.ndim == 3 and logits.shape[0] == 1 and (logits.shape[1] >= length or logits.shape[1] == 1):
+        row = logits[0, length - 1 if logits.shape[1] > 1 else 0]
+    elif logits.ndim == 2 and logits.shape[0] == 1:
+        row = logits[0]
+    else:
+        raise BadInput(
+            f"{sample.name}: an output of shape {list(logits.shape)} has no scores of the token after {length}",
+            advice="text generation reads logits [1, length, tokens]; choose one with --task-option output=NAME",
+        )
+    return None if row.size == 0 or np.isnan(row).any() else int(row.argmax())
+
+
+def _references(sample: Sample) -> list[str]:
+    """The texts that would be right. Raises `BadInput`."""
+    texts = [sample.label] if isinstance(sample.label, str) else sample.label
+    if not isinstance(texts, tuple | list) or not texts or not all(isinstance(each, str) for each in texts):
+        raise BadInput(
+            f"{sample.name} has the label {one_line(repr(sample.label))[:60]}, which is no text",
+            advice="text generation needs one text or more per sample",
+        )
+    return list(texts)

@@ -1,0 +1,222 @@
+"""The Python API of judging and improving models: `evaluate` and `optimize`, the same engine as the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.api import saving, warn_of_losses
+from edgewise.record import Stopping, TargetSpec
+
+if TYPE_CHECKING:
+    from edgewise.evaluating.examination import Results
+    from edgewise.optimizing.choice import Aim
+    from edgewise.optimizing.variant import Optimization
+    from edgewise.store import Store
+
+PathLike = str | os.PathLike[str]
+
+SESSIONS = 3
+"""Fresh processes of the latency beside an accuracy."""
+
+
+def evaluate(
+    models: PathLike | Sequence[PathLike],
+    *,
+    data: PathLike,
+    task: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    data_format: str | None = None,
+    data_options: Mapping[str, str] | None = None,
+    task_options: Mapping[str, str] | None = None,
+    classes: Sequence[str] = (),
+    prepare: Sequence[str] = (),
+    instructions: PathLike | None = None,
+    metrics: Sequence[str] = (),
+    reference: PathLike | None = None,
+    runtimes: Sequence[str] = (),
+    threads: int = 1,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    latency: bool = True,
+    sessions: int = SESSIONS,
+    timeout: float = 120.0,
+    memory_limit: int | None = None,
+    fresh: bool = False,
+    store: str | Store | None = None,
+) -> Results:
+    """Judge one or more models on labelled data, or against another model's outputs.
+
+    Args:
+        data: a file or folder, or ``module:function``.
+        task: None takes that of the instructions beside the model.
+        split: of the data; None is its test part, or all of it.
+        limit: so many samples, chosen by `seed`.
+        strict: a sample that can't be used is an error instead of being skipped and counted.
+        prepare: ``STEP=VALUE`` words; they win over instructions beside the model.
+        instructions: a YAML file to read instead of the one beside the model.
+        metrics: of your own: ``module:function``, ``file.py:function`` (``=lower`` where less is better), ``hf:DIR``.
+        reference: a model whose outputs are taken as right; labels are then not looked at.
+        runtimes: empty is the engine whose own format a model has.
+        latency: measure it too, in `sessions` fresh processes.
+        fresh: forget a pass that was cut off.
+
+    Returns:
+        An `edgewise.evaluating.examination.Results`: per model a run with measurements and an `evaluation`, its scores,
+        and their paired differences from the first model's.
+
+    Raises:
+        BadInput, BadModel, Unavailable.
+    """
+    from edgewise.evaluating.asking import DataWish, make_examination
+    from edgewise.evaluating.examination import examine
+    from edgewise.run.plan import Axes
+
+    exam = make_examination(
+        [models] if isinstance(models, str | os.PathLike) else list(models),
+        DataWish(
+            source=os.fspath(data),
+            format=data_format,
+            options=data_options or {},
+            split=split,
+            limit=limit,
+            seed=seed,
+            strict=strict,
+            task=task,
+            task_options=task_options or {},
+            classes=tuple(classes),
+            prepare=tuple(prepare),
+            file=None if instructions is None else Path(instructions),
+        ),
+        own=metrics,
+        reference=None if reference is None else Path(reference),
+        axes=Axes(runtimes=runtimes, threads=(threads,), shapes=shapes or {}),
+        stopping=Stopping(sessions=sessions, timeout_s=timeout),
+        target=TargetSpec(memory_limit_bytes=memory_limit),
+        latency=latency,
+        fresh=fresh,
+    )
+    with saving(store) as save:
+        results = examine(exam, save=save)
+    warn_of_losses(results.save_errors)
+    return results
+
+
+def optimize(
+    model: PathLike,
+    *,
+    data: PathLike | None = None,
+    output: PathLike | None = None,
+    task: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    calibrate_on: str | None = None,
+    calibration_limit: int | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    data_format: str | None = None,
+    data_options: Mapping[str, str] | None = None,
+    task_options: Mapping[str, str] | None = None,
+    classes: Sequence[str] = (),
+    prepare: Sequence[str] = (),
+    instructions: PathLike | None = None,
+    max_latency: float | None = None,
+    max_size: int | None = None,
+    max_memory: int | None = None,
+    max_accuracy_drop: str = "1pt",
+    min_accuracy: float | None = None,
+    aim: Aim = "latency",
+    runtimes: Sequence[str] = (),
+    threads: int | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    passes: Sequence[str] = (),
+    keep_float: Sequence[str] = (),
+    sensitivity: bool | None = None,
+    everything: bool = False,
+    time_budget: float | None = None,
+    memory_limit: int | None = None,
+    fresh: bool = False,
+    store: str | Store | None = None,
+) -> Optimization:
+    """Find the fastest variant of a model that keeps its accuracy, by making variants and measuring them.
+
+    Args:
+        model: a file, or a factory ``module:function`` that returns a trained torch module.
+        data: what variants are judged on; passes look at its training part, or at a part that is then not judged.
+        output: folder for variants and the result; None is ``MODEL-optimized`` here.
+        calibrate_on: the split that passes may look at.
+        max_latency: s. max_size, max_memory: B. min_accuracy: of the task's headline metric.
+        max_accuracy_drop: ``1pt`` (of a share), ``2%`` of the original's value, or a number in the metric's unit.
+        aim: ``latency``, or ``size``, where what is smaller and as fast is accepted too.
+        runtimes: engines that may be used; empty leaves them free.
+        threads: None is one, and tuning tries more.
+        passes: ``NAME`` or ``NAME:RECIPE``; empty is everything that is installed.
+        sensitivity: whether layers are tried one by one; None: where a quantised variant loses too much.
+        everything: try the recipes that seldom win, too.
+        time_budget: s.
+        fresh: use nothing that an earlier search left in `output`.
+        store: where runs are kept; other arguments are as in `evaluate`.
+
+    Returns:
+        An `edgewise.optimizing.variant.Optimization`; its `to_document` is what ``edgewise optimize --json`` prints.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured.
+        RunFailed: the original does not run.
+    """
+    from edgewise.evaluating.asking import DataWish
+    from edgewise.optimizing.commission import BUDGET_S
+    from edgewise.optimizing.ordering import Limits, make_commission
+    from edgewise.optimizing.state import Silent
+    from edgewise.optimizing.undertaking import undertake
+
+    wish = None
+    if data is not None:
+        wish = DataWish(
+            source=os.fspath(data),
+            format=data_format,
+            options=data_options or {},
+            split=split,
+            limit=limit,
+            seed=seed,
+            strict=strict,
+            task=task,
+            task_options=task_options or {},
+            classes=tuple(classes),
+            prepare=tuple(prepare),
+            file=None if instructions is None else Path(instructions),
+        )
+    commission = make_commission(
+        os.fspath(model),
+        folder=None if output is None else Path(output),
+        wish=wish,
+        calibrate_on=calibrate_on,
+        calibration_limit=calibration_limit,
+        limits=Limits(
+            latency_s=max_latency,
+            size_bytes=max_size,
+            memory_bytes=max_memory,
+            accuracy_drop=max_accuracy_drop,
+            least_accuracy=min_accuracy,
+        ),
+        aim=aim,
+        runtimes=tuple(runtimes),
+        threads=threads,
+        shapes=shapes or {},
+        passes=tuple(passes),
+        keep_float=tuple(keep_float),
+        sensitivity="auto" if sensitivity is None else "on" if sensitivity else "off",
+        rank=2 if everything else 1,
+        seed=seed,
+        budget_s=BUDGET_S if time_budget is None else time_budget,
+        memory_limit=memory_limit,
+        fresh=fresh,
+    )
+    with saving(store) as save:
+        result = undertake(commission, save=save, witness=Silent())
+    warn_of_losses(result.save_errors)
+    return result

@@ -1,0 +1,184 @@
+"""Who wins, and why the others did not: pure decisions on numbers that were measured elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from edgewise.comparing.comparison import Comparison, Ranking
+from edgewise.metrics import METRICS, SHARES
+from edgewise.optimizing.variant import Bound, Candidate, Number
+from edgewise.units import format_quantity, significant
+
+Aim = Literal["latency", "size"]
+
+SMALLER = 0.95
+"""A file counts as smaller where it has at most so much of the original's bytes."""
+
+
+def speedup_of(row: Comparison | None) -> Number:
+    """Time before over time after, from the comparison of a variant's latency with the original's."""
+    if row is None or not row.ratio:
+        because = "it was not raced" if row is None else row.because or "the race gave no ratio"
+        return Number(value=None, absent_because=because)
+    return Number(
+        value=1.0 / row.ratio,
+        low=None if not row.high else 1.0 / row.high,
+        high=None if not row.low else 1.0 / row.low,
+        basis="derived",
+        method=f"latency of the original over the variant's; {row.method}",
+    )
+
+
+def drop_of(gap: Number, metric: str) -> Number:
+    """How much worse the headline became, above 0 where it did, from variant less original."""
+    if gap.value is None or METRICS[metric].better == "lower":
+        return gap
+    low, high = gap.low, gap.high
+    return Number(
+        value=-gap.value,
+        low=None if high is None else -high,
+        high=None if low is None else -low,
+        basis=gap.basis,
+        method=gap.method,
+    )
+
+
+def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str = "") -> tuple[bool, str]:
+    """Whether a variant that is accurate enough is accepted, and why, in one line.
+
+    Accepted is what is proven faster; where size is the aim, also what is smaller and proven no slower.
+
+    Args:
+        row: its latency against the original's, from the race.
+        smaller: whether its file is smaller than the original's.
+        reason: what the pre-flight says is in the way, for variants that are slower.
+    """
+    speed = speedup_of(row)
+    if row is None or speed.value is None:
+        return False, speed.absent_because or "it was not raced"
+    words = in_words(speed)
+    match row.verdict:
+        case "faster":
+            return True, f"faster: {words}"
+        case "slower":
+            return False, f"slower: {words}" + (f"; {reason}" if reason else "")
+        case "same" if aim == "size" and smaller:
+            return True, f"smaller and as fast: {words}"
+        case "same":
+            return False, f"no faster: {words}"
+    return False, f"not proven faster: {words}" + (f" ({row.because})" if row.because else "")
+
+
+def in_words(speed: Number) -> str:
+    """``2.81× [2.75, 2.87]``."""
+    assert speed.value is not None
+    words = f"{significant(speed.value)}×"
+    return words if speed.low is None or speed.high is None else (
+        f"{words} [{significant(speed.low)}, {significant(speed.high)}]"
+    )  # fmt: skip
+
+
+def accuracy_words(drop: Number, metric: str) -> str:
+    """``accuracy −0.2 pt [−0.6, 0.2]``: how the headline moved, worse below zero."""
+    if drop.value is None:
+        return f"{METRICS[metric].label}: {drop.absent_because}"
+    points = metric in SHARES
+    scale, unit = (100.0, " pt") if points else (1.0, "")
+    # A loss is better below: its drop is a rise.
+    sign = -1.0 if METRICS[metric].better != "lower" else 1.0
+
+    def show(value: float) -> str:
+        number = sign * value * scale
+        return f"{0.0 if abs(number) < 5e-3 else number:+.2f}".replace("-", "−")
+
+    label = METRICS[metric].label
+    words = f"{label} {show(drop.value)}{unit}"
+    if drop.low is None or drop.high is None:
+        return words
+    ends = sorted((drop.low, drop.high), key=lambda value: sign * value)
+    return f"{words} [{show(ends[0])}, {show(ends[1])}]"
+
+
+def check_bounds(metrics: Mapping[str, Number], bounds: Iterable[Bound], original: Mapping[str, Number]) -> list[str]:
+    """Every bound that is not met, one line each; a number that is absent meets none."""
+    return [words for bound in bounds if (words := _check(metrics, bound, original))]
+
+
+def _check(metrics: Mapping[str, Number], bound: Bound, original: Mapping[str, Number]) -> str:
+    number = metrics.get(bound.metric)
+    limit = limit_of(bound, original)
+    if limit is None:
+        return f"{bound.words}: the original's {bound.relative_to} is not known"
+    if number is None or number.value is None:
+        because = number.absent_because if number is not None else None
+        return f"{bound.words}: {because or 'it was not measured'}"
+    if number.value > limit if bound.upper else number.value < limit:
+        return f"{_amount(bound.metric, number.value)} is {'over' if bound.upper else 'under'} {bound.words}"
+    return ""
+
+
+def limit_of(bound: Bound, original: Mapping[str, Number]) -> float | None:
+    """The limit in the metric's unit; None where it is relative to what is not known."""
+    if bound.relative_to is None:
+        return bound.limit
+    reference = original.get(bound.relative_to)
+    return None if reference is None or reference.value is None else bound.limit * abs(reference.value)
+
+
+def _amount(metric: str, value: float) -> str:
+    if metric == "accuracy_drop":
+        return f"a drop of {significant(value * 100)} pt"
+    row = METRICS[metric]
+    return f"{row.label} {significant(value * 100)} %" if metric in SHARES else (
+        f"{row.label} {format_quantity(value, row.unit)}"
+    )  # fmt: skip
+
+
+def find_closest(
+    candidates: Sequence[Candidate], bounds: Sequence[Bound], original: Mapping[str, Number]
+) -> str | None:
+    """The id of what comes closest to meeting all bounds: the least sum of relative excesses; None without numbers."""
+    rated = [(excess, one.id) for one in candidates if (excess := _excess(one.metrics, bounds, original)) is not None]
+    return min(rated)[1] if rated else None
+
+
+def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Mapping[str, Number]) -> float | None:
+    total = 0.0
+    for bound in bounds:
+        number, limit = metrics.get(bound.metric), limit_of(bound, original)
+        if number is None or number.value is None or limit is None:
+            return None
+        over = number.value - limit if bound.upper else limit - number.value
+        # A drop of nothing may be the limit; what is over it then counts as it is.
+        total += max(0.0, over) / (abs(limit) or 1.0)
+    return total
+
+
+def choose(
+    candidates: Sequence[Candidate], ranking: Ranking | None, *, headline: str, aim: Aim = "latency"
+) -> str | None:
+    """The id of the best of the accepted; None where nothing is.
+
+    Where latency is the aim: the best place of the ranking, in which variants that can't be told apart share one; of
+    these the more accurate, then the smaller. Where size is: the smallest, then the better place.
+    """
+    accepted = [one for one in candidates if one.accepted]
+    if not accepted:
+        return None
+    places = {} if ranking is None else {one.label: one.place for one in ranking.places}
+
+    def key(one: Candidate) -> tuple[float, ...]:
+        speed = _value(one, "speedup", 0.0)
+        # Without a ranking (one variant against the original) the speed-up itself orders them.
+        place = float(places.get(one.id, len(places) + 1)) if places else -speed
+        worth = _value(one, headline, 0.0) * (1.0 if headline and METRICS[headline].better == "lower" else -1.0)
+        size = _value(one, "model_size", float("inf"))
+        return (place, round(worth, 4), size, -speed) if aim == "latency" else (size, place, worth, -speed)
+
+    return min(accepted, key=key).id
+
+
+def _value(one: Candidate, metric: str, absent: float) -> float:
+    number = one.metrics.get(metric)
+    return absent if number is None or number.value is None else number.value

@@ -1,0 +1,69 @@
+"""What is asked of the search: the model, what it is judged on, the bounds, and what it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from edgewise.evaluating.evaluator import Question
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.task import Task
+from edgewise.optimizing.choice import Aim
+from edgewise.optimizing.variant import Bound
+
+BUDGET_S = 300.0
+CALIBRATION_SAMPLES = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commission:
+    """Attributes:
+    model: a file, or a factory ``package.module:function`` or ``file.py:function``.
+    format: ``onnx``, ``tflite``, ``openvino``, ``torch`` or ``keras``.
+    folder: where variants and the result go; what an earlier search left there is used again.
+    instructions: how to prepare samples.
+    judged: the data on which variants are judged; None: outputs are compared on random inputs only.
+    calibration: samples that passes may look at; None: passes that need some are not tried.
+    task: None where there are no labels: the original's outputs are taken as right.
+    runtimes: the only engines to use; empty leaves them free.
+    threads: of every engine; None is one, and tuning may try more.
+    passes: ``NAME`` or ``NAME:LABEL``; the only ones to try, empty for all that can be used.
+    keep_float: operators that passes must leave alone.
+    sensitivity: whether layers are tried one by one: ``auto`` where a quantised variant loses more than half of what
+        it may.
+    rank: recipes up to this rank are tried.
+    budget_s: all of it ends by then.
+    fresh: use nothing that an earlier search left.
+    words: what the user typed of model, data, task and bounds, for the line that makes the chosen file again.
+    """
+
+    model: str
+    format: str
+    folder: Path
+    instructions: Instructions
+    bounds: tuple[Bound, ...] = ()
+    judged: Question | None = None
+    calibration: Question | None = None
+    task: Task | None = None
+    task_options: Mapping[str, str] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    runtimes: tuple[str, ...] = ()
+    threads: int | None = None
+    passes: tuple[str, ...] = ()
+    keep_float: tuple[str, ...] = ()
+    sensitivity: Literal["auto", "on", "off"] = "auto"
+    rank: int = 1
+    aim: Aim = "latency"
+    seed: int = 0
+    budget_s: float = BUDGET_S
+    fresh: bool = False
+    memory_limit: int | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the model is built by a factory."""
+        return self.format in ("torch", "keras")

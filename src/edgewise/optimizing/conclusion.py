@@ -1,0 +1,198 @@
+"""The search's result: what is chosen, its file with its provenance, and the line that makes it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import StoreError
+from edgewise.evaluating.instructions import write_instructions
+from edgewise.model.identity import open_model
+from edgewise.optimizing.choice import check_bounds, find_closest
+from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.search import Search
+from edgewise.optimizing.state import ORIGINAL, Entry
+from edgewise.optimizing.variant import Candidate, Optimization
+from edgewise.record import DataRef, Run
+
+SCHEMA = 1
+
+
+def conclude(
+    search: Search,
+    commission: Commission,
+    *,
+    headline: str,
+    calibration: DataRef | None,
+    save: Callable[[Run], None],
+    elapsed_s: float,
+    interrupted: bool,
+) -> Optimization:
+    """Choose, write the chosen file with its provenance, and keep the runs of everything that was raced."""
+    state, finals = search.state, search.finals
+    original = state.original.candidate
+    chosen = None if finals is None else finals.choose()
+    members, metrics = ((), ()) if finals is None else finals.find_front()
+    unmet, closest = _find_unmet(search, commission, chosen)
+    notes = [*state.notes, *(f"{one.name} was not tried: {one.why}" for one in search.menu.untried)]
+    result = Optimization(
+        baseline=original,
+        candidates=tuple(entry.candidate for entry in state.others),
+        front=members,
+        front_metrics=metrics,
+        chosen=chosen,
+        bounds=commission.bounds,
+        unmet=unmet,
+        closest=closest,
+        task=commission.task.name if commission.task else "",
+        headline=headline,
+        data=_data_of(state.original),
+        calibration=calibration,
+        sensitivity=() if state.sensitivities is None else state.sensitivities.layers,
+        notes=tuple(notes),
+        stopped_because=state.stopped or "everything that was planned is done",
+        elapsed_s=elapsed_s,
+        conditions=_conditions(search, commission),
+        interrupted=interrupted,
+    )
+    if chosen is not None:
+        result = _with_files(result, commission, state.entries[chosen])
+    errors = [error for entry in state.entries.values() if (error := _keep(entry, result, save)) is not None]
+    return replace(result, save_errors=tuple(errors))
+
+
+def _find_unmet(search: Search, commission: Commission, chosen: str | None) -> tuple[str, str | None]:
+    """What no variant meets, the original included, and what comes closest; nothing where one does."""
+    state = search.state
+    original = state.original.candidate
+    if chosen is not None or not commission.bounds:
+        return "", None
+    # A drop in accuracy is a drop against the original itself.
+    bounds = [bound for bound in commission.bounds if bound.metric != "accuracy_drop"]
+    unmet = check_bounds(original.metrics, bounds, original.metrics)
+    if not unmet:
+        return "", None
+    everyone = [original, *(entry.candidate for entry in state.others if entry.candidate.stage in ("judged", "raced"))]
+    closest = find_closest(everyone, commission.bounds, original.metrics) or ORIGINAL
+    way = check_bounds(state.entries[closest].candidate.metrics, commission.bounds, original.metrics) or unmet
+    return "; ".join(way), closest
+
+
+def _conditions(search: Search, commission: Commission) -> dict[str, Any]:
+    original = search.state.original.job
+    return {
+        "threads": commission.threads or 1,
+        "seed": commission.seed,
+        "budget_s": commission.budget_s,
+        "aim": commission.aim,
+        "original_runtime": None if original is None else original.runtime.name,
+        "shapes": {name: list(shape) for name, shape in commission.shapes.items()},
+    }
+
+
+def _data_of(original: Entry) -> DataRef | None:
+    evaluation = None if original.marks is None else original.marks.evaluation
+    return None if evaluation is None else evaluation.data
+
+
+def _with_files(result: Optimization, commission: Commission, entry: Entry) -> Optimization:
+    """The chosen model's files at the top of the folder, with provenance and instructions beside them."""
+    candidate = entry.candidate
+    assert candidate.model is not None
+    command = _command(commission, candidate)
+    try:
+        file = _copy(candidate, commission)
+        provenance = file.with_name(f"{file.name}.provenance.json")
+        document = provenance_of(result, candidate, command=command)
+        provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        files = {"chosen": str(file), "provenance": str(provenance)}
+        if commission.instructions.steps or commission.instructions.task:
+            beside = file.with_name(f"{file.name}.yaml")
+            write_instructions(commission.instructions, beside)
+            files["instructions"] = str(beside)
+    except OSError as error:
+        note = f"the chosen file could not be copied to {commission.folder}: {error.strerror or error}"
+        return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
+    return replace(result, command=command, files=files)
+
+
+def _copy(candidate: Candidate, commission: Commission) -> Path:
+    """The model's file under a name that says what it is, and its weight files under theirs."""
+    assert candidate.model is not None
+    model = open_model(candidate.model.path)
+    source = model.files[0]
+    passes = "-".join(dict.fromkeys(one.name for one in candidate.passes if one.name != "tune")) or "as-it-is"
+    stem = Path(commission.model.partition(":")[0]).stem
+    target = commission.folder / f"{stem}.{passes}{source.suffix}"
+    for weights in model.files[1:]:
+        # OpenVINO looks for weights under the model's own stem, ONNX under the name that is in the model.
+        name = f"{target.stem}{weights.suffix}" if weights.stem == source.stem else weights.name
+        shutil.copyfile(weights, target.with_name(name))
+    shutil.copyfile(source, target)
+    return target
+
+
+def provenance_of(result: Optimization, candidate: Candidate, *, command: str) -> dict[str, Any]:
+    """Where a variant comes from, and what it was found to be worth, JSON-shaped."""
+    from edgewise import __version__
+
+    assert candidate.model is not None and result.baseline.model is not None
+    parent = result.baseline.model
+    return {
+        "schema": SCHEMA,
+        "edgewise": __version__,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "variant": candidate.id,
+        "model": {"name": candidate.model.name, "sha256": candidate.model.sha256, "format": candidate.model.format},
+        "parent": {"name": parent.name, "sha256": parent.sha256, "format": parent.format},
+        "passes": [asdict(one) for one in candidate.passes],
+        "runtime": asdict(candidate.runtime),
+        "calibration": None if result.calibration is None else asdict(result.calibration),
+        "data": None if result.data is None else asdict(result.data),
+        "task": result.task or None,
+        "metrics": {name: number.to_document() for name, number in candidate.metrics.items()},
+        "why": candidate.why,
+        "conditions": dict(result.conditions),
+        "command": command or None,
+    }
+
+
+def _command(commission: Commission, candidate: Candidate) -> str:
+    """The line that makes the variant again."""
+    words = ["edgewise", "optimize", *commission.words]
+    passes = [f"{one.name}:{one.label}" if one.label else one.name for one in candidate.passes]
+    words += ["--passes", ",".join(passes)] if passes else []
+    spared = list(dict.fromkeys(name for one in candidate.passes for name in one.keep_float))
+    for name in spared:
+        words += ["--keep-float", name]
+    words += ["-r", candidate.runtime.name, "--seed", str(commission.seed)]
+    return shlex.join(words)
+
+
+def _keep(entry: Entry, result: Optimization, save: Callable[[Run], None]) -> StoreError | None:
+    """The run with where its model comes from, saved; why it could not be."""
+    if entry.run is None:
+        return None
+    candidate = entry.candidate
+    artifact: dict[str, Any] = {
+        "kind": "variant",
+        "id": candidate.id,
+        "parent": None if result.baseline.model is None else result.baseline.model.sha256,
+        "passes": [asdict(one) for one in candidate.passes],
+        "accepted": candidate.accepted,
+        "why": candidate.why,
+        "calibration": None if result.calibration is None else result.calibration.sha256,
+    }
+    if candidate.id == result.chosen:
+        artifact["files"] = dict(result.files)
+    try:
+        save(replace(entry.run, artifacts=(*entry.run.artifacts, artifact)))
+    except StoreError as error:
+        return error
+    return None

@@ -1,0 +1,221 @@
+"""The end of the search: races, the engine's settings for the best file, and the choice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.comparing.front import find_front
+from edgewise.comparing.terms import Terms
+from edgewise.metrics import METRICS
+from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, choose, judge_speed, speedup_of
+from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.gauntlet import Gauntlet
+from edgewise.optimizing.planning import Attempt, Menu
+from edgewise.optimizing.race import MOST, Entrant, race, thin_out
+from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
+from edgewise.optimizing.variant import AppliedPass, Candidate, Number
+from edgewise.record import Run
+from edgewise.units import significant
+
+LEAST_RACE_S = 8.0
+"""With less time left no race is begun."""
+
+
+class Finals:
+    """Races what came through the gauntlet, and chooses."""
+
+    def __init__(
+        self,
+        commission: Commission,
+        state: State,
+        *,
+        headline: str,
+        save: Callable[[Run], None],
+        witness: Witness,
+        end_by: float,
+    ) -> None:
+        self._commission = commission
+        self._state = state
+        self._headline = headline
+        self._save = save
+        self._witness = witness
+        self._end_by = end_by
+
+    def race(self) -> None:
+        """All survivors against the original, interleaved."""
+        alive = [entry for entry in self._state.others if entry.alive]
+        if not alive:
+            return
+        entrants = _entrants(alive)
+        if len(entrants) > MOST:
+            self._witness.stage(f"A short measurement of {len(entrants)} variants")
+            kept, brief = thin_out(entrants, keep=MOST, observer=None)
+            for name, run in brief.items():
+                if name not in kept:
+                    self._leave_behind(self._state.entries[name], run, brief[kept[-1]] if kept else None)
+            entrants = [(name, job) for name, job in entrants if name in kept]
+        self._witness.stage("Race: latency, interleaved with the original")
+        self._run(entrants)
+
+    def tune(self, menu: Menu, gauntlet: Gauntlet) -> None:
+        """Settings of the engine for the best file, raced with it and the original."""
+        best = self.choose()
+        entry = self._state.entries[best or ORIGINAL]
+        if entry.job is None or entry.candidate.model is None:
+            return
+        attempts = menu.choose(
+            self._state.facts_of(entry.candidate.id),
+            kinds=("tuning",),
+            parent=entry.candidate.id,
+            engines=[entry.job.runtime.name],
+        )
+        tuned = [one for attempt in attempts if (one := self._tuned(entry, attempt, gauntlet)) is not None]
+        alive = [one for one in tuned if one.alive][: MOST - 1]
+        if not alive:
+            return
+        self._witness.stage(f"Race: settings of {entry.job.runtime.name}")
+        self._run(_entrants([*([] if best is None else [entry]), *alive]))
+
+    def choose(self) -> str | None:
+        """The id of the best of what is accepted and meets the bounds."""
+        findings = self._state.findings
+        found = [entry.candidate for entry in self._state.others]
+        ranking = None if findings is None else findings.ranking
+        return choose(found, ranking, headline=self._headline, aim=self._commission.aim)
+
+    def find_front(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Ids and metrics of the Pareto front over everything that was raced, the original included."""
+        entries = self._state.entries.values()
+        variants = [Variant(label=one.candidate.id, run=one.run) for one in entries if one.run is not None]
+        wanted = ("latency", "model_size", "memory_peak", *((self._headline,) if self._headline else ()))
+        if len(variants) < 2:
+            return (), ()
+        front = find_front(variants, Terms(front=wanted, force=True))
+        return ((), ()) if front is None else (front.members, front.metrics)
+
+    def _tuned(self, entry: Entry, attempt: Attempt, gauntlet: Gauntlet) -> Entry | None:
+        """The entry's file with other settings; None where these are not for it, or were fixed by the user."""
+        assert entry.job is not None and entry.candidate.model is not None
+        settings: dict[str, Any] = dict(attempt.recipe.settings)
+        runtime = entry.job.runtime
+        if settings.get("runtime") not in (None, runtime.name):
+            return None
+        if "threads" in settings and self._commission.threads is not None:
+            return None
+        changed = replace(
+            runtime,
+            threads=settings.get("threads", runtime.threads),
+            precision=settings.get("precision", runtime.precision),
+            options={**runtime.options, **settings.get("options", {})},
+        )
+        if changed == runtime:
+            return None
+        applied = AppliedPass(name=attempt.one.name, label=attempt.recipe.label, settings=settings)
+        candidate = Candidate(
+            id=f"{entry.candidate.id}, {attempt.recipe.label or attempt.name}",
+            parent=entry.candidate.id,
+            runtime=changed,
+            model=entry.candidate.model,
+            passes=(*entry.candidate.passes, applied),
+        )
+        one = self._state.entries[candidate.id] = Entry(candidate=candidate, attempt=attempt)
+        gauntlet.examine(one, entry.candidate.model)
+        return one
+
+    def _run(self, entrants: Sequence[Entrant]) -> None:
+        left = self._end_by - time.monotonic()
+        if left < LEAST_RACE_S:
+            for name, _ in entrants:
+                self._state.entries[name].drop("the time budget left no room for a race")
+            self._state.stopped = "the time budget"
+            return
+        original = self._state.original
+        assert original.job is not None
+        findings = race(
+            (ORIGINAL, original.job),
+            entrants,
+            budget_s=left,
+            seed=self._commission.seed,
+            save=self._save,
+            observer=self._witness.racing(),
+        )
+        self._state.findings = findings
+        self._read(findings)
+        if findings.interrupted:
+            raise KeyboardInterrupt
+
+    def _read(self, findings: Findings) -> None:
+        """What the race says of everyone in it."""
+        rows = {(row.b, row.metric): row for row in findings.comparisons}
+        for variant in findings.variants:
+            entry = self._state.entries[variant.label]
+            entry.run = _with_marks(variant.run, entry)
+            metrics = {name: _number(entry.run, name) for name in ("latency", "memory_peak")}
+            if variant.label == ORIGINAL:
+                entry.candidate = replace(
+                    entry.candidate, metrics={**entry.candidate.metrics, **metrics}, run=entry.run.id
+                )
+                continue
+            row = rows.get((variant.label, "latency"))
+            metrics["speedup"] = speedup_of(row)
+            entry.advance("raced", metrics)
+            self._decide(entry, row, findings.failures.get(variant.label, ""))
+            self._witness.examined(entry.candidate)
+
+    def _decide(self, entry: Entry, row: Comparison | None, failure: str) -> None:
+        """Whether it is accepted, and why."""
+        metrics, original = entry.candidate.metrics, self._state.original.candidate.metrics
+        size, whole = metrics["model_size"].value or 0.0, original["model_size"].value or 0.0
+        predicted = entry.candidate.predicted
+        if failure:
+            accepted, why = False, f"failed in the race: {failure}"
+        else:
+            accepted, why = judge_speed(
+                row,
+                smaller=size <= SMALLER * whole,
+                aim=self._commission.aim,
+                reason="" if predicted is None else predicted.because,
+            )
+        if accepted and (unmet := check_bounds(metrics, self._commission.bounds, original)):
+            accepted, why = False, f"{why}, but {'; '.join(unmet)}"
+        elif accepted and "accuracy_drop" in metrics and self._headline:
+            why = f"{why}; {accuracy_words(metrics['accuracy_drop'], self._headline)}"
+        entry.candidate = replace(
+            entry.candidate, accepted=accepted, why=why, run=None if entry.run is None else entry.run.id
+        )
+
+    def _leave_behind(self, entry: Entry, run: Run, last: Run | None) -> None:
+        """A variant that a short measurement showed to be behind `last`, the slowest of the race."""
+        own, kept = run.value("latency"), None if last is None else last.value("latency")
+        if own is None or kept is None:
+            reason = run.failure.message if run.failure is not None else "its latency could not be measured"
+        else:
+            reason = f"in a short measurement it took {significant(own / kept)}× the time of the last that raced"
+        entry.advance("screened", {})
+        entry.drop(f"not raced: {reason}")
+        self._witness.examined(entry.candidate)
+
+
+def _entrants(entries: Sequence[Entry]) -> list[Entrant]:
+    return [(entry.candidate.id, entry.job) for entry in entries if entry.job is not None]
+
+
+def _with_marks(run: Run, entry: Entry) -> Run:
+    """The run of a race with the accuracy of its model, so that a table has both in one row."""
+    if entry.marks is None:
+        return run
+    known = {row.metric for row in run.measurements}
+    more = tuple(row for row in entry.marks.measurements if row.metric not in known)
+    return replace(run, measurements=(*run.measurements, *more), evaluation=entry.marks.evaluation)
+
+
+def _number(run: Run, metric: str) -> Number:
+    row = run.measurement(metric)
+    if row is None or row.value is None:
+        because = row.absent_because if row is not None else None
+        return Number(value=None, absent_because=because or f"the race gave no {METRICS[metric].label.lower()}")
+    return Number(value=row.value, low=row.low, high=row.high, basis=row.basis or "measured", method=row.method)

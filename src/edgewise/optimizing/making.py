@@ -1,0 +1,231 @@
+"""Files of variants: made by passes in the workshop, kept in the search's folder, and found there again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadModel
+from edgewise.model.identity import open_model
+from edgewise.optimizing.base import Work, passes
+from edgewise.optimizing.planning import Attempt
+from edgewise.optimizing.variant import AppliedPass
+from edgewise.optimizing.workshop import Cause, Made, apply_pass
+from edgewise.record import ModelRef
+from edgewise.text import one_line
+
+LEAST_FREE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What an attempt gave.
+
+    Attributes:
+        model: None where there is none, and then `why` says why.
+        applied: the pass as it was applied.
+        unchanged: the pass found nothing to do.
+        again: it was there already.
+    """
+
+    applied: AppliedPass
+    model: ModelRef | None = None
+    cause: Cause = ""
+    why: str = ""
+    unchanged: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One piece to make.
+
+    Attributes:
+        source: the parent's file, or a factory.
+        digest: SHA-256 of the source.
+    """
+
+    attempt: Attempt
+    source: str
+    format: str
+    digest: str
+    keep_float: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Makery:
+    """Makes pieces in the folder of a search.
+
+    Attributes:
+        calibration: the file of samples and its digest; None where there is no data.
+    """
+
+    folder: Path
+    calibration: tuple[Path, str] | None
+    seed: int
+    threads: int
+    pass_s: float
+    memory_limit: int | None = None
+    fresh: bool = False
+    _known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        journal = self.folder / "made.jsonl"
+        if self.fresh:
+            journal.unlink(missing_ok=True)
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            for line in journal.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    found = json.loads(line)
+                    self._known[str(found["key"])] = found
+
+    def make(self, orders: Sequence[Order], *, seconds: float | None = None) -> Generator[Piece]:
+        """The pieces of orders of one pass, in order; those that are there from before are not made again."""
+        fresh: list[tuple[Order, Path]] = []
+        for order in orders:
+            piece = self._find(order)
+            if piece is None:
+                fresh.append((order, self._room(order)))
+                continue
+            yield from self._make(fresh, seconds)
+            fresh = []
+            yield piece
+        yield from self._make(fresh, seconds)
+
+    def _make(self, orders: Sequence[tuple[Order, Path]], seconds: float | None) -> Generator[Piece]:
+        if not orders:
+            return
+        if shutil.disk_usage(self.folder).free < LEAST_FREE_BYTES:
+            for order, _ in orders:
+                yield Piece(applied=_applied(order), cause="disk", why=f"no space is left in {self.folder}")
+            return
+        location = passes().location(orders[0][0].attempt.one.name)
+        works = [self._work(order, room) for order, room in orders]
+        results = apply_pass(location, works, seconds=seconds or self.pass_s, memory_limit=self.memory_limit)
+        for (order, room), made in zip(orders, results, strict=True):
+            yield self._piece(order, room, made)
+
+    def _work(self, order: Order, room: Path) -> Work:
+        capabilities = order.attempt.one.capabilities
+        return Work(
+            model=order.source,
+            format=order.format,
+            settings=dict(order.attempt.recipe.settings),
+            folder=room,
+            keep_float=order.keep_float,
+            only=order.only,
+            # A verification on a sample is worth having where there are samples.
+            calibration=self.calibration[0] if self.calibration and _looks(capabilities) else None,
+            seed=self.seed,
+            threads=self.threads,
+        )
+
+    def _piece(self, order: Order, room: Path, made: Made) -> Piece:
+        if made.product is None:
+            shutil.rmtree(room, ignore_errors=True)  # half a file helps nobody, and disks are small
+            return Piece(applied=_applied(order, made), cause=made.cause, why=_reason(made))
+        if made.product.unchanged:
+            return Piece(applied=_applied(order, made), unchanged=True, why="it found nothing to change")
+        try:
+            model = open_model(made.product.model).ref
+        except BadModel as error:
+            return Piece(
+                applied=_applied(order, made), cause="failed", why=f"what it made can't be read: {error.message}"
+            )
+        self._note(order, made, model)
+        return Piece(applied=_applied(order, made), model=model)
+
+    def _find(self, order: Order) -> Piece | None:
+        """The piece as an earlier search left it, if its file is still the same."""
+        found = self._known.get(self._key(order))
+        if found is None:
+            return None
+        try:
+            model = open_model(str(found["path"])).ref
+            if model.sha256 != found["sha256"]:
+                return None
+            applied = _applied(
+                order,
+                versions={str(key): str(value) for key, value in found["versions"].items()},
+                notes=tuple(map(str, found["notes"])),
+                seconds=float(found["seconds"]),
+            )
+        except (BadModel, KeyError, TypeError, ValueError, AttributeError):
+            return None
+        return Piece(applied=applied, model=model, again=True)
+
+    def _note(self, order: Order, made: Made, model: ModelRef) -> None:
+        assert made.product is not None
+        line = {
+            "key": self._key(order),
+            "pass": order.attempt.name,
+            "path": model.path,
+            "sha256": model.sha256,
+            "versions": dict(made.product.versions),
+            "notes": list(made.product.notes),
+            "seconds": made.seconds,
+        }
+        with contextlib.suppress(OSError), (self.folder / "made.jsonl").open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps(line) + "\n")
+
+    def _key(self, order: Order) -> str:
+        one = order.attempt.one
+        identity = [
+            order.digest, one.name, one.availability().version, dict(order.attempt.recipe.settings),
+            sorted(order.keep_float), sorted(order.only), self.seed,
+            self.calibration[1] if self.calibration and _looks(one.capabilities) else None,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+    def _room(self, order: Order) -> Path:
+        """A new folder for the piece, with a name that says what is in it."""
+        words = re.sub(r"[^a-z0-9]+", "-", order.attempt.name.lower()).strip("-")
+        room = self.folder / "variants" / f"{words}-{self._key(order)[:8]}"
+        shutil.rmtree(room, ignore_errors=True)
+        return room
+
+
+def _looks(capabilities: Any) -> bool:
+    return bool(capabilities.calibrates or capabilities.labels or capabilities.trains)
+
+
+def _applied(
+    order: Order,
+    made: Made | None = None,
+    *,
+    versions: Mapping[str, str] | None = None,
+    notes: tuple[str, ...] = (),
+    seconds: float | None = None,
+) -> AppliedPass:
+    product = None if made is None else made.product
+    return AppliedPass(
+        name=order.attempt.one.name,
+        label=order.attempt.recipe.label,
+        settings=dict(order.attempt.recipe.settings),
+        keep_float=order.keep_float,
+        versions=dict(product.versions) if product else versions or {},
+        notes=tuple(map(one_line, product.notes)) if product else notes,
+        seconds=made.seconds if made is not None else seconds,
+    )
+
+
+def _reason(made: Made) -> str:
+    match made.cause:
+        case "unsuitable":
+            return f"not possible: {made.reason}"
+        case "disk":
+            return f"the disk is full: {made.reason}"
+        case "memory":
+            return f"out of memory: {made.reason}"
+        case "late":
+            return f"gave up: {made.reason}"
+    return f"the pass failed: {made.reason}"

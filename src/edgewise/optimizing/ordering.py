@@ -1,0 +1,197 @@
+"""From what a user says to a commission: bounds from words, and which samples are judged and which are looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.asking import DataWish, find_task, make_question, open_splits, read_instructions
+from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, Dataset, choose_samples, choose_split
+from edgewise.evaluating.evaluator import Question
+from edgewise.evaluating.instructions import Instructions
+from edgewise.metrics import METRICS, SHARES
+from edgewise.model.identity import open_model
+from edgewise.model.user_code import is_factory
+from edgewise.optimizing.base import passes
+from edgewise.optimizing.commission import CALIBRATION_SAMPLES, Commission
+from edgewise.optimizing.planning import read_words
+from edgewise.optimizing.variant import Bound
+from edgewise.units import format_bytes, format_duration
+
+MOST_OF_ONE_SPLIT = 4
+"""Where there is one split only, no more than one sample in so many is looked at; these are not judged."""
+LEAST_CALIBRATION = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The user's limits, SI units.
+
+    Attributes:
+        accuracy_drop: ``1pt`` (0.01 of a share), ``2%`` (of the original's value), or a number in the metric's unit.
+        least_accuracy: of the headline metric.
+    """
+
+    latency_s: float | None = None
+    size_bytes: int | None = None
+    memory_bytes: int | None = None
+    accuracy_drop: str = "1pt"
+    least_accuracy: float | None = None
+
+
+def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
+    """The limits as bounds; the one on accuracy is always there.
+
+    Args:
+        headline: metric id of what accuracy means; "" where there is no data.
+
+    Raises:
+        BadInput: a limit that makes no sense.
+    """
+    found = []
+    amounts: tuple[tuple[str, str, float | None, Callable[[float], str]], ...] = (
+        ("latency", "--max-latency", limits.latency_s, format_duration),
+        ("model_size", "--max-size", limits.size_bytes, format_bytes),
+        ("memory_peak", "--max-memory", limits.memory_bytes, format_bytes),
+    )
+    for name, flag, value, show in amounts:
+        if value is None:
+            continue
+        if not 0 < value < math.inf:
+            raise BadInput(f"{flag} {value} makes no sense", advice="an amount above 0")
+        found.append(Bound(metric=name, limit=float(value), words=f"{flag} {show(value)}"))
+    if headline:
+        found.append(_read_drop(limits.accuracy_drop, headline))
+    if limits.least_accuracy is not None:
+        if not headline:
+            raise BadInput("--min-accuracy needs data to judge on", advice="give --data, or leave it out")
+        words = f"--min-accuracy {limits.least_accuracy:g}"
+        upper = METRICS[headline].better == "lower"
+        found.append(Bound(metric=headline, limit=limits.least_accuracy, words=words, upper=upper))
+    return tuple(found)
+
+
+def _read_drop(text: str, headline: str) -> Bound:
+    """``1pt``, ``2%`` or ``0.05``."""
+    word = text.strip().lower()
+    number = word.removesuffix("pt").removesuffix("%").strip()
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise BadInput(
+            f"--max-accuracy-drop {text!r} is no amount", advice="such as 1pt (percentage points), 2% or 0.05"
+        )
+    if word.endswith("pt") and headline not in SHARES:
+        raise BadInput(
+            f"--max-accuracy-drop {text!r}: {METRICS[headline].label} has no percentage points",
+            advice="give a number in its own unit, such as 0.05, or a share of it, such as 2%",
+        )
+    words = f"--max-accuracy-drop {text.strip()}"
+    relative = word.endswith("%")
+    return Bound(
+        metric="accuracy_drop",
+        limit=value / 100 if relative or word.endswith("pt") else value,
+        words=words,
+        relative_to=headline if relative else None,
+    )
+
+
+def make_commission(
+    model: str,
+    *,
+    folder: Path | None,
+    wish: DataWish | None,
+    limits: Limits,
+    calibrate_on: str | None = None,
+    calibration_limit: int | None = None,
+    **settings: Any,
+) -> Commission:
+    """The commission for `model`.
+
+    Args:
+        folder: None is ``MODEL-optimized`` in the working folder.
+        wish: None where there is no data.
+        calibrate_on: the split that passes look at; None is the training part, else a part that is then not judged.
+        settings: further fields of `Commission`.
+
+    Raises:
+        BadInput, BadModel, Unavailable.
+    """
+    form = "torch" if is_factory(model) else open_model(model).ref.format
+    path = Path(model.rpartition(":")[0]) if form == "torch" else Path(model)
+    stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
+    start = Commission(
+        model=model,
+        format=form,
+        folder=folder or Path(f"{stem}-optimized"),
+        instructions=Instructions(),
+        **settings,
+    )
+    if start.passes:
+        require_data(wish, start.passes)
+    if not 0 < start.budget_s < math.inf:
+        raise BadInput(f"--time-budget {start.budget_s:g} s makes no sense", advice="such as 5min")
+    if wish is None:
+        return replace(start, bounds=make_bounds(limits, headline=""))
+    splits = open_splits(wish)
+    judged, calibration = _part(make_question(wish, splits), splits, wish, split=calibrate_on, limit=calibration_limit)
+    instructions = read_instructions(path, wish)
+    task = find_task(wish.task, instructions) if judged.data.labelled else None
+    return replace(
+        start,
+        instructions=instructions,
+        judged=judged,
+        calibration=calibration,
+        task=task,
+        task_options=wish.task_options,
+        classes=wish.classes,
+        bounds=make_bounds(limits, headline="agreement_top1" if task is None else task.metrics[0]),
+    )
+
+
+_SUFFIXES = frozenset({".py", ".onnx", ".tflite", ".xml", ".pt2", ".keras"})
+
+
+def _part(
+    judged: Question, splits: Mapping[str, Dataset], wish: DataWish, *, split: str | None, limit: int | None
+) -> tuple[Question, Question | None]:
+    """What is judged and what is looked at: never the same samples.
+
+    Raises:
+        Unavailable: there is no such split.
+        BadInput: a limit that makes no sense, or too few samples for both.
+    """
+    count = CALIBRATION_SAMPLES if limit is None else limit
+    others = {name: data for name, data in splits.items() if data is not splits.get(judged.data.split)}
+    if split is not None or others:
+        data = choose_split(splits if split is not None else others, split, SPLITS_TO_CALIBRATE)
+        if data.split != judged.data.split:
+            indices = choose_samples(len(data), limit=count, seed=wish.seed)
+            return judged, replace(judged, data=data, indices=tuple(indices), limit=count)
+    size = len(judged.indices)
+    share = min(count, size // MOST_OF_ONE_SPLIT)
+    if share < LEAST_CALIBRATION:
+        raise BadInput(
+            f"{size} samples of {judged.data.name} are too few to judge on and to calibrate with",
+            advice=f"give {LEAST_CALIBRATION * MOST_OF_ONE_SPLIT} or more, or data with a training part",
+        )
+    # Chosen by another seed than the judged ones, so that a limit on these says nothing about those.
+    looked = choose_samples(size, limit=share, seed=wish.seed + 1)
+    places = set(looked)
+    rest = tuple(index for at, index in enumerate(judged.indices) if at not in places)
+    taken = tuple(judged.indices[at] for at in looked)
+    return replace(judged, indices=rest), replace(judged, indices=taken, limit=share)
+
+
+def require_data(wish: DataWish | None, words: Sequence[str]) -> None:
+    """Refuse passes that there are not, and those that need samples where there are none. Raises `Unavailable`."""
+    registry = passes()
+    for name in read_words(words, registry) or ():
+        if wish is None and registry.get(name).capabilities.calibrates:
+            raise Unavailable(f"{name} needs samples to look at", advice="give --data PATH")

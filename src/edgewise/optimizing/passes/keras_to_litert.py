@@ -1,0 +1,152 @@
+"""Keras model → LiteRT (``.tflite``, float32), by Keras' own exporter.
+
+Keras exports with PyTorch behind it through litert-torch, without TensorFlow, and with TensorFlow behind it through
+TensorFlow's converter; with JAX or numpy it can't (``keras.Model.export``, format ``litert``, Keras 3.13 and later).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import BadInput
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.registry import Availability
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class KerasToLitert:
+    """Converts a model that a factory makes; the file's outputs are compared with the model's."""
+
+    name = "keras-to-litert"
+    title = "Keras → LiteRT"
+    capabilities = Capabilities(
+        kind="conversion",
+        reads=("keras",),
+        writes="tflite",
+        exact=True,
+        distributions=("keras", "ai-edge-litert"),
+        extra="torch-optimize",
+    )
+
+    def availability(self) -> Availability:
+        """Whether Keras is installed, and PyTorch with litert-torch or else TensorFlow to stand behind it."""
+        found = packages_availability(self.capabilities.distributions, extra="keras,torch-optimize")
+        if found and not _installed("tensorflow"):
+            behind = packages_availability(("torch", "litert-torch"), extra=self.capabilities.extra)
+            return found if behind else behind
+        return found
+
+    def recipes(self, facts: Facts) -> Sequence[Recipe]:
+        """One: open dimensions become 1."""
+        del facts
+        return (Recipe(),)
+
+    def apply(self, work: Work) -> Product:
+        """Write ``model.tflite``. Raises `CannotApply` where Keras can't, or the file computes something else."""
+        if work.model.endswith((".keras", ".h5")):
+            raise CannotApply(
+                "loading a Keras file runs what it names: give a function that returns the model (load it in there)"
+            )
+        # Keras takes up its backend when it is first imported, TensorFlow where nobody says otherwise.
+        if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ and not _installed("tensorflow"):
+            os.environ["KERAS_BACKEND"] = "torch"
+        from edgewise.model.build import build_graph
+
+        network = build_graph(work.model).network
+        if network.kind != "keras":
+            raise CannotApply(f"{work.model} makes {network.title} and no Keras model")
+        feeds = _make_feeds(network.value, work)
+        expected = [_run(network.value, feed) for feed in feeds]
+        path = work.folder / "model.tflite"
+        _export(network.value, path, threads=work.threads)
+        from edgewise.optimizing.passes.torch_agreement import check_agreement
+
+        note = check_agreement(path, feeds, expected)
+        names = ("keras", "torch", "litert-torch", "litert-converter", "tensorflow", "ai-edge-litert")
+        return Product(
+            model=path,
+            notes=(f"by Keras with {_backend()} behind it", note),
+            versions={name: version(name) for name in names if _installed(name)},
+        )
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _backend() -> str:
+    return str(sys.modules["keras"].backend.backend()) if "keras" in sys.modules else "tensorflow"
+
+
+def _make_feeds(model: Any, work: Work) -> list[list[Array]]:
+    """Two inputs: samples where there are any, else random ones of a fixed seed; open sizes are 1."""
+    import numpy as np
+
+    from edgewise.optimizing.calibration import read_calibration
+
+    shapes = [tuple(1 if size is None else int(size) for size in each.shape) for each in model.inputs]
+    samples = read_calibration(work.calibration) if work.calibration is not None else None
+    if samples is not None and len(samples):
+        if [array.shape[1:] for array in samples.arrays] != [shape[1:] for shape in shapes]:
+            raise BadInput(
+                f"the samples have the shapes {[list(array.shape[1:]) for array in samples.arrays]}; "
+                f"{work.model} takes {[list(shape[1:]) for shape in shapes]}",
+                advice="check the layout (Keras models are NHWC as a rule) and size that the data is prepared with",
+            )
+        return [
+            [
+                np.ascontiguousarray(np.resize(array[at : at + shape[0]], shape), dtype=str(each.dtype))
+                for array, shape, each in zip(samples.arrays, shapes, model.inputs, strict=True)
+            ]
+            for at in range(min(2, len(samples)))
+        ]
+    random = np.random.default_rng(work.seed)
+    made = []
+    for _ in range(2):
+        drawn = [random.standard_normal(shape) for shape in shapes]
+        # Indices of an unknown range are 0, which all of them allow.
+        made.append([
+            (values if str(each.dtype).startswith("float") else np.zeros(values.shape)).astype(str(each.dtype))
+            for values, each in zip(drawn, model.inputs, strict=True)
+        ])  # fmt: skip
+    return made
+
+
+def _run(model: Any, feed: list[Array]) -> list[Array]:
+    """The model's outputs in inference mode, in its own order."""
+    import numpy as np
+
+    convert = sys.modules["keras"].ops.convert_to_numpy if "keras" in sys.modules else np.asarray
+    outputs = model(feed if len(feed) > 1 else feed[0], training=False)
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    listed = outputs if isinstance(outputs, list | tuple) else [outputs]
+    return [np.asarray(convert(each)) for each in listed]
+
+
+def _export(model: Any, path: Path, *, threads: int) -> None:
+    if importlib.util.find_spec("torch") is not None and _backend() == "torch":
+        import torch
+
+        torch.set_num_threads(max(1, threads))
+    try:
+        model.export(path, format="litert", verbose=False)
+    except Exception as error:  # Keras and the converters behind it raise whatever they like
+        message = (str(error).strip() or type(error).__name__).splitlines()[0][:250]
+        raise CannotApply(
+            f"Keras {_backend()} can't export {getattr(model, 'name', 'the model')} to LiteRT: {message}"
+        ) from error

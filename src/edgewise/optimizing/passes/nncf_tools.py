@@ -1,0 +1,168 @@
+"""What the passes of NNCF share: models of both formats, samples, and which layers are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.graph import Graph
+from edgewise.optimizing.base import CannotApply, Work
+from edgewise.optimizing.calibration import Calibration
+from edgewise.optimizing.passes.onnx_files import first_line, save_model, versions_of
+from edgewise.optimizing.passes.openvino_tools import HEAVY, hidden_biases, import_nncf, read_model
+from edgewise.optimizing.passes.openvino_tools import save_model as save_openvino
+from edgewise.optimizing.passes.ort_calibration import load_calibration, model_inputs
+from edgewise.optimizing.passes.ort_preparation import count_quantized, find_stem, prepare
+from edgewise.optimizing.passes.qdq_types import fit_for_onnxruntime
+
+_SCALING = ("Convert", "Multiply", "Subtract", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
+HEAVY_ONNX = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A model as NNCF takes it.
+
+    Attributes:
+        model: an ``onnx.ModelProto`` or an ``openvino.Model``.
+        inputs: names that a feed's arrays go by; of an OpenVINO model, their places.
+        names: of all its nodes.
+        heavy: how many of its nodes are worth quantising.
+        note: about the preparation; "" where there is nothing to say.
+    """
+
+    format: str
+    model: Any
+    inputs: tuple[str | int, ...]
+    names: tuple[str, ...]
+    kept: tuple[str, ...]
+    heavy: int
+    note: str = ""
+
+    def parameters(self, *, correct_biases: bool = True) -> Any:
+        """NNCF's further settings. For ONNX no scales per channel of activations: onnxruntime has no kernels for them."""
+        import_nncf()
+        from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, QuantizationParameters
+
+        skipped = {} if correct_biases else {"disable_bias_correction": True}
+        if self.format != "onnx":
+            return AdvancedQuantizationParameters(**skipped)
+        per_tensor = QuantizationParameters(per_channel=False)
+        return AdvancedQuantizationParameters(activations_quantization_params=per_tensor, **skipped)
+
+    def finish(self, model: Any) -> str:
+        """Fit `model` for its engines, in place. Returns a note; "" where nothing was to do."""
+        return fit_for_onnxruntime(model) if self.format == "onnx" else ""
+
+    def save(self, model: Any, folder: Path) -> Path:
+        """Write `model` into `folder` in the format of this one."""
+        if self.format == "onnx":
+            return save_model(model, folder / "model.onnx")
+        return save_openvino(model, folder / "model.xml")
+
+    def quantized(self, model: Any) -> int:
+        """How many heavy nodes of `model` have quantised weights."""
+        if self.format == "onnx":
+            return count_quantized(model, HEAVY_ONNX)
+        return sum(operation.get_type_name() in HEAVY and _is_quantized(operation) for operation in model.get_ops())
+
+    def versions(self) -> dict[str, str]:
+        """Of what takes part."""
+        return versions_of("nncf", "onnxruntime", "onnx") if self.format == "onnx" else versions_of("nncf", "openvino")
+
+
+def _is_quantized(operation: Any) -> bool:
+    """Whether its weights come from integers or a FakeQuantize, through steps that only scale or move them."""
+    node = operation.input_value(1).get_node()
+    while node.get_type_name() in _SCALING:
+        node = node.input_value(0).get_node()
+    if node.get_type_name() == "Constant":
+        return node.get_element_type().get_type_name() in ("i8", "u8")
+    return bool(node.get_type_name() == "FakeQuantize")
+
+
+@contextmanager
+def open_subject(work: Work) -> Iterator[Subject]:
+    """The model of `work` for NNCF, ONNX folded first. Raises `CannotApply` where an engine does not take it."""
+    if work.format == "openvino":
+        yield _open_openvino(work)
+        return
+    with prepare(work) as prepared:
+        names = tuple(node.name for node in prepared.model.graph.node)
+        kept = set(prepared.named(work.keep_float))
+        kept |= set(names) - set(_only(prepared.named(work.only))) if work.only else set()
+        yield Subject(
+            format="onnx",
+            model=prepared.model,
+            inputs=tuple(model_inputs(prepared.model)),
+            names=names,
+            kept=tuple(sorted(kept)),
+            heavy=sum(node.op_type in HEAVY_ONNX for node in prepared.model.graph.node),
+            note=prepared.note,
+        )
+
+
+def _open_openvino(work: Work) -> Subject:
+    model = read_model(work.model)
+    names = tuple(operation.get_friendly_name() for operation in model.get_ordered_ops())
+    hidden = hidden_biases(model)
+    kept = set(work.keep_float) & set(names)
+    kept |= set(names) - set(_only([name for name in work.only if name in names])) if work.only else set()
+    return Subject(
+        format="openvino",
+        model=model,
+        inputs=tuple(range(len(model.inputs))),
+        names=names,
+        kept=tuple(sorted(kept)),
+        heavy=sum(operation.get_type_name() in HEAVY for operation in model.get_ops()),
+        note=f"{hidden} biases are no constants: NNCF can't correct them" if hidden else "",
+    )
+
+
+def _only(names: Sequence[str]) -> Sequence[str]:
+    if not names:
+        raise CannotApply("none of the named layers is in the model")
+    return names
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turns what NNCF and the engine under it raise on a model into `CannotApply`."""
+    try:
+        yield
+    except (MemoryError, CannotApply, OSError):
+        raise
+    except Exception as error:  # NNCF's own errors, the engine's, and whatever its graph code meets
+        raise CannotApply(f"NNCF fails on the model: {first_line(error)}") from error
+
+
+def read_samples(subject: Subject, work: Work) -> Calibration:
+    """The samples of `work`. Raises `CannotApply` without them, or where they do not fit the model's inputs."""
+    return load_calibration(work, inputs=[str(name) for name in subject.inputs])
+
+
+def make_dataset(subject: Subject, calibration: Calibration, *, labels: bool = False) -> Any:
+    """An ``nncf.Dataset`` that yields one sample at a time; `labels`: with its label, which is not fed."""
+    nncf = import_nncf()
+    feeds = [dict(zip(subject.inputs, feed, strict=True)) for feed in calibration.feeds()]
+    if not labels or calibration.labels is None:
+        return nncf.Dataset(feeds)
+    return nncf.Dataset(list(zip(feeds, calibration.labels.tolist(), strict=True)), lambda item: item[0])
+
+
+def make_scope(subject: Subject, *, float_stem: bool = False) -> Any:
+    """What NNCF leaves as it is; None: nothing."""
+    kept = {*subject.kept, *(find_stem(subject.model) if float_stem and subject.format == "onnx" else ())}
+    if not kept:
+        return None
+    # Constants and other nodes that its own graph does not have are among the names.
+    return import_nncf().IgnoredScope(names=sorted(kept), validate=False)
+
+
+def worth_quantizing(graph: Graph) -> bool:
+    """Whether an operator with weights is one that NNCF quantises."""
+    heavy = {*HEAVY_ONNX, *HEAVY}
+    return any(operator.op in heavy and operator.weights for operator in graph.operators)

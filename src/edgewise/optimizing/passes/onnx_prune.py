@@ -1,0 +1,267 @@
+"""Magnitude pruning of ONNX models: the smallest weights become zero.
+
+Unstructured: so many of all weights, or of every layer's. N:M: of every M neighbours along the input dimension the N
+largest stay, as sparse matrix units want it. The file keeps its size and its dense form; zeros pay where files are
+compressed or kernels are sparse.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.model.readers.onnx import OnnxReader
+from edgewise.optimizing.base import (
+    CannotApply,
+    Capabilities,
+    Facts,
+    Product,
+    Recipe,
+    Work,
+    packages_availability,
+)
+from edgewise.optimizing.passes.onnx_files import NATIVE, load_model, save_model, versions_of
+from edgewise.registry import Availability
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+PRUNED = frozenset({"Conv", "Gemm", "MatMul"})
+SCOPES = ("global", "layer")
+_CHUNK = 2**20
+
+
+class OnnxPrune:
+    """Sets the smallest weights of Conv, Gemm and MatMul to zero.
+
+    Biases and normalisations stay. Settings: either ``sparsity``, a share between 0 and 1, with ``scope``, ``global``
+    (all layers together) or ``layer`` (each alone); or ``pattern``, ``N:M``: N of M neighbours along the input
+    dimension stay.
+    """
+
+    name = "onnx-prune"
+    title = "ONNX magnitude pruning"
+    capabilities = Capabilities(
+        kind="pruning", reads=("onnx",), writes="onnx", keeps_float=True, distributions=("onnx",)
+    )
+
+    def availability(self) -> Availability:
+        """Always: onnx comes with edgewise."""
+        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
+
+    def recipes(self, facts: Facts) -> Sequence[Recipe]:
+        """None is tried first: without sparse kernels nothing gets faster. Small networks bear 30 % untrained, if that."""
+        operators = facts.graph.operators
+        if facts.quantized or not any(operator.op in PRUNED and operator.weights for operator in operators):
+            return ()
+        return (
+            Recipe(label="30 %", settings={"sparsity": 0.3, "scope": "global"}, rank=1),
+            Recipe(label="50 %", settings={"sparsity": 0.5, "scope": "global"}, rank=1),
+            Recipe(label="2:4", settings={"pattern": "2:4"}, rank=1),
+            Recipe(label="70 %", settings={"sparsity": 0.7, "scope": "global"}, rank=2),
+            Recipe(label="90 %", settings={"sparsity": 0.9, "scope": "global"}, rank=2),
+            Recipe(label="50 % of every layer", settings={"sparsity": 0.5, "scope": "layer"}, rank=2),
+            Recipe(label="1:4", settings={"pattern": "1:4"}, rank=2),
+        )
+
+    def apply(self, work: Work) -> Product:
+        """Prune. Raises `CannotApply` where there is nothing to prune, or for settings that make no sense."""
+        source = Path(work.model)
+        model = load_model(source)
+        weights, notes = _choose(model, work)
+        if "pattern" in work.settings:
+            keep, of = read_pattern(work.settings["pattern"])
+            fitting = [each for each in weights if each.array.shape[each.axis] % of == 0]
+            if len(fitting) < len(weights):
+                notes.append(
+                    f"layers left as they are, whose input dimension is no multiple of {of}: "
+                    f"{len(weights) - len(fitting)}"
+                )
+            weights = fitting
+            masks = [mask_pattern(each.array, keep, of, axis=each.axis) for each in weights]
+        else:
+            masks = _mask_shares(weights, work.settings)
+        if not weights:
+            raise CannotApply("; ".join(["nothing is left to prune", *notes]))
+        for weight, mask in zip(weights, masks, strict=True):
+            weight.write(weight.array * mask)
+        path = save_model(model, work.folder / source.name)
+        zeros = sum(int((~mask | (each.array == 0)).sum()) for each, mask in zip(weights, masks, strict=True))
+        total = sum(mask.size for mask in masks)
+        notes = [
+            f"{zeros} of {total} weights of {len(weights)} layers are zero ({100 * zeros / total:.1f} %)",
+            f"compressed by gzip: {_compressed(source)} bytes before, {_compressed(path)} bytes after",
+            "the file itself is no smaller, and dense kernels compute with zeros as with any number",
+            *notes,
+        ]
+        return Product(model=path, notes=tuple(notes), versions=versions_of("onnx", "numpy"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weight:
+    """A weight that can be pruned.
+
+    Attributes:
+        tensor: the ``onnx.TensorProto`` that holds it.
+        axis: its input dimension.
+    """
+
+    tensor: Any
+    array: Array
+    axis: int
+
+    def write(self, array: Array) -> None:
+        """Replace its values."""
+        from onnx import numpy_helper
+
+        self.tensor.CopyFrom(numpy_helper.from_array(array.astype(self.array.dtype), self.tensor.name))
+
+
+def _choose(model: Any, work: Work) -> tuple[list[_Weight], list[str]]:
+    """Weights to prune, and notes of what is spared against expectation.
+
+    A weight that also serves an operator to be left alone is left alone.
+    """
+    from onnx import TensorProto, numpy_helper
+
+    names = {node.name for node in model.graph.node}
+    if unknown := [name for name in (*work.keep_float, *work.only) if name not in names]:
+        raise CannotApply(f"the model has no operator called {', '.join(unknown[:3])}")
+    floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
+    constants = _constants(model.graph)
+    uses = Counter(_taken(model.graph))
+    chosen: dict[str, tuple[int, int]] = {}
+    for node in model.graph.node:
+        found = _find_weight(node, constants)
+        spared = node.name in work.keep_float or (work.only and node.name not in work.only)
+        if found is None or spared or constants[found[0]].data_type not in floats:
+            continue
+        name, axis = found
+        _, count = chosen.get(name, (axis, 0))
+        chosen[name] = axis, count + 1
+    if not chosen:
+        raise CannotApply("it has no float weights of Conv, Gemm or MatMul that may be pruned")
+    own = [name for name, (_, count) in chosen.items() if count == uses[name]]
+    notes = []
+    if len(own) < len(chosen):
+        notes.append(f"weights left as they are, which other operators share: {len(chosen) - len(own)}")
+    weights = [
+        _Weight(tensor=constants[name], array=numpy_helper.to_array(constants[name]), axis=chosen[name][0])
+        for name in own
+    ]
+    return [weight for weight in weights if weight.array.size], notes
+
+
+def _constants(graph: Any) -> dict[str, Any]:
+    """Name → ``TensorProto`` of what the main graph holds itself."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.domain in NATIVE:
+            values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+            found.update((node.output[0], value) for value in values)
+    return found
+
+
+def _taken(graph: Any) -> Iterator[str]:
+    """Every tensor that is taken, as often as it is, also from inside of branches and loop bodies."""
+    yield from (output.name for output in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _taken(inner)
+
+
+def _find_weight(node: Any, constants: dict[str, Any]) -> tuple[str, int] | None:
+    """Name and input dimension of the node's weight; None where it has none."""
+    if node.op_type not in PRUNED or node.domain not in NATIVE or len(node.input) < 2:
+        return None
+    left, right = node.input[0], node.input[1]
+    if node.op_type == "Conv":
+        return (right, 1) if right in constants and len(constants[right].dims) >= 2 else None
+    if node.op_type == "Gemm":
+        flags = {attribute.name: attribute.i for attribute in node.attribute}
+        return (right, 1 if flags.get("transB") else 0) if right in constants else None
+    if right in constants and len(constants[right].dims) >= 2:
+        return right, len(constants[right].dims) - 2
+    if left in constants and len(constants[left].dims) >= 2 and right not in constants:
+        return left, len(constants[left].dims) - 1
+    return None
+
+
+def _mask_shares(weights: Sequence[_Weight], settings: Any) -> list[Array]:
+    """Per weight, what stays, for unstructured pruning."""
+    import numpy as np
+
+    sparsity, scope = settings.get("sparsity", 0.5), settings.get("scope", SCOPES[0])
+    if isinstance(sparsity, bool) or not isinstance(sparsity, int | float) or not 0 < sparsity < 1:
+        raise CannotApply(f"the sparsity is {sparsity!r}; it lies between 0 and 1")
+    if scope not in SCOPES:
+        raise CannotApply(f"the scope is {scope!r}; it can be {' or '.join(SCOPES)}")
+    if scope == "layer":
+        return [mask_share(weight.array, sparsity) for weight in weights]
+    if not weights:
+        return []
+    mask = mask_share(np.concatenate([weight.array.ravel() for weight in weights]), sparsity)
+    ends = np.cumsum([weight.array.size for weight in weights])[:-1]
+    parts = np.split(mask, ends)
+    return [part.reshape(weight.array.shape) for weight, part in zip(weights, parts, strict=True)]
+
+
+def mask_share(array: Array, sparsity: float) -> Array:
+    """What stays (bool, of the array's shape) when the smallest ``round(sparsity × size)`` magnitudes go.
+
+    Of equal ones the first go.
+    """
+    import numpy as np
+
+    count = round(sparsity * array.size)
+    order = np.argsort(np.abs(array), axis=None, kind="stable")
+    mask = np.ones(array.size, dtype=bool)
+    mask[order[:count]] = False
+    return mask.reshape(array.shape)
+
+
+def mask_pattern(array: Array, keep: int, of: int, *, axis: int) -> Array:
+    """What stays (bool, of the array's shape): of every `of` neighbours along `axis` the `keep` largest magnitudes.
+
+    Of equal ones the last stay. Raises ValueError where `of` does not divide the axis.
+    """
+    import numpy as np
+
+    if array.shape[axis] % of:
+        raise ValueError(f"{array.shape[axis]} is no multiple of {of}")
+    moved = np.moveaxis(array, axis, -1)
+    groups = np.abs(moved).reshape(-1, of)
+    order = np.argsort(groups, axis=1, kind="stable")
+    mask = np.ones(groups.shape, dtype=bool)
+    np.put_along_axis(mask, order[:, : of - keep], values=False, axis=1)
+    return np.moveaxis(mask.reshape(moved.shape), -1, axis)
+
+
+def read_pattern(text: Any) -> tuple[int, int]:
+    """N and M of ``N:M``. Raises `CannotApply` where it is none."""
+    parts = str(text).split(":")
+    if len(parts) == 2 and all(part.isdecimal() and part.isascii() and len(part) <= 3 for part in parts):
+        keep, of = int(parts[0]), int(parts[1])
+        if 0 < keep < of:
+            return keep, of
+    raise CannotApply(f"the pattern is {text!r}; it is N:M, N less than M, such as 2:4")
+
+
+def _compressed(path: Path) -> int:
+    """Bytes of a model with its weight files after deflate, which gzip uses, at its usual level."""
+    total = 0
+    for file in (path, *OnnxReader().weight_files(path)):
+        packer = zlib.compressobj()
+        with file.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                total += len(packer.compress(chunk))
+        total += len(packer.flush())
+    return total

@@ -1,0 +1,101 @@
+"""Dynamic 8-bit quantisation by onnxruntime: int8 weights, activations quantised anew in every inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.passes.saturation import sums_saturate
+from edgewise.registry import Availability
+
+_INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
+_MATRIX_PRODUCTS = ("MatMul", "Gemm", "LSTM", "Attention")
+
+
+class OrtDynamic:
+    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.quantize_dynamic``.
+
+    Settings:
+        operators: ``all`` that it quantises by default, convolutions among them, or ``matmul``: products of matrices.
+        weights: ``int8`` or ``uint8``. onnxruntime's ConvInteger has a kernel for uint8 weights only.
+        per_channel: a scale for every output channel of the weights.
+        reduce_range: 7-bit weights, for processors whose 8-bit sums saturate.
+    """
+
+    name = "ort-dynamic"
+    title = "onnxruntime dynamic int8"
+    capabilities = Capabilities(
+        kind="quantisation",
+        reads=("onnx",),
+        writes="onnx",
+        arithmetic="int8-dynamic",
+        keeps_float=True,
+        distributions=("onnxruntime",),
+    )
+
+    def availability(self) -> Availability:
+        """Whether onnxruntime is installed."""
+        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
+
+    def recipes(self, facts: Facts) -> Sequence[Recipe]:
+        """The library's default with weights its engine has kernels for; products of matrices alone beside it."""
+        ops = {operator.op for operator in facts.graph.operators if operator.weights}
+        if facts.quantized or not ops & {"Conv", *_MATRIX_PRODUCTS}:
+            return ()
+        base = {"per_channel": False, "reduce_range": sums_saturate()}
+        weights = "uint8" if "Conv" in ops else "int8"
+        found = [Recipe(settings={**base, "operators": "all", "weights": weights})]
+        if ops & set(_MATRIX_PRODUCTS):
+            rank = 1 if "Conv" in ops else 2
+            found += [
+                Recipe(label="matmul", settings={**base, "operators": "matmul", "weights": "int8"}, rank=rank),
+                Recipe(
+                    label="matmul per-channel",
+                    settings={**base, "operators": "matmul", "weights": "int8", "per_channel": True},
+                    rank=1,
+                ),
+            ]
+        return tuple(found)
+
+    def apply(self, work: Work) -> Product:
+        """Quantise. Raises `CannotApply` where the model has nothing to quantise."""
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, versions_of
+        from edgewise.optimizing.passes.ort_preparation import prepare
+
+        path = work.folder / "model.onnx"
+        settings: dict[str, Any] = {"operators": "all", "weights": "uint8", "per_channel": False, "reduce_range": False}
+        settings |= dict(work.settings)
+        with prepare(work) as prepared:
+            kept, only = (_split(prepared.named(names)) for names in (work.keep_float, work.only))
+            if work.only and not only:
+                raise CannotApply("none of the named layers is left after folding")
+            quantize_dynamic(
+                prepared.path,
+                path,
+                op_types_to_quantize=list(_MATRIX_PRODUCTS) if settings["operators"] == "matmul" else None,
+                per_channel=settings["per_channel"],
+                reduce_range=settings["reduce_range"],
+                weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[settings["weights"]],
+                nodes_to_quantize=only,
+                nodes_to_exclude=kept,
+            )
+            note = prepared.note
+        counts = count_nodes(load_model(path))
+        found = {op: counts[op] for op in _INTEGER if counts[op]}
+        if not found:
+            path.unlink()
+            raise CannotApply("it has no operator that onnxruntime quantises dynamically")
+        changed = ", ".join(f"{count} {op}" for op, count in found.items())
+        return Product(
+            model=path,
+            notes=tuple(filter(None, (f"quantised operators: {changed}", note))),
+            versions=versions_of("onnxruntime", "onnx"),
+        )
+
+
+def _split(names: Sequence[str]) -> list[str]:
+    """`names`, and those of the MatMul nodes that the quantiser makes of Gemm nodes before it looks at any name."""
+    return [*names, *(f"{name}_MatMul" for name in names)]

@@ -1,0 +1,183 @@
+"""What onnxruntime's quantiser wants of a model: constants folded, BatchNormalization merged, every shape known."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.optimizing.base import CannotApply, Work
+from edgewise.optimizing.passes.onnx_files import count_nodes, first_line, load_model, raise_opset, save_model
+from edgewise.optimizing.passes.onnx_origins import chosen, find_origins
+
+FEW_CHANNELS = 4
+"""A convolution of so few input channels multiplies vectors too short for integer kernels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A model as the quantiser takes it.
+
+    Attributes:
+        path: in a folder that goes when the context ends.
+        model: what is at `path`, an ``onnx.ModelProto``.
+        original: the model as it was.
+        origins: name of a node of `model` → names of the nodes of `original` that it stands for.
+        folder: for further files that are not kept.
+    """
+
+    path: Path
+    model: Any
+    original: Any
+    origins: dict[str, frozenset[str]]
+    folder: Path
+
+    @property
+    def note(self) -> str:
+        """How much smaller the graph became, in words; "" where it did not."""
+        before, after = len(self.original.graph.node), len(self.model.graph.node)
+        return f"{before - after} of {before} nodes folded or merged before quantising" if after < before else ""
+
+    def named(self, names: tuple[str, ...]) -> list[str]:
+        """Nodes of `model` that stand for any of the original nodes called `names`."""
+        return chosen(self.origins, names)
+
+
+@contextmanager
+def prepare(work: Work) -> Iterator[Prepared]:
+    """The model of `work`, prepared. Raises `CannotApply` where the engine can't run it."""
+    original = load_model(work.model)
+    # On the disk of the result: whether there is room is found out here.
+    with tempfile.TemporaryDirectory(dir=work.folder, prefix="scratch-") as scratch:
+        folder = Path(scratch)
+        raised = save_model(raise_opset(_copy(original)), folder / "raised.onnx")
+        path = folder / "prepared.onnx"
+        model = _fold(raised, path, threads=work.threads)
+        yield Prepared(path=path, model=model, original=original, origins=find_origins(original, model), folder=folder)
+
+
+def _copy(model: Any) -> Any:
+    copy = type(model)()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _fold(source: Path, path: Path, *, threads: int) -> Any:
+    """Optimise and infer shapes; symbolically only where plain inference leaves a tensor without a type."""
+    import onnx
+
+    optimized = path.with_name("folded.onnx")
+    run_optimizer(source, optimized, level="basic", threads=threads)
+    onnx.shape_inference.infer_shapes_path(str(optimized), str(path), data_prop=True)
+    model = onnx.load(str(path))
+    if not _is_typed(model):
+        model = _infer_symbolically(model) or model
+    _name_rest(model)
+    _mark_prepared(model)
+    save_model(model, path)
+    return model
+
+
+def run_optimizer(source: Path, target: Path, *, level: str, threads: int) -> None:
+    """Let onnxruntime write the graph that it would run at `level`: ``basic``, ``extended`` or ``all``.
+
+    Raises:
+        CannotApply: the engine does not load the model.
+    """
+    import onnxruntime
+
+    options = session_options(threads)
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}")
+    options.optimized_model_filepath = str(target)
+    # Shared constants would give two layers' tensors one name, and so one set of quantisation parameters.
+    disabled = ["ConstantSharing"] if level == "basic" else []
+    try:
+        onnxruntime.InferenceSession(
+            str(source), options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
+        )
+    except Exception as error:
+        raise CannotApply(f"onnxruntime does not load the model: {first_line(error)}") from error
+
+
+def session_options(threads: int, *, made: Callable[[], Any] | None = None) -> Any:
+    """Settings of onnxruntime for work in a pass; `made` makes them, where it is not the engine's own class."""
+    import onnxruntime
+
+    options = (made or onnxruntime.SessionOptions)()
+    options.intra_op_num_threads = max(1, threads)
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return options
+
+
+def _is_typed(model: Any) -> bool:
+    known = {info.name for info in (*model.graph.value_info, *model.graph.output, *model.graph.input)}
+    return all(name in known for node in model.graph.node for name in node.output if name)
+
+
+def _infer_symbolically(model: Any) -> Any:
+    """The shape inference of onnxruntime; None where it fails or sympy, which it needs, is missing."""
+    try:
+        from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
+
+        return SymbolicShapeInference.infer_shapes(model, auto_merge=True)
+    except Exception:  # it raises AssertionError, AttributeError … on graphs that it does not know
+        return None
+
+
+def _name_rest(model: Any) -> None:
+    """Names for the nodes that the optimiser added without one."""
+    names = {node.name for node in model.graph.node}
+    for node in model.graph.node:
+        if not node.name:
+            node.name = f"{node.op_type} of {next(filter(None, node.output), '')}"
+            while node.name in names:
+                node.name += "'"
+            names.add(node.name)
+
+
+def _mark_prepared(model: Any) -> None:
+    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+
+    add_pre_process_metadata(model)
+
+
+def find_stem(model: Any) -> list[str]:
+    """Names of ungrouped convolutions with few channels that take an input of the model."""
+    inputs = {info.name for info in model.graph.input}
+    sizes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    return [
+        node.name
+        for node in model.graph.node
+        if node.op_type == "Conv"
+        and node.input[0] in inputs
+        and sizes.get(node.input[1], (0, FEW_CHANNELS + 1))[1] <= FEW_CHANNELS
+        and not any(each.name == "group" and each.i > 1 for each in node.attribute)
+    ]
+
+
+def find_clamps(model: Any, names: list[str]) -> list[str]:
+    """Names of the Relu and Clip nodes that alone take what the nodes called `names` make; engines merge the two."""
+    takers: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            takers.setdefault(name, []).append(node)
+    makers = [node for node in model.graph.node if node.name in set(names)]
+    alone = [takers[output][0] for node in makers for output in node.output if len(takers.get(output, ())) == 1]
+    return [node.name for node in alone if node.op_type in ("Relu", "Clip")]
+
+
+def describe_quantized(model: Any, *, before: Any, heavy: tuple[str, ...]) -> str:
+    """How many of the heavy nodes of `before` are quantised now, in words."""
+    counts = count_nodes(before)
+    total = {op: counts[op] for op in heavy if counts[op]}
+    return f"{count_quantized(model, heavy)} of {sum(total.values())} heavy operators quantised ({', '.join(total)})"
+
+
+def count_quantized(model: Any, heavy: tuple[str, ...]) -> int:
+    """How many of the heavy nodes have quantised weights (of products of two activations: both are quantised)."""
+    dequantized = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
+    return sum(node.op_type in heavy and node.input[1] in dequantized for node in model.graph.node)

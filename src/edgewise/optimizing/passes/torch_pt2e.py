@@ -1,0 +1,130 @@
+"""Static int8 quantisation of PyTorch modules by torchao's PT2E flow, as ONNX with QuantizeLinear/DequantizeLinear.
+
+The quantiser is torchao's for x86 (uint8 activations per tensor, int8 weights per channel), whose scheme ONNX Runtime's
+and OpenVINO's integer kernels share.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.passes.torch_modules import TorchModel
+from edgewise.registry import Availability
+
+_INTEGER_OPS = ("QuantizeLinear", "DequantizeLinear")
+#: Largest number of samples that ranges are taken from; more changes them little and takes as much longer.
+_SAMPLES = 128
+
+
+class TorchPt2e:
+    """Observes the module on samples, rounds its convolutions and linear layers to 8 bits, and exports that."""
+
+    name = "torch-pt2e"
+    title = "static int8 (torchao PT2E)"
+    capabilities = Capabilities(
+        kind="quantisation",
+        reads=("torch",),
+        writes="onnx",
+        arithmetic="int8",
+        calibrates=True,
+        keeps_float=True,
+        runtimes=("onnxruntime", "openvino"),
+        distributions=("torch", "torchao", "onnxscript"),
+        extra="torch-optimize",
+    )
+
+    def availability(self) -> Availability:
+        """Whether PyTorch, torchao and the exporter's onnxscript are installed."""
+        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
+
+    def recipes(self, facts: Facts) -> Sequence[Recipe]:
+        """Eight bits; seven for processors whose 8-bit products saturate (x86 without VNNI)."""
+        if facts.quantized:
+            return ()
+        return (Recipe(), Recipe(label="7-bit", settings={"reduce_range": True}, rank=1))
+
+    def apply(self, work: Work) -> Product:
+        """Write ``model.onnx``.
+
+        Settings: ``reduce_range`` (activations in 7 bits), ``samples`` (at most; 128).
+
+        Raises:
+            CannotApply: there are no samples, nothing was quantised, or the export fails.
+            BadInput: a setting or sample that can't be used.
+        """
+        from edgewise.optimizing.passes import torch_modules
+
+        reduce_range = work.settings.get("reduce_range", False)
+        if not isinstance(reduce_range, bool):
+            raise BadInput(f"the setting reduce_range is {reduce_range!r}", advice="give true or false")
+        limit = torch_modules.read_count(work.settings, "samples", _SAMPLES)
+        with torch_modules.reproducible(work):
+            model = torch_modules.load_model(work)
+            samples = torch_modules.load_samples(work, model)
+            if samples is None:
+                raise CannotApply("static quantisation needs samples to take ranges from: give --data")
+            batch = model.inputs[0].shape[0] if model.inputs[0].dim() else 1
+            count = max(1, min(limit, len(samples)) // max(1, batch))
+            feeds = torch_modules.probe_feeds(model, samples, count=count)
+            program = _quantize(model, feeds, reduce_range=reduce_range, keep=work.keep_float, only=work.only)
+            notes = _export(model, program, feeds, work.folder)
+        return Product(
+            model=work.folder / "model.onnx",
+            notes=(f"ranges from {count * batch} samples", *notes),
+            versions=torch_modules.find_versions("torch", "torchao", "onnx", "onnxscript", "onnxruntime"),
+        )
+
+
+def _quantize(
+    model: TorchModel, feeds: list[tuple[Any, ...]], *, reduce_range: bool, keep: Sequence[str], only: Sequence[str]
+) -> Any:
+    """The quantised module as an exported program."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+        from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+        config = x86.get_default_x86_inductor_quantization_config(reduce_range=reduce_range)
+        quantizer = x86.X86InductorQuantizer()
+        if only:
+            for name in only:
+                quantizer.set_module_name_qconfig(model.layer_of(name), config)
+        else:
+            quantizer.set_global(config)
+        for name in keep:
+            quantizer.set_module_name_qconfig(model.layer_of(name), None)
+        try:
+            with torch.no_grad():
+                prepared = prepare_pt2e(model.program.module(), quantizer)
+                for feed in feeds:
+                    prepared(*feed)
+                return torch.export.export(convert_pt2e(prepared), model.inputs)
+        except Exception as error:  # torchao raises whatever its patterns do not foresee
+            message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            raise CannotApply(f"torchao can't quantise {model.target}: {message}") from error
+
+
+def _export(model: TorchModel, program: Any, feeds: list[tuple[Any, ...]], folder: Path) -> tuple[str, ...]:
+    """Write the file and compare it with the quantised module; both round, so that single steps may differ."""
+    import onnx
+
+    from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8, check_agreement
+    from edgewise.optimizing.passes.torch_export import export_onnx
+    from edgewise.optimizing.passes.torch_modules import run_module
+
+    path = export_onnx(model, program, folder)
+    kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
+    if not any(kind in _INTEGER_OPS for kind in kinds):
+        raise CannotApply(f"torchao found nothing in {model.target} that it quantises")
+    expected = run_module(program.module(), feeds[:2])
+    arrays = [[each.numpy() for each in feed] for feed in feeds[:2]]
+    agreed = check_agreement(path, arrays, expected, tolerance=TOLERANCE_INT8)
+    counted = f"{kinds.count('QuantizeLinear')} QuantizeLinear, {kinds.count('DequantizeLinear')} DequantizeLinear"
+    return counted, agreed

@@ -1,0 +1,289 @@
+"""A small training loop for passes: labels, a teacher's outputs, or both; the best state on held-out samples wins.
+
+Nothing is assumed to have helped: the state before training competes too, and the notes say what was reached.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgewise.errors import BadInput
+from edgewise.optimizing.passes.torch_modules import flatten_outputs
+
+Form = Literal["logits", "probabilities", "values"]
+
+STEPS = 1600
+"""Steps that bring the bundled digits network with half of its channels back to within a point of its accuracy, from
+128 samples."""
+MIN_EPOCHS = 10
+MIN_HELD_OUT = 5
+"""Fewer samples than this say nothing; then all are trained on and nothing is held out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How to train.
+
+    Attributes:
+        epochs: at most; 0: as many as make about `STEPS` steps, `MIN_EPOCHS` at least.
+        max_seconds: at most, on the clock. Where the first epoch shows that they are too few, fewer epochs are planned:
+            then another run may plan others.
+        learning_rate: of AdamW at the start; it falls to 0 along a cosine.
+        batch: samples of one step.
+        held_out: share of the samples that training never sees and the best state is chosen by.
+        patience: epochs without a better held-out loss before it stops.
+        temperature: of the softened distributions, T.
+        hard, soft: weights of the labels' and the teacher's part of the loss.
+    """
+
+    epochs: int = 0
+    max_seconds: float = 120.0
+    learning_rate: float = 1e-3
+    batch: int = 16
+    held_out: float = 0.1
+    patience: int = 30
+    temperature: float = 4.0
+    hard: float = 1.0
+    soft: float = 1.0
+
+    def epochs_for(self, samples: int) -> int:
+        """How many to run over `samples` samples."""
+        return self.epochs or max(MIN_EPOCHS, math.ceil(STEPS / math.ceil(max(1, samples) / self.batch)))
+
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "epochs": (0, 10_000), "max_seconds": (0, 86_400), "learning_rate": (0, 10), "batch": (1, 4096),
+    "held_out": (0, 0.9), "patience": (1, 10_000), "temperature": (0.1, 100), "hard": (0, 1000), "soft": (0, 1000),
+}  # fmt: skip
+
+
+def read_plan(settings: Mapping[str, Any], **defaults: float) -> Plan:
+    """The plan in a pass's settings. Raises `BadInput` for values out of range."""
+    values: dict[str, Any] = {}
+    for name, (low, high) in _LIMITS.items():
+        value = settings.get(name, defaults.get(name, getattr(Plan(), name)))
+        whole = name in ("epochs", "batch", "patience")
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
+            raise BadInput(
+                f"the setting {name} is {value!r}",
+                advice=f"give {'a whole number' if whole else 'a number'} from {low:g} to {high:g}",
+            )
+        values[name] = value
+    return Plan(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What there is to learn from.
+
+    Attributes:
+        inputs: per input of the module a tensor, samples along the first axis.
+        targets: the teacher's outputs on them, likewise; empty without a teacher.
+        labels: class indices, or None.
+        form: what the first output is.
+    """
+
+    inputs: tuple[Any, ...]
+    targets: tuple[Any, ...] = ()
+    labels: Any = None
+    form: Form = "values"
+
+    def __len__(self) -> int:
+        return len(self.inputs[0])
+
+    def describe(self) -> str:
+        """For a product's notes."""
+        whom = "the labels and the module's own outputs" if self.labels is not None else "the module's own outputs"
+        return f"learned from {whom} on {len(self)} samples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What training came to.
+
+    Attributes:
+        before, after: loss on the held-out samples (on all where none are held out).
+        accuracy_before, accuracy_after: top-1 on the same samples; None without labels.
+        epochs: that were run.
+        best_epoch: whose state was kept; 0 is the state before training.
+        judged_on: how many samples the losses are of.
+        held_out: whether training never saw them.
+        why_stopped: one line.
+    """
+
+    before: float
+    after: float
+    accuracy_before: float | None
+    accuracy_after: float | None
+    epochs: int
+    best_epoch: int
+    judged_on: int
+    held_out: bool
+    why_stopped: str
+
+    def describe(self) -> tuple[str, ...]:
+        """For a product's notes."""
+        kind = "held-out" if self.held_out else "training (too few to hold any out)"
+        lines = [
+            f"trained for {self.epochs} epochs ({self.why_stopped}), kept the state after epoch {self.best_epoch}: "
+            f"loss {self.before:.3g} → {self.after:.3g} on {self.judged_on} {kind} samples"
+        ]
+        if self.accuracy_before is not None and self.accuracy_after is not None:
+            lines.append(f"accuracy on them {self.accuracy_before:.1%} → {self.accuracy_after:.1%}")
+        return tuple(lines)
+
+
+def make_lesson(teacher: Any, inputs: tuple[Any, ...], labels: Any, *, batch: int) -> Lesson:
+    """Ask the teacher about every sample, and find out whether its first output scores classes.
+
+    Raises:
+        BadInput: a label is no class of a module that scores classes.
+    """
+    import torch
+
+    targets = predict(teacher, inputs, batch=batch)
+    scores = targets[0]
+    form = _find_form(scores, labelled=labels is not None)
+    if form == "values":
+        return Lesson(inputs=inputs, targets=targets)
+    known = None
+    if labels is not None:
+        known = torch.as_tensor(labels, dtype=torch.int64)
+        classes = scores.shape[1]
+        if len(known) != len(inputs[0]) or bool(((known < 0) | (known >= classes)).any()):
+            raise BadInput(
+                f"the labels are not one of 0 to {classes - 1} for each sample, which the module tells apart"
+            )
+    return Lesson(inputs=inputs, targets=targets, labels=known, form=form)
+
+
+def predict(module: Any, inputs: tuple[Any, ...], *, batch: int) -> tuple[Any, ...]:
+    """All outputs of `module` in inference mode, samples along the first axis."""
+    import torch
+
+    module.eval()
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(inputs[0]), batch):
+            parts.append(flatten_outputs(module(*(each[start : start + batch] for each in inputs))))
+    return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+
+
+def _find_form(scores: Any, *, labelled: bool) -> Form:
+    """Probabilities can be seen; that other numbers are logits is known only where there are labels for them."""
+    import torch
+
+    if scores.dim() != 2 or scores.shape[1] < 2 or not scores.dtype.is_floating_point:
+        return "values"
+    sums = scores.sum(1)
+    if bool((scores >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+        return "probabilities"
+    return "logits" if labelled else "values"
+
+
+def find_loss(outputs: Sequence[Any], lesson: Lesson, chosen: Any, plan: Plan) -> Any:
+    """The loss of `outputs` on the samples `chosen`.
+
+    Class scores: hard · CE(labels) + soft · T² · KL(teacher ‖ student) at temperature T; T² keeps the gradients' size
+    (G. Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", arXiv:1503.02531, section 2).
+    Anything else: the squared error to the teacher's outputs over their variance; it also distils logits well
+    (T. Kim et al., "Comparing Kullback-Leibler Divergence and Mean Squared Error Loss in Knowledge Distillation",
+    arXiv:2105.08919).
+    """
+    import torch
+    from torch.nn import functional
+
+    if lesson.form == "values":
+        total = torch.zeros(())
+        for made, target in zip(outputs, lesson.targets, strict=True):
+            if target.dtype.is_floating_point:
+                spread = target.var().clamp_min(1e-12)
+                total = total + functional.mse_loss(made, target[chosen]) / spread
+        return total
+    made, wanted = (_as_logits(each, lesson.form) for each in (outputs[0], lesson.targets[0][chosen]))
+    loss = torch.zeros(())
+    soft = plan.soft if lesson.labels is not None else max(plan.soft, 1.0)
+    if lesson.labels is not None and plan.hard:
+        loss = loss + plan.hard * functional.cross_entropy(made, lesson.labels[chosen])
+    if soft:
+        t = plan.temperature
+        student, teacher = functional.log_softmax(made / t, 1), functional.log_softmax(wanted / t, 1)
+        loss = loss + soft * t * t * functional.kl_div(student, teacher, reduction="batchmean", log_target=True)
+    return loss
+
+
+def _as_logits(scores: Any, form: Form) -> Any:
+    """Logits up to a constant, which softmax does not see."""
+    return scores.clamp_min(1e-12).log() if form == "probabilities" else scores
+
+
+def train(student: Any, lesson: Lesson, plan: Plan, *, seed: int) -> Outcome:
+    """Train `student` in place and leave it in its best state, in inference mode.
+
+    The same seed, threads and versions give the same weights, unless `Plan.max_seconds` ends it.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(lesson), generator=generator)
+    held = int(len(lesson) * plan.held_out)
+    held = held if held >= MIN_HELD_OUT else 0
+    judged, learned = (order[:held], order[held:]) if held else (order, order)
+    before, accuracy_before = _judge(student, lesson, judged, plan)
+    best, best_epoch, best_state = before, 0, copy.deepcopy(student.state_dict())
+    optimizer = torch.optim.AdamW(student.parameters(), lr=plan.learning_rate)
+    epochs, epoch, started, why = plan.epochs_for(len(learned)), 0, time.monotonic(), "all of them"
+    while epoch < epochs and why == "all of them":
+        for group in optimizer.param_groups:
+            group["lr"] = plan.learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+        epoch += 1
+        shuffled = learned[torch.randperm(len(learned), generator=generator)]
+        if not _run_epoch(student, lesson, shuffled, plan, optimizer, deadline=started + plan.max_seconds):
+            why = f"the limit of {plan.max_seconds:.3g} s"
+        loss, _ = _judge(student, lesson, judged, plan)
+        if loss < best:
+            best, best_epoch, best_state = loss, epoch, copy.deepcopy(student.state_dict())
+        elif epoch - best_epoch >= plan.patience and why == "all of them":
+            why = f"no better for {plan.patience}"
+        if epoch == 1:
+            fitting = int(plan.max_seconds / max(time.monotonic() - started, 1e-9))
+            epochs = min(epochs, max(1, fitting))
+    student.load_state_dict(best_state)
+    _, accuracy_after = _judge(student, lesson, judged, plan)
+    return Outcome(
+        before=before, after=best, accuracy_before=accuracy_before, accuracy_after=accuracy_after, epochs=epoch,
+        best_epoch=best_epoch, judged_on=len(judged), held_out=bool(held), why_stopped=why,
+    )  # fmt: skip
+
+
+def _run_epoch(student: Any, lesson: Lesson, order: Any, plan: Plan, optimizer: Any, *, deadline: float) -> bool:
+    """One pass over the samples in `order`; False where the clock ended it."""
+    student.train()
+    for chosen in order.split(plan.batch):
+        if time.monotonic() >= deadline:
+            return False
+        if len(chosen) < 2 <= len(order):
+            continue  # batch normalisation has no variance of one sample
+        outputs = flatten_outputs(student(*(each[chosen] for each in lesson.inputs)))
+        loss = find_loss(outputs, lesson, chosen, plan)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return True
+
+
+def _judge(student: Any, lesson: Lesson, chosen: Any, plan: Plan) -> tuple[float, float | None]:
+    """Loss and top-1 accuracy on the samples `chosen`."""
+    import torch
+
+    outputs = predict(student, tuple(each[chosen] for each in lesson.inputs), batch=plan.batch)
+    with torch.no_grad():
+        loss = float(find_loss(outputs, lesson, chosen, plan))
+    if lesson.labels is None:
+        return loss, None
+    return loss, float((outputs[0].argmax(1) == lesson.labels[chosen]).double().mean())

@@ -1,0 +1,185 @@
+"""What to try: which pass with which recipe on which file, and why others are not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.model.graph import Graph
+from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing.base import Facts, Pass, Recipe
+from edgewise.registry import Availability, Registry
+from edgewise.run.plan import count_cores
+from edgewise.runtime.base import Runtime, availability_of, runtimes
+from edgewise.workload.networks import resolve_shapes
+
+ARITHMETIC = frozenset({"conv", "depthwise_conv", "matmul", "fully_connected"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One pass with one recipe on one file.
+
+    Attributes:
+        parent: id of the variant whose file it starts from.
+        engines: runtimes in which the result is tried.
+    """
+
+    one: Pass
+    recipe: Recipe
+    parent: str
+    engines: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``ort-static per-channel``."""
+        return f"{self.one.name} {self.recipe.label}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untried:
+    """A pass that is not tried, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Menu:
+    """Which passes there are for one commission.
+
+    Attributes:
+        words: ``NAME`` → the labels asked for; empty labels mean all of them. None: everything.
+        untried: why passes that read the format were left out.
+    """
+
+    words: dict[str, list[str]] | None
+    rank: int
+    calibrates: bool
+    labels: bool
+    registry: Registry[Pass]
+    untried: list[Untried] = field(default_factory=list)
+
+    def choose(self, facts: Facts, *, kinds: Sequence[str], parent: str, engines: Sequence[str]) -> list[Attempt]:
+        """The attempts on one file, of passes of these kinds, the most promising first."""
+        found = []
+        for name in self.registry.names():
+            if self.words is not None and name not in self.words:
+                continue
+            one = self.registry.get(name)
+            if facts.format not in one.capabilities.reads or one.capabilities.kind not in kinds:
+                continue
+            usable = self._usable_engines(one, facts, engines)
+            why = self._obstacle(one, facts, usable)
+            if why:
+                self._leave_out(name, why)
+                continue
+            recipes = self._recipes(name, one, facts)
+            if not recipes:
+                self._leave_out(name, "it has nothing to offer for this model")
+            found += [Attempt(one=one, recipe=recipe, parent=parent, engines=usable) for recipe in recipes]
+        return sorted(found, key=lambda attempt: attempt.recipe.rank)
+
+    def _usable_engines(self, one: Pass, facts: Facts, engines: Sequence[str]) -> tuple[str, ...]:
+        made, registry = one.capabilities.writes or facts.format, runtimes()
+        meant = one.capabilities.runtimes
+        return tuple(name for name in engines if made in registry.get(name).formats and (not meant or name in meant))
+
+    def _obstacle(self, one: Pass, facts: Facts, usable: Sequence[str]) -> str:
+        capabilities = one.capabilities
+        availability = _available(one)
+        if not availability:
+            return f"{availability.reason} ({availability.install_hint})"
+        if not usable:
+            return "no installed engine that may be used runs what it makes"
+        if capabilities.kind in ("quantisation", "compression") and facts.quantized:
+            return "the model is quantised already"
+        if capabilities.calibrates and not self.calibrates:
+            return "it needs samples: give --data"
+        if capabilities.labels and not self.labels:
+            return "it needs labels"
+        return ""
+
+    def _recipes(self, name: str, one: Pass, facts: Facts) -> list[Recipe]:
+        recipes = list(one.recipes(facts))
+        labels = [] if self.words is None else self.words[name]
+        if not labels:
+            # Who names a pass wants all of it.
+            rank = self.rank if self.words is None else max(self.rank, 1)
+            return [recipe for recipe in recipes if recipe.rank <= rank]
+        known = {recipe.label: recipe for recipe in recipes}
+        for label in labels:
+            if label not in known:
+                raise BadInput(
+                    f"{name} has no recipe {label!r} for this model",
+                    advice=f"it has: {', '.join(filter(None, known)) or 'one without a name'}",
+                )
+        return [known[label] for label in labels]
+
+    def _leave_out(self, name: str, why: str) -> None:
+        note = Untried(name=name, why=why)
+        if note not in self.untried:
+            self.untried.append(note)
+
+
+def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list[str]] | None:
+    """``["ort-static:percentile", "onnx-fp16"]`` → pass → labels; None where none was named. Raises `Unavailable`."""
+    if not words:
+        return None
+    found: dict[str, list[str]] = {}
+    for word in words:
+        name, _, label = word.partition(":")
+        if name not in registry.names():
+            raise Unavailable(f"no pass is called {name!r}", advice=f"known: {', '.join(registry.names())}")
+        found.setdefault(name, []).extend([label] if label else [])
+    return found
+
+
+def facts_of(path: Path, *, shapes: dict[str, tuple[int, ...]] | None = None) -> Facts:
+    """What passes may know of the model at `path`. Raises `BadModel`, `BadInput`."""
+    model = open_model(path)
+    graph = read_graph(path)
+    concrete, _ = resolve_shapes(graph, shapes or {})
+    if concrete:
+        graph = read_graph(path, shapes=concrete)
+    return Facts(
+        path=path,
+        format=model.ref.format,
+        graph=graph,
+        signature=model.signature,
+        quantized=is_quantized(graph),
+        runtimes=installed_runtimes(model.ref.format),
+        cores=count_cores(),
+    )
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Whether operators compute in integers: quantised weights, or a quantised tensor that flows."""
+    quantized = {
+        tensor.name
+        for tensor in graph.tensors.values()
+        if tensor.quantization is not None and tensor.dtype in ("int8", "uint8", "int16", "int4", "uint4")
+    }
+    return any(
+        op.op in ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "FakeQuantize", "ConvInteger")
+        for op in graph.operators
+    ) or bool(quantized)
+
+
+def installed_runtimes(form: str) -> tuple[str, ...]:
+    """Engines that are installed and read the format, those of a sweep only."""
+    return tuple(name for name, one in runtimes() if _reads(one, form) and availability_of(one))
+
+
+def _reads(one: Runtime, form: str) -> bool:
+    return one.in_default and form in one.formats
+
+
+def _available(one: Pass) -> Availability:
+    """Its availability, where a plug-in that fails to answer counts as not available."""
+    try:
+        return one.availability()
+    except Exception as error:
+        return Availability(False, f"its own check failed: {type(error).__name__}: {error}", "report it to its authors")

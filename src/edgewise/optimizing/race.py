@@ -1,0 +1,83 @@
+"""Which variants are really faster: the original and the variants side by side, in turns, to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from edgewise.comparing.comparison import Findings, Variant
+from edgewise.comparing.metrics import compare_runs
+from edgewise.comparing.terms import Terms
+from edgewise.comparing.trial import Trial, run_trial
+from edgewise.record import Job, Run, Stopping
+from edgewise.run.assembly import METERS_OFF
+from edgewise.run.dispatch import Dispatcher, Observer
+from edgewise.run.plan import Plan
+
+MOST = 8
+"""Variants in a race beside the original; more are first thinned out by a short measurement of each."""
+BASE_S, EACH_S = 20.0, 12.0
+"""What a race may take, and what every variant adds."""
+BRIEF = Stopping(sessions=1, max_s=0.3, min_s=0.1)
+
+_TERMS = Terms(metrics=("latency", "memory_peak", "model_size"), force=True)
+"""Forced: that variants differ in engine, settings and outputs is the point, and outputs were compared before."""
+
+Entrant = tuple[str, Job]
+
+
+def thin_out(entrants: Sequence[Entrant], *, keep: int, observer: Observer | None) -> tuple[list[str], dict[str, Run]]:
+    """The ids of the fastest by one short measurement each, and all these runs."""
+    dispatcher = Dispatcher(save=_forget, observer=observer, sensors=METERS_OFF)
+    jobs = tuple(replace(job, workload=replace(job.workload, stopping=BRIEF)) for _, job in entrants)
+    runs = dispatcher.execute(Plan(jobs=jobs))
+    found = {name: run for (name, _), run in zip(entrants, runs, strict=True)}
+    timed = {name: latency for name, run in found.items() if (latency := run.value("latency")) is not None}
+    return sorted(timed, key=lambda name: timed[name])[:keep], found
+
+
+def race(
+    original: Entrant,
+    entrants: Sequence[Entrant],
+    *,
+    budget_s: float,
+    seed: int,
+    save: Callable[[Run], None],
+    observer: Observer | None = None,
+) -> Findings:
+    """The original against `entrants`, until every verdict is safe or what is open can't win any more.
+
+    Raises:
+        BadInput: as `run_trial`.
+    """
+    everybody = [original, *entrants]
+    return run_trial(
+        [job for _, job in everybody],
+        labels=[name for name, _ in everybody],
+        terms=_TERMS,
+        trial=Trial(budget_s=min(budget_s, BASE_S + EACH_S * len(entrants)), seed=seed, until="latency"),
+        save=save,
+        observer=observer,
+        sensors=METERS_OFF,
+        settled=_settled,
+    )
+
+
+def _settled(variants: Sequence[Variant]) -> str | None:
+    """Why to stop: no verdict is open but those of variants that are behind the leader."""
+    if variants[0].run.status == "failed":
+        return "the original failed"
+    rows = [row for row in compare_runs(variants, replace(_TERMS, metrics=("latency",))) if row.ratio is not None]
+    if not rows:
+        return None
+    open_rows = [row for row in rows if row.verdict == "inconclusive"]
+    if not open_rows:
+        return "all verdicts on latency are safe"
+    faster = [row.high for row in rows if row.verdict == "faster" and row.high is not None]
+    if faster and all(row.low is not None and row.low > min(faster) for row in open_rows):
+        return "what is still open can't be the fastest"
+    return None
+
+
+def _forget(run: Run) -> None:
+    """A short measurement is a hint and no record."""

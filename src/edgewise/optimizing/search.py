@@ -1,0 +1,310 @@
+"""The search: make variants, look at them, judge them on data, race them, and choose. It measures; it never assumes.
+
+Cheap checks come first: size and loading, outputs on a few samples, a slice of the data, all of it, and then latency,
+interleaved with the original's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from edgewise.optimizing.accuracy import Examiner
+from edgewise.optimizing.base import passes
+from edgewise.optimizing.choice import limit_of
+from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.finals import Finals
+from edgewise.optimizing.gauntlet import Gauntlet, job_of
+from edgewise.optimizing.making import Makery, Order, Piece
+from edgewise.optimizing.planning import Attempt, Menu, read_words
+from edgewise.optimizing.preflight import Preflight
+from edgewise.optimizing.sensitivity import layers_of, measure_sensitivity
+from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
+from edgewise.optimizing.variant import Candidate, Prediction
+from edgewise.record import Job, Run, RuntimeSpec
+
+RACE_SHARE = 0.4
+"""Of the time budget that is kept for races."""
+SENSITIVITY_SHARE = 0.5
+"""Of the time left before the races that trying layers one by one may take."""
+PREFLIGHT_SHARE = 0.1
+LOSSY = ("quantisation", "compression", "pruning", "distillation")
+TRAINED = ("pruning", "distillation")
+"""What these leave in float can be quantised afterwards."""
+
+
+class Search:
+    """One commission, carried out.
+
+    Attributes:
+        state: what was found; complete after `run`.
+        finals: the races and the choice.
+        menu: which passes there were, and why others were not tried.
+
+    Args:
+        original: the job of the original; a module was made a file first.
+        engines: that may be used, the original's first.
+    """
+
+    def __init__(
+        self,
+        commission: Commission,
+        *,
+        original: Job,
+        engines: Sequence[str],
+        examiner: Examiner,
+        makery: Makery,
+        save: Callable[[Run], None],
+        witness: Witness,
+        begin: float,
+    ) -> None:
+        self._commission = commission
+        self._witness = witness
+        self._engines = tuple(engines)
+        self._begin = begin
+        self._original = original
+        self._examiner = examiner
+        self._makery = makery
+        self.state = State(shapes=commission.shapes)
+        registry = passes()
+        self.menu = Menu(
+            words=read_words(commission.passes, registry),
+            rank=commission.rank,
+            calibrates=makery.calibration is not None,
+            labels=makery.calibration is not None and commission.task is not None,
+            registry=registry,
+        )
+        self._gauntlet = Gauntlet(commission, examiner, self.state, witness)
+        self._save = save
+        self.finals: Finals | None = None
+
+    def run(self) -> bool:
+        """Everything; whether Ctrl-C ended it, which keeps what was found until then.
+
+        Raises:
+            RunFailed: the original itself does not run.
+            BadInput: data and model don't fit.
+        """
+        self._witness.stage("The original")
+        self._gauntlet.admit_original(self._original)
+        self.finals = Finals(
+            self._commission,
+            self.state,
+            headline=self._examiner.headline,
+            save=self._save,
+            witness=self._witness,
+            end_by=self._begin + self._commission.budget_s,
+        )
+        try:
+            self._plan_and_make()
+            self._spare_layers()
+            self.finals.race()
+            self.finals.tune(self.menu, self._gauntlet)
+        except KeyboardInterrupt:
+            self.state.stopped = "interrupted"
+            return True
+        return False
+
+    def _left(self) -> float:
+        """Seconds before the races."""
+        return self._begin + (1.0 - RACE_SHARE) * self._commission.budget_s - time.monotonic()
+
+    def _plan_and_make(self) -> None:
+        """All variants but those that layers' sensitivity leads to, each as far as its accuracy on all of the data."""
+        self._try_engines()
+        exact = self.menu.choose(
+            self.state.facts_of(ORIGINAL),
+            kinds=("simplification", "fusion", "conversion"),
+            parent=ORIGINAL,
+            engines=self._engines,
+        )
+        self._make_all(exact)
+        attempts: list[Attempt] = []
+        for parent in self._find_bases():
+            facts = self.state.facts_of(parent)
+            attempts += self.menu.choose(facts, kinds=LOSSY, parent=parent, engines=self._engines)
+        self._make_all(self._predict(attempts))
+        for entry in [one for one in self.state.others if one.alive and _is_trained(one)]:
+            name = entry.candidate.id
+            further = self.menu.choose(
+                self.state.facts_of(name), kinds=("quantisation",), parent=name, engines=self._engines
+            )
+            self._make_all([attempt for attempt in further if attempt.recipe.rank == 0])
+
+    def _try_engines(self) -> None:
+        """The original in every other engine that may be used; not where the user asked for certain passes."""
+        if self._commission.passes:
+            return
+        facts = self.state.facts_of(ORIGINAL)
+        for name in self._engines:
+            if name == self._original.runtime.name or name not in facts.runtimes:
+                continue
+            candidate = Candidate(
+                id=f"{ORIGINAL} @ {name}",
+                parent=ORIGINAL,
+                model=self._original.model,
+                runtime=RuntimeSpec(name=name),
+            )
+            entry = self.state.entries[candidate.id] = Entry(candidate=candidate)
+            self._gauntlet.examine(entry, self._original.model)
+
+    def _find_bases(self) -> list[str]:
+        """Variants that lossy passes start from: one per format, simplified where that changed anything."""
+        found = {self._original.model.format: ORIGINAL}
+        for entry in self.state.others:
+            attempt, model = entry.attempt, entry.candidate.model
+            if attempt is None or model is None or not entry.alive:
+                continue
+            kind = attempt.one.capabilities.kind
+            if kind == "conversion":
+                found.setdefault(model.format, entry.candidate.id)
+            if kind == "simplification" and found.get(model.format) == ORIGINAL:
+                found[model.format] = entry.candidate.id
+        return list(found.values())
+
+    def _predict(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """The attempts by rank, and within one the fastest by the pre-flight first."""
+        if not attempts:
+            return []
+        self._witness.stage("Pre-flight: what should help here?")
+        flights: dict[str, Preflight] = {}
+        asked: dict[str, Prediction] = {}
+        room = PREFLIGHT_SHARE * self._commission.budget_s / len({attempt.parent for attempt in attempts})
+        for attempt in attempts:
+            if attempt.parent not in flights:
+                flights[attempt.parent] = Preflight(
+                    self.state.facts_of(attempt.parent), threads=self._commission.threads or 1, budget_s=room
+                )
+            for engine in attempt.engines:
+                flight = flights[attempt.parent]
+                asked[f"{attempt.name} @ {engine}"] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
+        self.state.predictions |= asked
+        self._witness.predicted(asked)
+
+        def key(attempt: Attempt) -> tuple[int, float]:
+            found = [asked[f"{attempt.name} @ {engine}"].speedup for engine in attempt.engines]
+            return (attempt.recipe.rank, -max((speed for speed in found if speed is not None), default=1.0))
+
+        return sorted(attempts, key=key)
+
+    def _make_all(self, attempts: Sequence[Attempt]) -> None:
+        """Variants of `attempts`, as far as the time allows."""
+        if attempts:
+            self._witness.stage("Variants: " + ", ".join(dict.fromkeys(attempt.one.name for attempt in attempts)))
+        for attempt in attempts:
+            if self._left() <= 0:
+                for engine in attempt.engines:
+                    self.state.add(attempt, engine, why="not tried: the time budget left no room")
+                self.state.stopped = "the time budget"
+                continue
+            order = self._order(attempt)
+            for piece in self._makery.make([order], seconds=max(5.0, self._left())):
+                self._take(attempt, order, piece)
+
+    def _order(self, attempt: Attempt, keep_float: tuple[str, ...] = ()) -> Order:
+        parent = self.state.entries[attempt.parent].candidate
+        assert parent.model is not None
+        module = self._commission.is_module and attempt.parent == ORIGINAL and self._reads_module(attempt)
+        return Order(
+            attempt=attempt,
+            source=self._commission.model if module else parent.model.path,
+            format=self._commission.format if module else parent.model.format,
+            digest=parent.model.sha256,
+            keep_float=(*self._commission.keep_float, *keep_float),
+        )
+
+    def _reads_module(self, attempt: Attempt) -> bool:
+        return self._commission.format in attempt.one.capabilities.reads
+
+    def _take(self, attempt: Attempt, order: Order, piece: Piece, *, suffix: str = "") -> list[Entry]:
+        """Entries of a piece, one per engine, examined."""
+        taken = []
+        for engine in attempt.engines:
+            entry = self.state.add(attempt, engine, suffix=suffix, piece=piece)
+            entry.order = order
+            taken.append(entry)
+            if piece.model is None:
+                entry.drop(piece.why)
+                self._witness.examined(entry.candidate)
+            else:
+                self._gauntlet.examine(entry, piece.model)
+        return taken
+
+    def _spare_layers(self) -> None:
+        """Mixed precision: the fragile layers of a quantised variant that lost too much stay in float."""
+        entry = self._find_losing()
+        room = self._left()
+        if entry is None or room <= 0:
+            return
+        assert entry.order is not None and entry.attempt is not None and entry.job is not None
+        self._witness.stage(f"Layers, one at a time: {entry.attempt.name}")
+        facts, job, order = self.state.facts_of(entry.attempt.parent), entry.job, entry.order
+        begin = time.monotonic()
+
+        def run_piece(piece: Piece) -> Job:
+            return job_of(piece.model or job.model, job.runtime, self._commission)
+
+        found = measure_sensitivity(
+            order,
+            [one for one in layers_of(facts.graph) if one.name not in order.keep_float],
+            makery=self._makery,
+            examiner=self._examiner,
+            job_of=run_piece,
+            end_by=begin + SENSITIVITY_SHARE * room,
+            told=self._witness.layer,
+        )
+        self.state.sensitivities = found
+        # Only in the engine in question; the others follow with the next search, if they are wanted.
+        attempt = replace(entry.attempt, engines=(job.runtime.name,))
+        for count in _counts(len(found.fragile), len(found.layers)):
+            if self._left() <= 0:
+                break
+            spared = tuple(one.layer for one in found.layers[:count])
+            mixed = replace(order, keep_float=(*order.keep_float, *spared))
+            taken: list[Entry] = []
+            for piece in self._makery.make([mixed], seconds=max(5.0, self._left())):
+                taken += self._take(attempt, mixed, piece, suffix=f" sparing {count}")
+            if any(one.alive for one in taken):
+                break
+
+    def _find_losing(self) -> Entry | None:
+        """The quantised variant that lost the least, of those that lost too much, unless another one did not."""
+        if self._commission.sensitivity == "off":
+            return None
+        quantized = [one for one in self.state.others if _can_spare(one)]
+        if self._commission.sensitivity == "auto":
+            bound = next((one for one in self._commission.bounds if one.metric == "accuracy_drop"), None)
+            limit = None if bound is None else limit_of(bound, self.state.original.candidate.metrics)
+            if limit is None or any(one.alive for one in quantized):
+                return None
+        return min(quantized, key=_loss, default=None)
+
+
+def _is_trained(entry: Entry) -> bool:
+    return entry.attempt is not None and entry.attempt.one.capabilities.kind in TRAINED
+
+
+def _can_spare(entry: Entry) -> bool:
+    """Whether it is quantised by a pass that can leave layers alone, and runs."""
+    if entry.attempt is None or entry.order is None or entry.job is None:
+        return False
+    capabilities = entry.attempt.one.capabilities
+    return capabilities.kind == "quantisation" and capabilities.keeps_float
+
+
+def _loss(entry: Entry) -> float:
+    """What it lost in accuracy; without data, in agreement. What is not known counts as the most."""
+    drop = entry.candidate.metrics.get("accuracy_drop")
+    if drop is not None and drop.value is not None:
+        return drop.value
+    snr = entry.candidate.metrics.get("output_snr")
+    return 1e3 - snr.value if snr is not None and snr.value is not None else 1e6
+
+
+def _counts(fragile: int, layers: int) -> Iterator[int]:
+    """How many layers to spare, in the order of trying: those that stand out, then twice as many, up to half."""
+    count = max(1, fragile)
+    while count <= max(1, layers // 2):
+        yield count
+        count *= 2

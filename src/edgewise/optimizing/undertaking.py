@@ -1,0 +1,178 @@
+"""From a commission to its result: engines, the original, samples for passes, the search and its conclusion."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from edgewise.comparing.contenders import NATIVE
+from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.model.identity import open_model
+from edgewise.optimizing.accuracy import Examiner
+from edgewise.optimizing.base import Facts, passes
+from edgewise.optimizing.calibration import write_calibration
+from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.conclusion import conclude
+from edgewise.optimizing.gauntlet import job_of
+from edgewise.optimizing.making import Makery, Order
+from edgewise.optimizing.planning import Attempt
+from edgewise.optimizing.search import Search
+from edgewise.optimizing.state import ORIGINAL, Witness
+from edgewise.optimizing.variant import Optimization
+from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec
+from edgewise.run.assembly import METERS_OFF, Assembly
+from edgewise.runtime.base import availability_of, runtimes
+
+_FIRST = {"torch": "torch-to-onnx", "keras": "keras-to-litert"}
+"""What makes a file of a module, so that there is something to compare with."""
+
+
+def undertake(commission: Commission, *, save: Callable[[Run], None], witness: Witness) -> Optimization:
+    """Find the best variant of the model within the bounds, by measuring.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured.
+        RunFailed: the original itself does not run.
+    """
+    begin = time.monotonic()
+    _make_folder(commission.folder)
+    makery = Makery(
+        folder=commission.folder,
+        calibration=None,
+        seed=commission.seed,
+        threads=commission.threads or 1,
+        pass_s=commission.budget_s,
+        memory_limit=commission.memory_limit,
+        fresh=commission.fresh,
+    )
+    model = _convert(commission, makery) if commission.is_module else open_model(commission.model).ref
+    engines = choose_engines(model.format, commission.runtimes)
+    original = job_of(model, RuntimeSpec(name=engines[0]), commission)
+    examiner = Examiner(commission, original, assembly=Assembly(save=_forget, sensors=METERS_OFF))
+    calibration = _calibrate(commission, original, examiner, makery)
+    search = Search(
+        commission,
+        original=original,
+        engines=engines,
+        examiner=examiner,
+        makery=makery,
+        save=save,
+        witness=witness,
+        begin=begin,
+    )
+    interrupted = search.run()
+    return conclude(
+        search,
+        commission,
+        headline=examiner.headline,
+        calibration=calibration,
+        save=save,
+        elapsed_s=time.monotonic() - begin,
+        interrupted=interrupted,
+    )
+
+
+def choose_engines(form: str, asked: Sequence[str]) -> list[str]:
+    """Engines that may be used, first the one in which the original runs: the format's own where it may.
+
+    Raises:
+        Unavailable: one that was asked for is not installed, or none reads the format.
+    """
+    registry = runtimes()
+    for name in asked:
+        availability = availability_of(registry.get(name))
+        if not availability:
+            raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
+    names = list(asked) or [name for name, one in registry if one.in_default and availability_of(one)]
+    readers = [name for name in names if form in registry.get(name).formats]
+    if not readers:
+        raise Unavailable(
+            f"no engine that may be used reads {form}", advice="see 'edgewise doctor', or name others with -r"
+        )
+    first = NATIVE[form] if NATIVE.get(form) in readers else readers[0]
+    return [first, *(name for name in names if name != first)]
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".edgewise"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise BadInput(f"can't write to {folder}: {error.strerror or error}", advice="name another folder") from error
+
+
+def _convert(commission: Commission, makery: Makery) -> ModelRef:
+    """A file of the module: what the variants are compared with. Raises `Unavailable`, `RunFailed`."""
+    name = _FIRST[commission.format]
+    one = passes().get(name)
+    availability = one.availability()
+    if not availability:
+        raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
+    recipe = next(iter(one.recipes(_no_facts(commission))), None)
+    if recipe is None:
+        raise BadInput(f"{name} has no way to convert {commission.model}", advice="export the model yourself")
+    attempt = Attempt(one=one, recipe=recipe, parent=ORIGINAL, engines=())
+    source = Path(commission.model.partition(":")[0])
+    digest = hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else f"{time.time_ns()}"
+    order = Order(attempt=attempt, source=commission.model, format=commission.format, digest=digest)
+    piece = next(makery.make([order]))
+    if piece.model is None:
+        raise RunFailed(f"{commission.model} could not be converted: {piece.why}", advice="see what the pass printed")
+    return piece.model
+
+
+def _no_facts(commission: Commission) -> Facts:
+    """What a conversion may know before there is a file."""
+    from edgewise.model.graph import Graph
+    from edgewise.model.signature import Signature
+    from edgewise.run.plan import count_cores
+
+    graph = Graph(name="", format=commission.format, tensors={}, inputs=(), outputs=(), operators=())
+    return Facts(
+        path=Path(commission.model.partition(":")[0]),
+        format=commission.format,
+        graph=graph,
+        signature=Signature(inputs=(), outputs=()),
+        quantized=False,
+        runtimes=(),
+        cores=count_cores(),
+    )
+
+
+def _calibrate(commission: Commission, original: Job, examiner: Examiner, makery: Makery) -> DataRef | None:
+    """Write the samples that passes may look at, prepared for the original; say what they are. Raises `BadInput`."""
+    question = commission.calibration
+    if question is None:
+        return None
+    feeds, labels, digest = examiner.prepare(question)
+    if not feeds:
+        raise BadInput(
+            f"not one sample of {question.data.name} can be used to calibrate",
+            advice="look at the data, or at how samples are prepared (--prepare)",
+        )
+    file = commission.folder / "calibration.npz"
+    try:
+        write_calibration(file, feeds, labels)
+    except OSError as error:
+        raise BadInput(
+            f"the calibration samples can't be written to {commission.folder}: {error.strerror or error}",
+            advice="free some space, or name another folder with -o",
+        ) from error
+    makery.calibration = (file, f"{digest}{original.workload.inputs}")
+    data = question.data
+    return DataRef(
+        name=data.name,
+        path=None if data.path is None else str(data.path.resolve()),
+        format=data.format,
+        split=data.split,
+        size=len(feeds),
+        sha256=digest,
+    )
+
+
+def _forget(run: Run) -> None:
+    """Passes over data save nothing by themselves."""

@@ -1,0 +1,257 @@
+"""The pre-flight with real engines and passes: excerpts compute what the network does, and workers survive passes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgewise.data import path as bundled
+from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing import preflight
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, passes
+from edgewise.optimizing.excerpt import choose_excerpt
+from edgewise.optimizing.excerpt_files import cut_model
+from edgewise.optimizing.preflight import Preflight
+from edgewise.registry import Availability
+
+pytestmark = pytest.mark.engine
+
+
+def facts_of(path: Path) -> Facts:
+    model = open_model(path)
+    shapes = {spec.name: tuple(size if isinstance(size, int) else 1 for size in spec.shape or ())
+              for spec in model.signature.inputs}  # fmt: skip
+    return Facts(
+        path=path, format=model.ref.format, graph=read_graph(path, shapes=shapes), signature=model.signature,
+        quantized=False, runtimes=("onnxruntime", "litert"), cores=1,
+    )  # fmt: skip
+
+
+def write_blocks(path: Path, blocks: int, *, unlike: bool = False, external: bool = False) -> Path:
+    """x [1, 4, 6, 6] → `blocks` residual blocks, the same weights in all; `unlike`: their padding modes differ."""
+    from onnx import TensorProto, helper, numpy_helper, save_model
+
+    random = np.random.default_rng(0)
+    weights = [numpy_helper.from_array(random.normal(0, 0.2, (4, 4, 3, 3)).astype(np.float32), "w")]
+    nodes, last = [], "x"
+    for at in range(blocks):
+        # A scale that is an attribute: blocks differ where it does.
+        alpha = 0.1 + (at * 0.01 if unlike else 0.0)
+        nodes += [
+            helper.make_node("Conv", [last, "w"], [f"a{at}"], f"conv{at}", pads=[1, 1, 1, 1]),
+            helper.make_node("LeakyRelu", [f"a{at}"], [f"b{at}"], alpha=alpha),
+            helper.make_node("Add", [f"b{at}", last], [f"c{at}"]),
+        ]
+        last = f"c{at}"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "blocks", [value("x", TensorProto.FLOAT, [1, 4, 6, 6])], [value(last, TensorProto.FLOAT, [1, 4, 6, 6])],
+        weights,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, path, save_as_external_data=external, location="weights.bin", size_threshold=0)
+    return path
+
+
+def cut(path: Path, target: Path, seconds: float) -> tuple[Any, Path]:
+    facts = facts_of(path)
+    flight = Preflight(facts, excerpt_s=seconds)
+    excerpt = choose_excerpt(facts.graph, seconds=seconds)
+    assert excerpt is not None
+    return excerpt, cut_model(path, target, flight._cut(excerpt))
+
+
+def run_onnx(path: Path, feeds: dict[str, Any], outputs: list[str] | None = None) -> list[Any]:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an oracle for ONNX")
+    return list(onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(outputs, feeds))
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_an_abridged_onnx_network_is_that_of_two_blocks(tmp_path, external):
+    long = write_blocks(tmp_path / "long.onnx", 7, external=external)
+    (tmp_path / "two").mkdir()
+    short = write_blocks(tmp_path / "two" / "short.onnx", 2)
+    excerpt, file = cut(long, tmp_path / "cut.onnx", 0.6)
+    assert excerpt.extent == "abridged"
+    x = np.random.default_rng(1).random((1, 4, 6, 6), np.float32)
+    np.testing.assert_array_equal(run_onnx(file, {"x": x})[0], run_onnx(short, {"x": x})[0])
+
+
+def test_samples_of_an_onnx_network_compute_what_it_does(tmp_path):
+    import onnx
+
+    path = write_blocks(tmp_path / "net.onnx", 20, unlike=True)
+    excerpt, file = cut(path, tmp_path / "cut.onnx", 0.8)
+    assert excerpt.extent == "sampled"
+    assert excerpt.inputs
+    # The oracle: the whole network with everything that the excerpt takes or makes as outputs.
+    model = onnx.load(path)
+    names = [border.name for border in excerpt.inputs] + list(excerpt.outputs)
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
+    onnx.save(model, tmp_path / "all.onnx")
+    x = np.random.default_rng(1).random((1, 4, 6, 6), np.float32)
+    known = dict(zip(names, run_onnx(tmp_path / "all.onnx", {"x": x}, names), strict=True)) | {"x": x}
+    feeds = {spec.name: known[spec.name] for spec in open_model(file).signature.inputs}
+    assert set(feeds) >= {border.name for border in excerpt.inputs}
+    for name, array in zip(excerpt.outputs, run_onnx(file, feeds, list(excerpt.outputs)), strict=True):
+        np.testing.assert_allclose(array, known[name], rtol=1e-5, atol=1e-6)
+
+
+def run_tflite(path: Path, feeds: list[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Every tensor by name, and the outputs in order."""
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="an oracle for TFLite")
+    engine = interpreter.Interpreter(
+        model_path=str(path),
+        experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    engine.allocate_tensors()
+    for detail, array in zip(engine.get_input_details(), feeds, strict=True):
+        engine.set_tensor(detail["index"], array)
+    engine.invoke()
+    known = {}
+    for detail in engine.get_tensor_details():
+        try:
+            known[detail["name"]] = np.array(engine.get_tensor(detail["index"]))
+        except ValueError:  # a temporary tensor
+            continue
+    return known, [engine.get_tensor(detail["index"]) for detail in engine.get_output_details()]
+
+
+def test_samples_of_a_tflite_network_compute_what_it_does(tmp_path):
+    path = bundled("digits_cnn.tflite")
+    excerpt, file = cut(path, tmp_path / "cut.tflite", 0.6)
+    assert excerpt.extent == "sampled"
+    assert excerpt.inputs
+    shape = open_model(path).signature.inputs[0].shape
+    x = np.random.default_rng(1).random(shape, np.float32)
+    known, _ = run_tflite(path, [x])
+    known[open_model(path).signature.inputs[0].name] = x
+    feeds = [known[spec.name] for spec in open_model(file).signature.inputs]
+    _, outputs = run_tflite(file, feeds)
+    for name, array in zip(excerpt.outputs, outputs, strict=True):
+        np.testing.assert_allclose(array, known[name], rtol=1e-5, atol=1e-6)
+    assert file.stat().st_size < path.stat().st_size  # other operators' weights are left out
+
+
+def test_an_abridged_tflite_network_runs(tmp_path, shared_models):
+    path = shared_models / "ad01_fp32.tflite"
+    excerpt, file = cut(path, tmp_path / "cut.tflite", 0.63)
+    assert excerpt.extent == "abridged"
+    before, after = read_graph(path), read_graph(file)
+    assert len(after.operators) == len(excerpt.kept) < len(before.operators)
+    _, outputs = run_tflite(file, [np.zeros((1, 640), np.float32)])
+    assert outputs[0].shape == (1, 640)
+    assert np.isfinite(outputs[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "runtime", "module"),
+    [
+        ("digits_cnn.onnx", "ort-static", "onnxruntime", "onnxruntime"),
+        ("digits_cnn.tflite", "litert-dynamic", "litert", "ai_edge_quantizer"),
+    ],
+)
+def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, model, name, runtime, module):
+    pytest.importorskip(module, reason=f"{name} needs it")
+    facts = facts_of(bundled(model))
+    one = passes().get(name)
+    recipe = one.recipes(facts)[0]
+    told = Preflight(facts, cache=tmp_path / "c").predict(one, recipe, runtime=runtime)
+    assert told.speedup is not None, told.because
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low < told.speedup < told.high
+    assert "heavy operators" in told.because
+    monkeypatch.setattr(preflight, "rehearse", None)
+    assert Preflight(facts, cache=tmp_path / "c").predict(one, recipe, runtime=runtime) == told
+
+
+class Clumsy:
+    """A pass that does what its settings say."""
+
+    name = "clumsy"
+    title = "Clumsy"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", calibrates=True)
+
+    def availability(self) -> Availability:
+        return Availability(True, version="1")
+
+    def recipes(self, facts: Facts) -> tuple[Recipe, ...]:
+        return ()
+
+    def apply(self, work: Work) -> Product:
+        from edgewise.optimizing.calibration import read_calibration
+
+        print("noise on standard output", flush=True)
+        target = work.folder / "made.onnx"
+        match work.settings["do"]:
+            case "crash":
+                import os
+
+                os.abort()
+            case "refuse":
+                raise CannotApply("nothing here can be changed")
+            case "raise":
+                raise RuntimeError("broken")
+            case "memory":
+                return Product(model=Path(str(bytearray(2**50))))
+            case "hang":
+                time.sleep(600)
+            case "nothing":
+                return Product(model=Path(work.model), unchanged=True)
+            case "garbage":
+                target.write_bytes(b"no model")
+                return Product(model=target)
+        assert work.calibration is not None
+        assert len(read_calibration(work.calibration)) > 0
+        target.write_bytes(Path(work.model).read_bytes())
+        return Product(model=target)
+
+
+@pytest.fixture
+def importable(monkeypatch):
+    """Workers can import this module."""
+    pytest.importorskip("onnxruntime", reason="the engine of these tests")
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{Path(__file__).parents[1]}")
+    monkeypatch.setattr(Clumsy, "__module__", Path(__file__).stem)
+
+
+@pytest.mark.parametrize(
+    ("do", "because"),
+    [
+        ("crash", "it failed in a rehearsal: it was ended by SIGABRT"),
+        ("refuse", "it can't be applied: nothing here can be changed"),
+        ("raise", "it failed in a rehearsal: RuntimeError: broken"),
+        ("memory", "it failed in a rehearsal: MemoryError"),
+        ("nothing", "it finds nothing to change"),
+        ("garbage", "it failed in a rehearsal: BadModel"),
+    ],
+)
+def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
+    flight = Preflight(facts_of(bundled("digits_cnn.onnx")), cache=tmp_path / "c")
+    told = flight.predict(Clumsy(), Recipe(settings={"do": do}), runtime="onnxruntime")
+    assert told.speedup is None
+    assert told.because.startswith(because)
+
+
+def test_a_pass_that_hangs_takes_no_longer_than_the_budget(tmp_path, importable):
+    flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=2.0, cache=tmp_path / "c")
+    begin = time.monotonic()
+    told = flight.predict(Clumsy(), Recipe(settings={"do": "hang"}), runtime="onnxruntime")
+    assert told.because == "the time for the pre-flight was used up"
+    assert flight.predict(Clumsy(), Recipe(settings={"do": "hang"}), runtime="onnxruntime").speedup is None
+    assert time.monotonic() - begin < 30.0  # far from the pass's 600 s
+
+
+def test_a_pass_on_an_abridged_network_gets_a_model_of_its_format(tmp_path, importable):
+    path = write_blocks(tmp_path / "long.onnx", 7)
+    flight = Preflight(facts_of(path), excerpt_s=0.6, cache=tmp_path / "c")
+    told = flight.predict(Clumsy(), Recipe(settings={"do": "copy"}), runtime="onnxruntime")
+    assert told.speedup is not None, told.because
+    assert "6 of 21 operators (of repeated blocks two are left)" in told.method

@@ -1,0 +1,109 @@
+"""Agreement with a reference, sample by sample and in all."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.agreement import compare_sample, tabulate
+from edgewise.evaluating.scores import compare_tables, score
+
+
+def records(own, reference):
+    pairs = zip(own, reference, strict=True)
+    return json.loads(json.dumps([compare_sample([a[None]], [b[None]]) for a, b in pairs], allow_nan=False))
+
+
+def by_metric(found):
+    return {each.metric: each for each in found}
+
+
+def test_values_against_the_definitions():
+    rng = np.random.default_rng(0)
+    reference = rng.normal(size=(60, 10)).astype(np.float32)
+    own = (reference + 0.3 * rng.normal(size=reference.shape)).astype(np.float32)
+    found = by_metric(score(tabulate(records(own, reference))))
+    gap = own.astype(float) - reference
+    top = found["agreement_top1"]
+    assert top.value == (own.argmax(1) == reference.argmax(1)).mean()
+    assert sum(top.outcomes) == top.value * 60
+    snr = found["output_snr"]
+    assert snr.value == pytest.approx(10 * np.log10((reference.astype(float) ** 2).sum() / (gap**2).sum()), rel=1e-9)
+    assert snr.low < snr.value < snr.high
+    worst = found["output_max_abs_error"]
+    assert worst.value == pytest.approx(np.abs(gap).max())
+    assert (worst.low, worst.high) == (None, None)
+    assert "tells nothing of the largest of others" in worst.method
+
+
+def test_identical_outputs():
+    outputs = np.eye(12)
+    found = by_metric(score(tabulate(records(outputs, outputs))))
+    assert (found["agreement_top1"].value, found["output_max_abs_error"].value) == (1.0, 0.0)
+    assert found["output_snr"].value is None
+    assert found["output_snr"].absent_because == "outputs are identical"
+
+
+def test_a_reference_of_zeros():
+    found = by_metric(score(tabulate(records(np.ones((12, 3)), np.zeros((12, 3))))))
+    assert found["output_snr"].absent_because == "all of the reference's outputs are 0"
+
+
+def test_several_rows_a_sample_are_no_samples():
+    rng = np.random.default_rng(1)
+    reference, own = rng.normal(size=(2, 30, 4, 5))
+    table = tabulate(records(own, reference))
+    assert table.proportions == {}
+    found = by_metric(score(table))["agreement_top1"]
+    assert found.value == (own.argmax(-1) == reference.argmax(-1)).mean()
+    assert "bootstrap" in found.method
+
+
+def test_outputs_without_rows():
+    found = by_metric(score(tabulate([compare_sample([np.array([[1.0]])], [np.array([[2.0]])])] * 12)))
+    assert found["agreement_top1"].absent_because == "no output has rows of two or more elements"
+    assert found["output_snr"].value == pytest.approx(10 * math.log10(4.0))
+
+
+def test_ties_agree_and_several_outputs_add_up():
+    record = compare_sample([np.array([[1.0, 0.0]]), np.array([[3.0]])], [np.array([[1.0, 1.0]]), np.array([[1.0]])])
+    assert record == [1, 1, 3.0, 5.0, 2.0]
+
+
+def test_what_is_not_finite_is_said():
+    reference = np.array([[1.0, 2.0], [3.0, 4.0]])
+    own = np.array([[np.nan, 2.0], [3.0, 4.5]])
+    kept = records(own, reference)
+    assert kept[0] == [1, 0, 5.0, None, None]
+    table = tabulate(kept)
+    found = by_metric(score(table))
+    assert found["agreement_top1"].value == 0.5
+    for name in ("output_snr", "output_max_abs_error"):
+        assert found[name].absent_because == "outputs of 1 of 2 samples are NaN, infinite or too large to square"
+    assert table.values(np.array([0.0, 1.0]))["output_max_abs_error"] == 0.5
+    assert compare_sample([np.array([[1.0, 1.0]])], [np.array([[np.nan, 1.0]])])[:2] == [0, 0]
+
+
+def test_outputs_that_cannot_be_compared():
+    with pytest.raises(BadInput, match=r"shapes \[1, 3\] can't be compared with a reference's of \[1, 4\]"):
+        compare_sample([np.zeros((1, 3))], [np.zeros((1, 4))])
+    with pytest.raises(BadInput, match="number by number"):
+        compare_sample([np.array([["a"]])], [np.array([["b"]])])
+
+
+def test_two_variants_against_the_same_reference():
+    rng = np.random.default_rng(2)
+    reference = rng.normal(size=(80, 6))
+    near, far = (reference + spread * rng.normal(size=reference.shape) for spread in (0.05, 0.6))
+    found = by_metric(compare_tables(tabulate(records(near, reference)), tabulate(records(far, reference))))
+    assert found["output_snr"].high < -15.0
+    assert found["agreement_top1"].method.startswith("McNemar")
+    assert found["output_max_abs_error"].low is None
+    assert found["output_max_abs_error"].difference > 0.5
+
+
+def test_no_samples():
+    for found in score(tabulate([])):
+        assert found.absent_because == "there are no samples"

@@ -1,0 +1,273 @@
+"""What stands beside a model: YAML files, flags, and how they win over one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from edgewise.data import path as bundled
+from edgewise.errors import BadInput
+from edgewise.evaluating.instructions import (
+    Instructions,
+    Step,
+    find_instructions,
+    read_document,
+    read_flags,
+    write_instructions,
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "net.onnx"
+    file.write_bytes(b"whatever")
+    return file
+
+
+def beside(model: Path, text: str, name: str = "net.yaml") -> Path:
+    file = model.with_name(name)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def steps(found: Instructions, name: str = "") -> list[tuple[str, dict]]:
+    return [(step.name, {k: v for k, v in step.settings.items() if v is not None}) for step in found.steps[name]]
+
+
+WHOLE = """\
+edgewise: 1
+task: detection
+task_options: {decode: yolov8, confidence: 0.250}
+classes: [no, 010, "two words", 3]
+inputs:
+  - resize: 256
+  - resize: {size: [224, 320], filter: bicubic}
+  - crop: 224
+  - scale: 1/255
+  - mean: [0.485, 0.456, 0.406]
+  - std: 0.229,0.224,0.225
+  - layout: nchw
+  - flatten
+"""
+
+
+def test_a_whole_file(model):
+    beside(model, WHOLE)
+    found = find_instructions(model, form="onnx")
+    assert found.task == "detection"
+    assert found.task_options == {"decode": "yolov8", "confidence": "0.250"}
+    assert found.classes == ("no", "010", "two words", "3")  # as they are written, whatever YAML makes of them
+    assert found.origins == ("net.yaml",)
+    assert steps(found) == [
+        ("resize", {"size": 256, "filter": "bilinear"}),
+        ("resize", {"size": [224, 320], "filter": "bicubic"}),
+        ("crop", {"size": [224, 224]}),
+        ("scale", {"by": ["1/255"]}),
+        ("mean", {"values": [0.485, 0.456, 0.406]}),
+        ("std", {"values": [0.229, 0.224, 0.225]}),
+        ("layout", {"to": "nchw", "from": "nhwc"}),
+        ("flatten", {}),
+    ]
+
+
+def test_the_file_of_the_whole_name_comes_first_and_only_ours_count(model):
+    assert find_instructions(model, form="onnx") == Instructions()
+    beside(model, "data: coco.yaml\nnames: [a, b]\n")
+    assert find_instructions(model, form="onnx") == Instructions()
+    beside(model, "{ broken: [", "net.onnx.yaml")
+    assert find_instructions(model, form="onnx") == Instructions()
+    beside(model, "edgewise: 1\ntask: regression\n")
+    assert find_instructions(model, form="onnx").origins == ("net.yaml",)
+    beside(model, "edgewise: 1\ntask: anomaly\n", "net.onnx.yaml")
+    assert find_instructions(model, form="onnx").task == "anomaly"
+
+
+def test_a_file_that_is_named_replaces_the_one_beside(model, tmp_path):
+    beside(model, "edgewise: 1\ntask: regression\n")
+    other = tmp_path / "other" / "mine.yaml"
+    other.parent.mkdir()
+    other.write_text("edgewise: 1\ntask: anomaly\n")
+    assert find_instructions(model, form="onnx", file=other).task == "anomaly"
+    other.write_text("task: anomaly\n")
+    with pytest.raises(BadInput, match="no key 'edgewise'"):
+        find_instructions(model, form="onnx", file=other)
+    with pytest.raises(BadInput, match="can't read"):
+        find_instructions(model, form="onnx", file=tmp_path / "absent.yaml")
+
+
+def test_flags_replace_all_steps_and_nothing_else(model):
+    beside(model, "edgewise: 1\ntask: classification\nclasses: [a, b]\ninputs: [{scale: 2}, flatten]\n")
+    found = find_instructions(model, form="onnx", flags=["resize=8,9", "mean=0.5"])
+    assert steps(found) == [("resize", {"size": [8, 9], "filter": "bilinear"}), ("mean", {"values": [0.5]})]
+    assert (found.task, found.classes) == ("classification", ("a", "b"))
+    assert found.origins == ("net.yaml", "flags")
+    assert find_instructions(model, form="onnx", flags=["none"]).steps == {"": ()}
+
+
+def test_flags_for_inputs_settings_and_bare_words():
+    found = read_flags(["serving_default_x:0:scale=1/2", "b:mono", "b:resize={size: 5, filter: lanczos}"])
+    assert found["serving_default_x:0"] == (Step(name="scale", settings={"by": ["1/2"], "axis": None}),)
+    assert [step.name for step in found["b"]] == ["mono", "resize"]
+    assert found["b"][1].settings == {"size": 5, "filter": "lanczos"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "message", "advice"),
+    [
+        ("rezise=4", "there is no step 'rezise'", "did you mean 'resize'?"),
+        ("resize=", "has no value", "resize=256"),
+        ("resize", "needs 'size'", "resize takes size, [filter]"),
+        ("resize=0", "size is '0'", "from 1 to 16384"),
+        ("resize=1,2,3", "size is", "height,width"),
+        ("resize=1e9", "size is", "whole number"),
+        ("resize={size: 4, filtre: nearest}", "no setting 'filtre'", "did you mean 'filter'?"),
+        ("resize={size: 4, filter: bilinar}", "filter is 'bilinar'", "did you mean 'bilinear'?"),
+        ("scale=1/0", "by is", "fraction"),
+        ("scale=nan", "by is", "finite"),
+        ("scale=1e400", "by is", "finite"),
+        ("std=0", "values is", "other than 0"),
+        ("std=0/5", "values is", "other than 0"),
+        ("flatten=3", "takes no bare value", "no settings"),
+        ("layout=chw", "to is 'chw'", "nchw or nhwc"),
+        ("mfcc=10", "takes no bare value", "window_ms"),
+        ("scale={by: *x}", "anchor or alias", "write the value out"),
+        ("scale={by: &x 1}", "anchor", "write the value out"),
+        ("=3", "there is no step ''", "possible: resize"),
+    ],
+)
+def test_bad_flags_name_what_is_possible(flag, message, advice):
+    with pytest.raises(BadInput) as caught:
+        read_flags([flag])
+    assert message in caught.value.message
+    assert advice in caught.value.advice
+    assert "\n" not in caught.value.message + caught.value.advice
+
+
+def test_none_stands_alone():
+    with pytest.raises(BadInput, match="contradicts"):
+        read_flags(["none", "scale=2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "advice"),
+    [
+        ("edgewise: 1\nclases: [a]\n", "net.yaml has the unknown key 'clases'", "did you mean 'classes'?"),
+        ("edgewise: 2\n", "says edgewise: '2'", "update"),
+        ("edgewise: 1\ninputs: 5\n", "net.yaml: inputs is '5'", "list of steps"),
+        ("edgewise: 1\ninputs: [{resize: 4, crop: 4}]\n", "net.yaml: inputs, step 1 is", "entry of its own"),
+        ("edgewise: 1\ninputs:\n- flatten\n- cropp: 4\n", "inputs, step 2: there is no step 'cropp'", "'crop'"),
+        ("edgewise: 1\ninputs: {x: [{crop: []}]}\n", "net.yaml: input 'x', step 1, crop: size is []", "pixels"),
+        ("edgewise: 1\nclasses: {a: 1}\n", "classes is", "list of names"),
+        ("edgewise: 1\nclasses: [[a]]\n", "classes is", "list of names"),
+        ("edgewise: 1\ntask: [a]\n", "task is", "name of a task"),
+        ("edgewise: 1\ntask_options: [a]\n", "task_options is", "mapping"),
+        ("edgewise: 1\ntask: a\ntask: b\n", "in line 3: the key 'task' stands there twice", "mend"),
+        ("edgewise: 1\n? [a]\n: b\n", "a key is no word", "mend"),
+        ("edgewise: 1\nclasses: &a [x]\ntask: *a\n", "anchor or alias in line 2", "write the value out"),
+        ("edgewise: 1\ntask: !!python/object/apply:os.system [id]\n", "the tag", "leave it out"),
+        ("edgewise: 1\ntask: !thing x\n", "the tag", "leave it out"),
+        ("edgewise: 1\ntask: {\n", "is no YAML in line", "mend"),
+        ("edgewise: 1\ntask: \x07\n", "is no YAML", "mend"),
+        ("edgewise: 1\n---\nedgewise: 1\n", "is no YAML", "mend"),
+        ("edgewise: 1\ninputs: " + "[" * 50 + "]" * 50 + "\n", "nested too deeply", "right file"),
+        ("edgewise: 1\nclasses: [" + "a," * 60_000 + "]\n", "too many values", "right file"),
+        ("edgewise: 1\ntask: " + "a" * 300_000 + "\n", "characters", "file of their own"),
+        ("edgewise: 1\ninputs: [" + "flatten," * 65 + "]\n", "65 steps", "right file"),
+        ("edgewise: 1\nclasses: ../secret.txt\n", "outside its folder", "beside it"),
+        ("edgewise: 1\nclasses: /etc/passwd\n", "outside its folder", "beside it"),
+        ("edgewise: 1\nclasses: labels.txt\n", "is not there", "put it into"),
+        ('edgewise: 1\nclasses: "a\\0b"\n', "names the file", "beside it"),
+        ("edgewise: 1\ninputs: [{tokenize: ../tokenizer.json}]\n", "outside its folder", "beside it"),
+    ],
+)  # fmt: skip
+def test_hostile_files(model, text, message, advice):
+    beside(model, text)
+    with pytest.raises(BadInput) as caught:
+        find_instructions(model, form="onnx")
+    assert message in caught.value.message
+    assert advice in caught.value.advice
+    assert len(caught.value.message) < 500
+    assert "\n" not in caught.value.message
+
+
+def test_bytes_that_are_no_text_and_files_that_are_too_large(model):
+    file = beside(model, "")
+    file.write_bytes(b"edgewise: 1\n\xff\xfe")
+    with pytest.raises(BadInput, match="UTF-8"):
+        find_instructions(model, form="onnx", file=file)
+    file.write_bytes(b"edgewise: 1\n#" + b"x" * 2**22)
+    with pytest.raises(BadInput, match="more than"):
+        find_instructions(model, form="onnx", file=file)
+
+
+def test_classes_in_a_file_beside(model):
+    beside(model, "edgewise: 1\nclasses: labels.txt\n")
+    model.with_name("labels.txt").write_text("background\r\n tench \n\nCafé\n\n\n", encoding="utf-8")
+    assert find_instructions(model, form="onnx").classes == ("background", "tench", "", "Café")
+
+
+def test_a_link_out_of_the_folder_is_refused(model, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("x\n")
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (folder / "labels.txt").symlink_to(secret)
+    with pytest.raises(BadInput, match="outside its folder"):
+        read_document({"edgewise": 1, "classes": "labels.txt"}, folder=folder, name="a.yaml")
+
+
+def test_writing_and_reading_back(model, tmp_path):
+    beside(model, WHOLE)
+    found = find_instructions(model, form="onnx")
+    target = tmp_path / "variant" / "net.int8.onnx"
+    target.parent.mkdir()
+    target.write_bytes(b"x")
+    write_instructions(found, target.with_name("net.int8.yaml"))
+    again = find_instructions(target, form="onnx")
+    assert (again.steps, again.task, again.task_options, again.classes) == (
+        found.steps, found.task, found.task_options, found.classes,
+    )  # fmt: skip
+    assert read_document(found.to_document(), folder=tmp_path, name="net.yaml") == found
+
+
+def test_documents_are_short_where_they_can_be():
+    found = Instructions(steps=read_flags(["scale=1/255", "invert"]))
+    assert found.to_document() == {"edgewise": 1, "inputs": [{"scale": "1/255"}, "invert"]}
+    both = Instructions(steps=read_flags(["a:scale=2", "b:layout=nchw"]))
+    assert both.to_document()["inputs"] == {"a": [{"scale": 2}], "b": [{"layout": {"to": "nchw", "from": "nhwc"}}]}
+    assert Instructions().to_document() == {"edgewise": 1}
+
+
+def test_an_empty_list_of_steps_says_that_nothing_is_done(tmp_path):
+    assert read_document({"edgewise": 1, "inputs": []}, folder=tmp_path, name="a").steps == {"": ()}
+    assert read_document({"edgewise": 1}, folder=tmp_path, name="a").steps == {}
+
+
+def test_a_tokenizer_travels_with_the_instructions(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (here / "tokenizer.json").write_text("{}")
+    found = read_document({"edgewise": 1, "inputs": [{"tokenize": "tokenizer.json"}]}, folder=here, name="a")
+    assert found.steps[""][0].settings["file"] == str(here / "tokenizer.json")
+    write_instructions(found, there / "b.yaml")
+    write_instructions(found, there / "b.yaml")  # the same file is no other file
+    assert (there / "tokenizer.json").read_text() == "{}"
+    assert yaml.safe_load((there / "b.yaml").read_text())["inputs"] == [
+        {"tokenize": {"file": "tokenizer.json", "special": True}}
+    ]
+    (there / "tokenizer.json").write_text("another")
+    with pytest.raises(BadInput, match="is another file"):
+        write_instructions(found, there / "b.yaml")
+    with pytest.raises(BadInput, match="can't write"):
+        write_instructions(found, tmp_path / "absent" / "b.yaml")
+
+
+@pytest.mark.parametrize(("name", "form"), [("digits_cnn.onnx", "onnx"), ("digits_cnn.tflite", "tflite")])
+def test_the_bundled_network_has_instructions(name, form):
+    found = find_instructions(bundled(name), form=form)
+    assert (found.task, found.classes) == ("classification", tuple("0123456789"))
+    assert steps(found) == [("scale", {"by": ["1/255"]})]
+    assert found.origins == ("digits_cnn.yaml",)

@@ -1,0 +1,156 @@
+"""What the passes on modules say of themselves without any of their packages: capabilities, recipes, refusals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.signature import Signature
+from edgewise.optimizing.base import CannotApply, Facts, Work, passes
+from edgewise.optimizing.passes.torch_modules import read_count
+from edgewise.optimizing.passes.torch_slimming import find_heads, read_ratio
+from edgewise.optimizing.passes.torch_training import Plan, read_plan
+
+NAMES = ("keras-to-litert", "torch-distill", "torch-prune", "torch-pt2e", "torch-to-litert", "torch-to-onnx")
+
+
+def make_graph(*layers: tuple[str, str], weights: bool = True) -> Graph:
+    """A chain of operators, each of a (module, op)."""
+    tensors, operators = {"x": Tensor(name="x", shape=(1, 4), dtype="float32")}, []
+    before = "x"
+    for index, (module, op) in enumerate(layers):
+        output = f"t{index}"
+        tensors[output] = Tensor(name=output, shape=(1, 4), dtype="float32")
+        kernel = f"w{index}"
+        weighed = bool(module) and weights
+        if weighed:
+            tensors[kernel] = Tensor(name=kernel, shape=(4, 4), dtype="float32", constant=True)
+        operators.append(
+            Operator(
+                index=index,
+                name=output,
+                op=op,
+                inputs=(before, kernel) if weighed else (before,),
+                outputs=(output,),
+                weights=(kernel,) if weighed else (),
+                attributes={"module": module} if module else {},
+            )
+        )
+        before = output
+    return Graph(name="", format="torch", tensors=tensors, operators=tuple(operators), inputs=("x",), outputs=(before,))
+
+
+def make_facts(graph: Graph, *, quantized: bool = False) -> Facts:
+    return Facts(
+        path=Path("model.py:make"),
+        format="torch",
+        graph=graph,
+        signature=Signature(inputs=(), outputs=()),
+        quantized=quantized,
+        runtimes=("onnxruntime",),
+        cores=1,
+    )
+
+
+TWO = make_graph(("body", "linear"), ("", "relu"), ("head", "linear"), ("", "softmax"))
+ONE = make_graph(("head", "linear"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_found_by_its_name_and_names_an_extra(name):
+    found = passes().get(name)
+    assert found.name == name
+    assert found.capabilities.extra == "torch-optimize"
+    answer = found.availability()
+    assert answer.available or "edgewise[" in answer.install_hint
+
+
+def test_the_training_passes_want_samples_and_their_labels():
+    for name in ("torch-prune", "torch-distill"):
+        capabilities = passes().get(name).capabilities
+        assert capabilities.trains and capabilities.calibrates and capabilities.labels and not capabilities.exact
+
+
+def test_conversions_are_exact_and_have_a_recipe_without_settings():
+    for name in ("torch-to-onnx", "torch-to-litert", "keras-to-litert"):
+        found = passes().get(name)
+        assert found.capabilities.exact
+        first = found.recipes(make_facts(TWO))[0]
+        assert (first.label, dict(first.settings), first.rank) == ("", {}, 0)
+
+
+def test_pruning_has_recipes_where_there_is_a_layer_besides_the_last():
+    prune = passes().get("torch-prune")
+    assert [recipe.settings["ratio"] for recipe in prune.recipes(make_facts(TWO))] == [0.5, 0.25]
+    assert prune.recipes(make_facts(ONE)) == ()
+    assert prune.recipes(make_facts(TWO, quantized=True)) == ()
+
+
+def test_what_is_quantised_is_not_quantised_again():
+    assert passes().get("torch-pt2e").recipes(make_facts(TWO, quantized=True)) == ()
+    assert len(passes().get("torch-pt2e").recipes(make_facts(TWO))) == 2
+
+
+def test_labels_of_recipes_are_distinct():
+    for name in NAMES:
+        labels = [recipe.label for recipe in passes().get(name).recipes(make_facts(TWO))]
+        assert len(set(labels)) == len(labels)
+
+
+def test_the_head_is_the_last_layer_with_weights_whatever_follows_it():
+    assert find_heads(TWO) == ["head"]
+    assert find_heads(ONE) == ["head"]
+
+
+def test_a_keras_file_is_refused_because_loading_it_runs_what_it_names(tmp_path):
+    with pytest.raises(CannotApply, match="give a function"):
+        passes().get("keras-to-litert").apply(Work(model="m.keras", format="keras", settings={}, folder=tmp_path))
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.5, "half", True, None, float("nan")])
+def test_a_ratio_is_between_0_and_1(value):
+    with pytest.raises(BadInput, match="ratio"):
+        read_ratio(value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"epochs": -1}, {"epochs": 1.5}, {"max_seconds": "long"}, {"batch": 0}, {"held_out": 0.95}, {"learning_rate": True},
+     {"temperature": float("nan")}, {"patience": None}],
+)  # fmt: skip
+def test_a_bad_setting_of_training_is_named(settings):
+    with pytest.raises(BadInput, match=next(iter(settings))):
+        read_plan(settings)
+
+
+def test_the_plan_takes_settings_and_keeps_defaults():
+    plan = read_plan({"epochs": 3, "max_seconds": 7, "ratio": 0.5})
+    assert (plan.epochs, plan.max_seconds, plan.temperature) == (3, 7, Plan().temperature)
+
+
+def test_epochs_follow_from_the_samples_unless_they_are_given():
+    assert Plan(epochs=3).epochs_for(10_000) == 3
+    assert Plan(batch=16).epochs_for(1600) == 16
+    assert Plan(batch=16).epochs_for(10**6) == 10
+
+
+def test_a_count_is_whole():
+    assert read_count({}, "steps", 4) == 4
+    with pytest.raises(BadInput, match="steps"):
+        read_count({"steps": 1.5}, "steps", 4)
+
+
+def test_recipes_import_no_framework():
+    code = (
+        "import sys\nfrom edgewise.optimizing.base import passes\n"
+        f"for name in {NAMES!r}: passes().get(name).availability()\n"
+        "print([each for each in ('torch', 'keras', 'numpy', 'onnx') if each in sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
