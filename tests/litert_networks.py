@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from edgewise.model.identity import open_model
+from edgewise.model.readers.tflite import TfliteReader
+from edgewise.optimizing.base import Facts, Pass, Product, Work
+from edgewise.optimizing.calibration import write_calibration
 
 
 class NetworkWriter:
@@ -137,3 +142,57 @@ def snr_db(expected: Any, got: Any) -> float:
     signal = sum(float(np.square(np.float64(one)).sum()) for one in expected)
     error = sum(float(np.square(np.float64(one) - other).sum()) for one, other in zip(expected, got, strict=True))
     return 10 * np.log10(signal / max(error, 1e-30))
+
+
+def write_samples(path: Path, *shapes: tuple[int, ...], count: int = 8, seed: int = 1) -> Path:
+    """Normal samples for a calibration."""
+    random = np.random.default_rng(seed)
+    write_calibration(path, [[random.normal(0, 1, s).astype(np.float32) for s in shapes] for _ in range(count)], None)
+    return path
+
+
+def facts_of(path: Path, *, quantized: bool = False) -> Facts:
+    """Facts of a model."""
+    model, graph = open_model(path), TfliteReader().read_graph(path)
+    return Facts(
+        path=path, format="tflite", graph=graph, signature=model.signature, quantized=quantized,
+        runtimes=("litert",), cores=1,
+    )  # fmt: skip
+
+
+def dtypes(path: Path) -> dict[str, list[str]]:
+    """Type of operator → dtypes of the results of its operators, in the network's order."""
+    graph = TfliteReader().read_graph(path)
+    found: dict[str, list[str]] = {}
+    for operator in graph.operators:
+        found.setdefault(operator.op, []).append(next(graph.output_tensors(operator)).dtype)
+    return found
+
+
+def interface(path: Path) -> Any:
+    """What users hold on to: inputs, outputs, entry points."""
+    signature = TfliteReader().read_signature(path)
+    entries = TfliteReader().read_graph(path).metadata.get("signatures")
+    keys = None if entries is None else {key: [sorted(each[f]) for f in each] for key, each in entries.items()}
+    return signature.inputs, signature.outputs, keys
+
+
+def names_of(path: Path, op: str) -> list[str]:
+    """Names of the operators of a type."""
+    return [operator.name for operator in TfliteReader().read_graph(path).operators if operator.op == op]
+
+
+def apply_in(folder: Path) -> Callable[..., Product]:
+    """A function that applies a pass to a file, each time in a new folder inside `folder`."""
+
+    def apply(one: Pass, model: Path, samples: Path | None = None, **settings: Any) -> Product:
+        keep, only = (tuple(settings.pop(name, ())) for name in ("keep", "only"))
+        made = folder / f"made{len(list(folder.iterdir()))}"
+        made.mkdir()
+        work = Work(
+            model=str(model), format="tflite", settings=settings, folder=made, keep_float=keep, only=only,
+            calibration=samples,
+        )  # fmt: skip
+        return one.apply(work)
+
+    return apply

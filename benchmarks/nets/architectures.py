@@ -137,9 +137,9 @@ class EncoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A small vision transformer (Dosovitskiy et al. 2021): 49 patches of 4×4, three layers, the mean of the tokens."""
+    """A small vision transformer (Dosovitskiy et al. 2021): 16 patches of 7×7, three layers, the mean of the tokens."""
 
-    def __init__(self, *, width: int = 96, layers: int = 3, heads: int = 4, patch: int = 4) -> None:
+    def __init__(self, *, width: int = 128, layers: int = 3, heads: int = 4, patch: int = 7) -> None:
         super().__init__()
         self.patches = nn.Conv2d(1, width, patch, stride=patch)
         self.places = nn.Parameter(torch.empty(1, (28 // patch) ** 2, width).normal_(std=0.02))

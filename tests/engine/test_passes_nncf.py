@@ -70,7 +70,7 @@ def samples(tmp_path_factory):
 @pytest.fixture(scope="module")
 def images():
     with np.load(data.path("digits_test.npz"), allow_pickle=False) as stored:
-        return (stored["x"].astype(np.float32) / np.float32(255))[:200]
+        return (stored["x"].astype(np.float32) / np.float32(255))[:100]
 
 
 def apply(name, facts, folder, *, settings, samples=None, **fields):

@@ -70,7 +70,9 @@ def test_an_autoencoder_is_known_by_its_sizes():
     assert judge_all(judge, [stored + 2.0], [1], data=[stored]) == [[1, 4.0]]
     # Several windows of one file: over them all.
     windows = np.zeros((3, 640), np.float32)
-    assert judge_all(judge, [windows + [[1.0], [2.0], [3.0]]], [0], data=[windows]) == [[0, pytest.approx(14 / 3)]]
+    assert judge_all(judge, [windows + np.array([[1.0], [2.0], [3.0]])], [0], data=[windows]) == [
+        [0, pytest.approx(14 / 3)]
+    ]
     with pytest.raises(BadInput, match="is 5 numbers, and its reconstruction 640"):
         judge_all(judge, [stored], [1], data=[np.zeros(5)])
 
@@ -107,7 +109,7 @@ def test_class_names_say_which_is_normal(classes, normal):
 
 
 def test_class_names_that_do_not_say():
-    with pytest.raises(BadInput, match="which class of pets.npz is the normal one"):
+    with pytest.raises(BadInput, match=r"which class of pets.npz is the normal one"):
         TASK.prepare(setting((1, 1), data=("a", "b")))
     assert TASK.prepare(setting((1, 1), data=("a", "b"), normal="b")).settings["normal"] == "b"
     with pytest.raises(BadInput, match="has no class 'c'"):

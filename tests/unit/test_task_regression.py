@@ -69,7 +69,7 @@ def test_labels_that_are_no_numbers(label):
 
 
 def test_sizes_must_agree():
-    with pytest.raises(BadInput, match="the label of x.0. of pets.npz has 3 numbers, and the output 2"):
+    with pytest.raises(BadInput, match=r"the label of x\[0\] of pets.npz has 3 numbers, and the output 2"):
         judge_all(TASK.prepare(setting((1, 2))), [[1.0, 2.0]], [[1, 2, 3]])
     with pytest.raises(BadInput, match="150528 outputs per sample"):
         TASK.prepare(setting((1, 224, 224, 3)))

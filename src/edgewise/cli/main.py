@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
     "inspect": ("edgewise.cli.inspect", "What a model costs, layer by layer, without running it."),
     "profile": ("edgewise.cli.profile", "Time every layer, find out where the time goes and why."),
+    "evaluate": ("edgewise.cli.evaluate", "How right is a model? Accuracy with intervals, on data of yours."),
+    "optimize": ("edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy, by measuring."),
     "compare": ("edgewise.cli.compare", "Is B really faster than A? Measured side by side, with verdicts."),
     "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
     "doctor": ("edgewise.cli.doctor", "Runtimes, meters, and how fit this machine is for measuring."),

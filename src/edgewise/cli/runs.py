@@ -296,7 +296,7 @@ def _show(run: Run) -> None:
             console.print(f"[dim]{_markup(failure.stderr_tail.rstrip())}[/]", soft_wrap=True)
     if run.measurements:
         console.print()
-        console.print(_measurements(run.measurements))
+        console.print(_measurements(run))
         _show_methods(run.measurements)
     for caution in run.cautions:
         console.print(f"[yellow]{_markup(caution.code)}:[/] {_markup(caution.message)}", soft_wrap=True)
@@ -334,6 +334,10 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "runtime", f"{runtime}, {threads} threads"
     yield "scenario", f"{job.workload.scenario.kind}, batch {job.workload.batch}"
     yield "device", job.target.device
+    if run.evaluation is not None:
+        from edgewise.report.accuracy import judged_on
+
+        yield "judged on", judged_on(run)
     yield "status", run.status
     if run.trust is not None:
         yield "trust", run.trust.grade + "".join(f"; {reason}" for reason in run.trust.reasons)
@@ -343,15 +347,18 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "group", run.group
 
 
-def _measurements(rows: tuple[Measurement, ...]) -> Table:
+def _measurements(run: Run) -> Table:
+    from edgewise.report.accuracy import judged_rows, range_text, value_text
+
+    judged = judged_rows(run)
     table = _table("Metric", "Value", "95 % interval", "Basis", "Samples", right=("Value", "Samples"))
-    for row in rows:
+    for row in run.measurements:
         label = METRICS[row.metric].label if row.metric in METRICS else row.metric
-        interval = "absent"
-        if row.low is not None and row.high is not None:
-            interval = f"{format_quantity(row.low, row.unit)} to {format_quantity(row.high, row.unit)}"
-        value = "absent" if row.value is None else format_quantity(row.value, row.unit)
+        interval = range_text(row.metric, row.unit, row.low, row.high) or "absent"
+        value = "absent" if row.value is None else value_text(row.metric, row.unit, row.value)
         count = str(len(row.samples)) if row.samples else ""
+        if not count and run.evaluation is not None and row in judged:
+            count = str(run.evaluation.n)
         table.add_row(*map(_markup, (label, value, interval if row.value is not None else "", row.basis or "", count)))
     return table
 

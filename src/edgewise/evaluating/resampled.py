@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -63,16 +63,15 @@ def resample(tables: Sequence[Table], metrics: Sequence[str], *, seed: int) -> d
     groups, evaluate = _statistic(tables, metrics)
     resampler = Resampler(groups, seed=seed)
     draws = resampler.draw()
-    started = time.perf_counter()
-    first = [evaluate(counts) for counts in islice(draws, TRIALS)]
-    each = (time.perf_counter() - started) / TRIALS
+    first, seconds = zip(*[_timed(evaluate, draws) for _ in range(TRIALS)], strict=True)
+    each = min(seconds)  # whatever else the machine does makes it longer, never shorter
     costly = [table for table in tables if isinstance(table, Costly)]
     most = min([table.most_resamples for table in costly], default=RUNGS[0])
     size = _choose_size(each, most, seconds=min([table.most_seconds for table in costly], default=MOST_SECONDS))
     if size is None:
         reason = f"one resample takes {each:.2g} s, and there is no time for {min(RUNGS[-1], most)} of them"
         return {name: Estimate(bootstrap=None, method=reason) for name in metrics}
-    replicates = np.array(first + [evaluate(counts) for counts in islice(draws, size - TRIALS)])
+    replicates = np.array([*first] + [evaluate(counts) for counts in islice(draws, size - TRIALS)])
     value = evaluate(resampler.sizes)
     if len(tables) > 1:
         return {name: _estimate(value[index], replicates[:, index]) for index, name in enumerate(metrics)}
@@ -110,6 +109,13 @@ def _choose_size(each: float, most: int, *, seconds: float) -> int | None:
     if fitting:
         return fitting[0]
     return allowed[-1] if allowed[-1] * each <= seconds else None
+
+
+def _timed(evaluate: Callable[[Floats], Floats], draws: Iterator[Floats]) -> tuple[Floats, float]:
+    """The statistics of the next resample, and how many seconds it took."""
+    started = time.perf_counter()
+    found = evaluate(next(draws))
+    return found, time.perf_counter() - started
 
 
 def _leave_out(resampler: Resampler, evaluate: Callable[[Floats], Floats], parts: int) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from edgewise.comparing.comparison import Comparison, Ranking
@@ -155,28 +155,49 @@ def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Ma
     return total
 
 
+AS_GOOD = 0.001
+"""Of a share: variants whose accuracy differs by less are taken as equally accurate when one is chosen."""
+
+
 def choose(
     candidates: Sequence[Candidate], ranking: Ranking | None, *, headline: str, aim: Aim = "latency"
 ) -> str | None:
     """The id of the best of the accepted; None where nothing is.
 
     Where latency is the aim: the best place of the ranking, in which variants that can't be told apart share one; of
-    these the more accurate, then the smaller. Where size is: the smallest, then the better place.
+    these the most accurate, of these the smallest (within 5 %), of these the one that was fastest. Where size is: the
+    smallest first, then the same.
     """
-    accepted = [one for one in candidates if one.accepted]
-    if not accepted:
+    left = [one for one in candidates if one.accepted]
+    if not left:
         return None
     places = {} if ranking is None else {one.label: one.place for one in ranking.places}
+    sign = 1.0 if headline and METRICS[headline].better == "lower" else -1.0
 
-    def key(one: Candidate) -> tuple[float, ...]:
-        speed = _value(one, "speedup", 0.0)
-        # Without a ranking (one variant against the original) the speed-up itself orders them.
-        place = float(places.get(one.id, len(places) + 1)) if places else -speed
-        worth = _value(one, headline, 0.0) * (1.0 if headline and METRICS[headline].better == "lower" else -1.0)
-        size = _value(one, "model_size", float("inf"))
-        return (place, round(worth, 4), size, -speed) if aim == "latency" else (size, place, worth, -speed)
+    def place(one: Candidate) -> float:
+        # Without a ranking (one variant against the original) there is nothing to tell apart.
+        return float(places.get(one.id, len(places) + 1))
 
-    return min(accepted, key=key).id
+    def worth(one: Candidate) -> float:
+        return sign * _value(one, headline, 0.0)
+
+    def size(one: Candidate) -> float:
+        return _value(one, "model_size", float("inf"))
+
+    if aim == "size":
+        left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
+    left = _best(left, place)
+    left = _best(left, worth, within=AS_GOOD)
+    left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
+    return min(left, key=lambda one: -_value(one, "speedup", 0.0)).id
+
+
+def _best(
+    candidates: Sequence[Candidate], key: Callable[[Candidate], float], *, within: float = 0.0
+) -> list[Candidate]:
+    """Those whose key is the least, or not more than `within` above it."""
+    least = min(map(key, candidates))
+    return [one for one in candidates if key(one) <= least + within]
 
 
 def _value(one: Candidate, metric: str, absent: float) -> float:

@@ -115,8 +115,9 @@ class Finals:
         if changed == runtime:
             return None
         applied = AppliedPass(name=attempt.one.name, label=attempt.recipe.label, settings=settings)
+        words = attempt.recipe.label.removeprefix(f"{runtime.name}, ") or attempt.name
         candidate = Candidate(
-            id=f"{entry.candidate.id}, {attempt.recipe.label or attempt.name}",
+            id=f"{entry.candidate.id}, {words}",
             parent=entry.candidate.id,
             runtime=changed,
             model=entry.candidate.model,

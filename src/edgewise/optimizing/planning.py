@@ -82,6 +82,10 @@ class Menu:
             found += [Attempt(one=one, recipe=recipe, parent=parent, engines=usable) for recipe in recipes]
         return sorted(found, key=lambda attempt: attempt.recipe.rank)
 
+    def is_named(self, attempt: Attempt) -> bool:
+        """Whether the user asked for this very recipe."""
+        return self.words is not None and attempt.recipe.label in self.words.get(attempt.one.name, [])
+
     def _usable_engines(self, one: Pass, facts: Facts, engines: Sequence[str]) -> tuple[str, ...]:
         made, registry = one.capabilities.writes or facts.format, runtimes()
         meant = one.capabilities.runtimes
@@ -106,9 +110,7 @@ class Menu:
         recipes = list(one.recipes(facts))
         labels = [] if self.words is None else self.words[name]
         if not labels:
-            # Who names a pass wants all of it.
-            rank = self.rank if self.words is None else max(self.rank, 1)
-            return [recipe for recipe in recipes if recipe.rank <= rank]
+            return [recipe for recipe in recipes if recipe.rank <= self.rank]
         known = {recipe.label: recipe for recipe in recipes}
         for label in labels:
             if label not in known:

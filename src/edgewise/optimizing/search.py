@@ -124,13 +124,27 @@ class Search:
         for parent in self._find_bases():
             facts = self.state.facts_of(parent)
             attempts += self.menu.choose(facts, kinds=LOSSY, parent=parent, engines=self._engines)
-        self._make_all(self._predict(attempts))
+        self._make_by_rank(attempts)
         for entry in [one for one in self.state.others if one.alive and _is_trained(one)]:
             name = entry.candidate.id
             further = self.menu.choose(
                 self.state.facts_of(name), kinds=("quantisation",), parent=name, engines=self._engines
             )
             self._make_all([attempt for attempt in further if attempt.recipe.rank == 0])
+
+    def _make_by_rank(self, attempts: Sequence[Attempt]) -> None:
+        """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
+        self._make_all(self._predict([attempt for attempt in attempts if attempt.recipe.rank == 0]))
+        saved = {one.attempt.one.name for one in self.state.others if one.alive and one.attempt is not None}
+        lossy = {one.attempt.one.name for one in self.state.others if one.attempt is not None and _lost(one)}
+        more = [
+            attempt
+            for attempt in attempts
+            if attempt.recipe.rank > 0
+            and (self._commission.rank > 1 or (attempt.one.name in lossy and attempt.one.name not in saved)
+                 or self.menu.is_named(attempt))
+        ]  # fmt: skip
+        self._make_all(self._predict(more))
 
     def _try_engines(self) -> None:
         """The original in every other engine that may be used; not where the user asked for certain passes."""
@@ -173,9 +187,8 @@ class Search:
         room = PREFLIGHT_SHARE * self._commission.budget_s / len({attempt.parent for attempt in attempts})
         for attempt in attempts:
             if attempt.parent not in flights:
-                flights[attempt.parent] = Preflight(
-                    self.state.facts_of(attempt.parent), threads=self._commission.threads or 1, budget_s=room
-                )
+                facts = self.state.facts_of(attempt.parent)
+                flights[attempt.parent] = Preflight(facts, threads=self._commission.threads or 1, budget_s=room)
             for engine in attempt.engines:
                 flight = flights[attempt.parent]
                 asked[f"{attempt.name} @ {engine}"] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
@@ -224,12 +237,24 @@ class Search:
             entry = self.state.add(attempt, engine, suffix=suffix, piece=piece)
             entry.order = order
             taken.append(entry)
-            if piece.model is None:
-                entry.drop(piece.why)
+            twin = self._find_twin(entry)
+            if piece.model is None or twin:
+                entry.drop(piece.why if piece.model is None else f"the same file as {twin}")
                 self._witness.examined(entry.candidate)
             else:
                 self._gauntlet.examine(entry, piece.model)
         return taken
+
+    def _find_twin(self, entry: Entry) -> str:
+        """A variant with the very same file in the same engine; "" where there is none."""
+        own = entry.candidate
+        for other in self.state.entries.values():
+            model = other.candidate.model
+            if other is entry or model is None or own.model is None:
+                continue
+            if model.sha256 == own.model.sha256 and other.candidate.runtime.name == own.runtime.name:
+                return other.candidate.id
+        return ""
 
     def _spare_layers(self) -> None:
         """Mixed precision: the fragile layers of a quantised variant that lost too much stay in float."""
@@ -291,6 +316,11 @@ def _can_spare(entry: Entry) -> bool:
         return False
     capabilities = entry.attempt.one.capabilities
     return capabilities.kind == "quantisation" and capabilities.keeps_float
+
+
+def _lost(entry: Entry) -> bool:
+    """Whether its answers were what spoke against it."""
+    return entry.fallen and entry.candidate.stage in ("loaded", "sliced", "judged")
 
 
 def _loss(entry: Entry) -> float:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgewise.metrics import METRICS
+from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.accuracy import chief_metric, judged_on
 from edgewise.report.cells import (
     Scale,
     basis_notes,
@@ -67,6 +68,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         *_settings(runs),
         *_cautions(runs),
         *_agreement(runs),
+        *_judged(runs),
         *_absences(runs, tables),
     ]
     return Document(title=title or default_title(runs), tables=tuple(tables), sections=tuple(sections))
@@ -105,7 +107,7 @@ def bench_table(runs: Sequence[Run]) -> Table:
     for column, column_cells in _identity(runs):
         add(column, column_cells)
     for metric, rank, interval in _metric_columns(runs):
-        add(*_metric_column(runs, metric, rank=rank, interval=interval))
+        add(*metric_column(runs, metric, rank=rank, interval=interval))
         if interval and metric != "throughput" and (found := _percentile_column(runs, metric, "p99")):
             add(*found)
     add(Column(title="Grade", rank=0), [_grade(run) for run in runs])
@@ -161,13 +163,18 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
         columns.append(("latency", 0 if "latency" in headlines else 2, True))
     if headlines - {"latency_paced"}:
         columns.append(("throughput", 0 if headlines == {"throughput"} else 2, "throughput" in headlines))
+    judged = dict.fromkeys(metric for run in runs if (metric := chief_metric(run)) is not None)
+    columns += [(metric, 1, True) for metric in judged]
     return [*columns, ("latency_first", 4, False), ("load_time", 5, False), ("memory_peak", 3, False)]
 
 
-def _metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool) -> tuple[Column, list[Cell]]:
+def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool) -> tuple[Column, list[Cell]]:
     """One metric down the rows, in one unit where that reads well, else with a unit per cell."""
     unit = METRICS[metric].unit
-    word, scale = _common_unit([value for run in runs if (value := run.value(metric)) is not None], unit)
+    known = [value for run in runs if (value := run.value(metric)) is not None]
+    # What has no unit and is no share, such as an error in the labels' own, is read as it is.
+    plain = unit == "1" and metric not in SHARES
+    word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
     title = {"memory_peak": "Peak memory", "latency_first": "First", "throughput": "Throughput"}.get(
         metric, METRICS[metric].label
     )
@@ -178,7 +185,7 @@ def _metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: boo
             cells.append(_failed(run, metric))
             continue
         cell = cell_of(run, metric, scale=scale, interval=interval)
-        if not word and cell.value is not None:
+        if not (word or plain) and cell.value is not None:
             cell = replace(cell, text=quantity(cell.value, unit))
         cells.append(cell)
     return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit), cells
@@ -338,6 +345,16 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
         found.setdefault(one_line(error.method), []).append(f"{label} {verdict} ({', '.join(words)})")
     lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
     return [Section(title="Outputs", lines=tuple(lines))] if lines else []
+
+
+def _judged(runs: Sequence[Run]) -> list[Section]:
+    """What accuracies were found on."""
+    found: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if words := judged_on(run):
+            found.setdefault(words, []).append(label)
+    lines = [f"{_who(who, len(runs))}{words}" for words, who in found.items()]
+    return [Section(title="Accuracy", lines=tuple(lines))] if lines else []
 
 
 def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:

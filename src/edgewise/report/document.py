@@ -26,6 +26,7 @@ class Column:
         rank: 0 stays; where there is too little room, the column with the highest rank goes first.
         unit: of `Cell.value`, written into the heading of a CSV file where it is not in `title`.
         hidden: only in files for machines (CSV), such as a run's id.
+        folds: where there is too little room, its cells break at their blanks before any other is folded.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Column:
     rank: int = 0
     unit: str = ""
     hidden: bool = False
+    folds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgewise.errors import BadInput
+from edgewise.metrics import SHARES
 from edgewise.record import Run
 from edgewise.record.facts import precision_of
+from edgewise.report.accuracy import chief_metric
 from edgewise.report.cells import (
     NOT_MEASURED,
     Scale,
     cell_of,
     cell_of_measurement,
     celsius,
+    label_of,
     reason_of_absence,
     times,
 )
@@ -70,8 +73,8 @@ def zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     rows = [
         (
             Cell(text=one_line(run.job.model.name)),
-            _told(options.task, "the task was not given (--task)"),
-            _percent(run, "accuracy_top1", sign=True),
+            _told(options.task or _task_of(run), "the task was not given (--task)"),
+            _accuracy(run, sign=True),
             _latency(run),
             _model_size(run),
             _told(platform_of(run), "the run's environment does not tell the platform"),
@@ -126,7 +129,7 @@ def watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     model: list[tuple[str, Callable[[Run], Cell]]] = [
         ("Model Params Size (MB)", lambda run: _scaled(run, "parameters_size", 1e-6)),
         ("Model Size (MB)", _model_size),
-        ("Accuracy (%)", lambda run: _percent(run, "accuracy_top1")),
+        ("Accuracy (%)", _accuracy),
         ("Latency (ms)", _latency),
         ("Inference Time (ms)", _inference_time),
         ("Throughput (inferences/sec)", lambda run: cell_of(run, "throughput")),
@@ -170,7 +173,7 @@ def platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         (
             _told(device_of(run), "the run's environment does not tell the device"),
             Cell(text=_specs(run)),
-            _percent(run, "accuracy_top1"),
+            _accuracy(run),
             _latency(run),
             cell_of(run, "throughput"),
             _with_unit(run, "memory_peak", 1e-6, "MB"),
@@ -256,6 +259,27 @@ def _time_on(run: Run, unit: str) -> Cell:
 def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
     cell = _scaled(run, metric, 100.0)
     return _rewrite(cell, f"{cell.text} %") if sign and cell.value is not None else cell
+
+
+def _task_of(run: Run) -> str | None:
+    """What the run's answers were judged by; None where that is no task by itself."""
+    task = run.evaluation.task if run.evaluation is not None else ""
+    return task.replace("-", " ").capitalize() if task not in ("", "own", "agreement") else None
+
+
+def _accuracy(run: Run, *, sign: bool = False) -> Cell:
+    """What stands for the run's accuracy in percent; a footnote names it where it is not the top-1 accuracy."""
+    metric = chief_metric(run)
+    if metric is None or metric == "accuracy_top1":
+        return _percent(run, "accuracy_top1", sign=sign)
+    if metric == "agreement_top1":
+        return absent("there were no labels: the run knows how far it agrees with its reference, not how right it is")
+    if metric not in SHARES:
+        found = cell_of(run, metric)
+        known = f" {found.text}" if found.value is not None else ""
+        return absent(f"the task is judged by {label_of(metric)}{known}, which is no share")
+    cell = _percent(run, metric, sign=sign)
+    return _rewrite(cell, cell.text, label_of(metric)) if cell.value is not None else cell
 
 
 def _model_size(run: Run) -> Cell:

@@ -10,6 +10,7 @@ from typing import Any
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
+from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, range_text, value_text
 from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, quantity, reason_of_absence
 from edgewise.report.charts import Series
@@ -103,9 +104,7 @@ def _picks(series: Sequence[Series]) -> list[dict[str, Any]]:
 
 
 def _interval(row: Measurement) -> str:
-    if row.low is None or row.high is None:
-        return ""
-    return f"{quantity(row.low, row.unit)} – {quantity(row.high, row.unit)}"
+    return range_text(row.metric, row.unit, row.low, row.high, to=" – ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +146,10 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: Drawing) 
 def _run_view(one: Series, drawing: Drawing, *, draw: bool) -> dict[str, Any]:
     run = one.run
     headline = run.measurement(run.headline)
-    summary = ABSENT
-    if headline is not None and headline.value is not None:
-        summary = quantity(headline.value, headline.unit)
+    judged = chief_metric(run)
+    rows = [headline, run.measurement(judged) if judged is not None else None]
+    known = [value_text(row.metric, row.unit, row.value) for row in rows if row is not None and row.value is not None]
+    summary = ", ".join(known) or ABSENT
     return {
         "id": run.id,
         "label": one.label,
@@ -210,10 +210,27 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not told"),
         ("Inputs", f"{'; '.join(inputs) or 'not told'} ({source})"),
         ("Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"),
-        ("Stopping", f"{stopping.sessions} session(s), {rule}"),
+        ("Stopping", f"{stopping.sessions} session(s), {rule}" if run.sessions else ""),
+        ("Judged on", judged_on(run)),
+        ("Prepared", "; ".join(_prepared(run))),
         ("Tags", ", ".join(run.tags)),
     ]
     return [(name, one_line(text)) for name, text in pairs if text]
+
+
+def _prepared(run: Run) -> list[str]:
+    """What was done to every sample that answers were judged on."""
+    done = run.evaluation.preprocessing.get("done", ()) if run.evaluation is not None else ()
+    return [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]
+
+
+def _count(run: Run, row: Measurement) -> str:
+    """Samples behind a number: inferences, or samples of the data that were judged; empty where it is not told."""
+    if row.summary is not None:
+        return str(row.summary.n)
+    if row.samples:
+        return str(len(row.samples))
+    return str(run.evaluation.n) if run.evaluation is not None and row in judged_rows(run) else ""
 
 
 def _measurement_view(run: Run, row: Measurement) -> dict[str, str]:
@@ -221,10 +238,10 @@ def _measurement_view(run: Run, row: Measurement) -> dict[str, str]:
     return {
         "label": label_of(row.metric),
         "metric": row.metric,
-        "value": quantity(row.value, row.unit) if row.value is not None else ABSENT,
+        "value": value_text(row.metric, row.unit, row.value),
         "interval": _interval(row) if known else "",
         "basis": row.basis or "",
-        "n": str(row.summary.n) if row.summary is not None else (str(len(row.samples)) if row.samples else ""),
+        "n": _count(run, row),
         "method": one_line(row.method) if known else reason_of_absence(run, row.metric),
     }
 

@@ -36,7 +36,7 @@ def print_document(document: Document, console: Console) -> None:
         for note in number_notes([table], columns=shown):
             numbers.setdefault(note, len(numbers) + 1)
         console.print(Text(one_line(table.title), style="bold"))
-        console.print(_table(table, shown, numbers))
+        console.print(_table(table, shown, numbers, width=console.width))
         left_out = [
             column.title for index, column in enumerate(table.columns) if index in set(table.visible) - set(shown)
         ]
@@ -92,12 +92,21 @@ def _marks(notes: tuple[str, ...], numbers: dict[str, int]) -> str:
     return "".join(f" [{numbers[note]}]" for note in notes if note in numbers)
 
 
-def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int]) -> RenderableType:
+def _narrowest(table: Table, index: int, numbers: dict[str, int]) -> int:
+    """Cells of the longest word of a column."""
+    from rich.cells import cell_len
+
+    texts = [f"{one_line(row[index].text)}{_marks(row[index].notes, numbers)}" for row in table.rows]
+    return max(map(cell_len, [word for text in texts for word in text.split()] + _heading(table.columns[index].title)))
+
+
+def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, width: int) -> RenderableType:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _PADDING, 0, 0), show_edge=False)
+    crowded = _natural_width(table, list(shown)) > width
     for index in shown:
         column = table.columns[index]
         rich_table.add_column(
@@ -105,6 +114,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int]) -> Ren
             justify="right" if column.numeric else "left",
             overflow="fold",
             vertical="bottom",
+            width=_narrowest(table, index, numbers) if crowded and column.folds else None,
         )
     for row in table.rows:
         cells = []

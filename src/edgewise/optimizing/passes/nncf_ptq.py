@@ -13,8 +13,8 @@ class NncfPtq:
 
     Settings:
         preset: ``performance`` (symmetric activations) or ``mixed`` (asymmetric ones).
-        bias_correction: ``fast`` (NNCF's default), ``thorough`` (slower) or ``none``. Which is best differs from network
-            to network: fast correction can be worse than none.
+        bias_correction: ``fast`` (NNCF's default), ``thorough`` (slower) or ``none``. Which is best differs
+            from network to network: fast correction can be worse than none.
         float_stem: ONNX: as of ort-static.
         transformer: treat it as a transformer.
         samples: to calibrate on, at most.

@@ -43,7 +43,7 @@ class Subject:
     note: str = ""
 
     def parameters(self, *, correct_biases: bool = True) -> Any:
-        """NNCF's further settings. For ONNX no scales per channel of activations: onnxruntime has no kernels for them."""
+        """NNCF's further settings. ONNX: one scale per activation, onnxruntime has no kernels for more."""
         import_nncf()
         from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, QuantizationParameters
 

@@ -56,7 +56,7 @@ class OnnxPrune:
         return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """None is tried first: without sparse kernels nothing gets faster. Small networks bear 30 % untrained, if that."""
+        """None is tried first: without sparse kernels nothing gets faster. Small networks bear 30 %, if that."""
         operators = facts.graph.operators
         if facts.quantized or not any(operator.op in PRUNED and operator.weights for operator in operators):
             return ()

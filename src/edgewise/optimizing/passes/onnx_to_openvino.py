@@ -12,7 +12,7 @@ _PASSIVE = ("Constant", "Parameter", "Result")
 
 
 class OnnxToOpenVino:
-    """`edgewise.optimizing.base.Pass` around ``openvino.convert_model``. Weights keep their type; it has no settings."""
+    """`edgewise.optimizing.base.Pass` around ``openvino.convert_model``: weights keep their type, no settings."""
 
     name = "onnx-to-openvino"
     title = "ONNX → OpenVINO IR"

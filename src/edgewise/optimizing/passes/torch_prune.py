@@ -81,16 +81,20 @@ class TorchPrune:
 
 
 def shrink_and_train(slimmer: Slimmer, lesson: Lesson, plan: Plan, *, steps: int, seed: int) -> list[Outcome]:
-    """Shrink in `steps` steps and train after each, within the epochs and seconds of `plan` altogether."""
+    """Shrink in `steps` steps and train after each, within the epochs and seconds of `plan` altogether.
+
+    Raises:
+        CannotApply: no step removed anything.
+    """
     from edgewise.optimizing.passes.torch_training import train
 
     started, outcomes = time.monotonic(), []
     epochs = max(1, plan.epochs_for(len(lesson)) // steps)
     for step in range(steps):
-        slimmer.shrink()
-        if step == 0:
-            slimmer.describe()  # nothing to remove: say so before any time goes into training
+        if not slimmer.shrink():
+            continue
         left = max(0.0, plan.max_seconds - (time.monotonic() - started)) / (steps - step)
         stage = replace(plan, epochs=epochs, max_seconds=left)
         outcomes.append(train(slimmer.module, lesson, stage, seed=seed + step))
+    slimmer.describe()
     return outcomes

@@ -70,9 +70,10 @@ class Slimmer:
                 self.module, self._inputs, ratio=ratio, steps=steps, round_to=round_to, ignored=ignored
             )
 
-    def shrink(self) -> None:
-        """One step. Raises `CannotApply` where the module does not work with fewer channels."""
+    def shrink(self) -> bool:
+        """One step; whether it removed anything: small layers lose nothing in the first of many steps. Raises `CannotApply` where the module does not work with fewer channels."""
         self.module.eval()
+        before = dict(_widths(self.module))
         with _explained("run with fewer channels"):
             for group in self._pruner.step(interactive=True):
                 # A layer that is to stay as it is loses no inputs either.
@@ -81,6 +82,7 @@ class Slimmer:
             shapes = self._run()
         if shapes != self._shapes:
             raise CannotApply("the module's outputs change their shapes with fewer channels")
+        return dict(_widths(self.module)) != before
 
     def describe(self) -> str:
         """What was removed so far. Raises `CannotApply` where that is nothing."""
