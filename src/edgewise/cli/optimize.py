@@ -201,7 +201,7 @@ def command(
         runtimes=tuple(settings.split_words(runtime)),
         threads=threads,
         shapes=settings.split_shapes(shape),
-        passes=tuple(settings.split_words(passes)),
+        passes=tuple(passes or ()),
         keep_float=tuple(keep_float or ()),
         sensitivity="auto" if sensitivity is None else "on" if sensitivity else "off",
         rank=2 if everything else 1,

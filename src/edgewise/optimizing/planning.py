@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,15 +128,19 @@ class Menu:
 
 
 def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list[str]] | None:
-    """``["ort-static:percentile", "onnx-fp16"]`` → pass → labels; None where none was named. Raises `Unavailable`."""
+    """``["ort-static:percentile,onnx-fp16"]`` → pass → labels; None where none was named. Raises `Unavailable`.
+
+    A comma parts two passes where the name of one follows: labels have commas of their own.
+    """
     if not words:
         return None
+    names = "|".join(map(re.escape, registry.names()))
     found: dict[str, list[str]] = {}
-    for word in words:
-        name, _, label = word.partition(":")
+    for word in [part for each in words for part in re.split(rf",\s*(?=(?:{names})(?:[:,]|\s*$))", each)]:
+        name, _, label = word.strip().partition(":")
         if name not in registry.names():
             raise Unavailable(f"no pass is called {name!r}", advice=f"known: {', '.join(registry.names())}")
-        found.setdefault(name, []).extend([label] if label else [])
+        found.setdefault(name, []).extend([label.strip()] if label.strip() else [])
     return found
 
 
