@@ -255,7 +255,7 @@ def test_samples_of_another_shape_or_type_are_named(name, apply, tmp_path):
 
 
 def test_half_of_the_channels_cost_little_accuracy(apply, home, digits, original):
-    product = apply("torch-prune", settings={"ratio": 0.5, "epochs": 24})
+    product = apply("torch-prune", settings={"ratio": 0.5, "epochs": 40})
     assert macs_of(product.model) < 0.5 * macs_of(f"{home / 'net.py'}:trained")
     assert accuracy_of(product.model, digits) >= original - 0.03
     assert any("multiply-accumulates" in note for note in product.notes)
@@ -264,7 +264,7 @@ def test_half_of_the_channels_cost_little_accuracy(apply, home, digits, original
 
 def test_it_learns_without_labels_too(apply, digits, original):
     for factory in ("trained", "probabilities"):
-        product = apply("torch-prune", factory, labels=False, settings={"ratio": 0.5, "epochs": 24})
+        product = apply("torch-prune", factory, labels=False, settings={"ratio": 0.5, "epochs": 40})
         assert accuracy_of(product.model, digits) >= original - 0.04
         assert any("own outputs on 400" in note and "labels" not in note for note in product.notes)
 
@@ -329,7 +329,7 @@ def test_labels_that_are_no_classes_are_refused(apply, digits, tmp_path):
 
 
 def test_a_given_student_learns_more_from_the_teacher_than_from_the_labels(apply, home, digits):
-    settings = {"student": f"{home / 'net.py'}:student", "epochs": 40, "learning_rate": 5e-3}
+    settings = {"student": f"{home / 'net.py'}:student", "epochs": 80, "learning_rate": 5e-3}
     taught = apply("torch-distill", samples=200, settings=settings)
     alone = apply("torch-distill", samples=200, settings={**settings, "soft": 0.0})
     assert macs_of(taught.model) < 0.2 * macs_of(f"{home / 'net.py'}:trained")

@@ -89,20 +89,21 @@ class Prompter:
         self._batch = job.workload.batch
         self._scales = [graph.tensors[name].quantization for name in graph.outputs]
         self._names = list(graph.outputs)
+        self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
         self._preparer = Preparer(
             pupil.instructions,
             specs=[_single(spec, self._batch) for spec in specs],
-            quantizations=[
-                graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs
-            ],
+            quantizations=self._fed,
             kind=data.kind,
         )
         self.notes = tuple(self._preparer.notes)
         self.inference = Inference(job, assembly=assembly, end_by=end_by)
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
-        """As `Preparer.prepare`."""
-        return self._preparer.prepare(sample)
+        """As `Preparer.prepare`, with the arrays in the feed as real numbers."""
+        arrays, feed = self._preparer.prepare(sample)
+        real = tuple(_dequantize(array, scale, "") for array, scale in zip(arrays, self._fed, strict=True))
+        return arrays, replace(feed, fed=real)
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Real outputs of every sample, each with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""

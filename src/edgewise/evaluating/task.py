@@ -29,12 +29,14 @@ class Feed:
         offset: (x, y): pixels of padding left and above, after scaling (negative: cropped away).
         size: (width, height) of the image as stored.
         input_size: (width, height) of the image as fed.
+        fed: the arrays as they were fed, one per input, brought back to real numbers; empty where nobody kept them.
     """
 
     scale: tuple[float, float] | None = None
     offset: tuple[float, float] = (0.0, 0.0)
     size: tuple[int, int] | None = None
     input_size: tuple[int, int] | None = None
+    fed: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class Setting:
         signature: of the model; outputs are in its order.
         data: the data set that is judged.
         options: of the user, ``--task-option NAME=VALUE``.
-        classes: names, from the data, the model or the user; empty where nobody knows them.
+        classes: names in the order of the model's outputs, from the model or the user; empty where neither tells.
     """
 
     signature: Signature
@@ -61,7 +63,7 @@ class Table(Protocol):
         n: samples.
         proportions: metrics that are a share of samples → whether each sample counts for it. These get Wilson's
             interval, and McNemar's test between two models; all others are bootstrapped.
-        lowest, highest: bounds of a metric by its definition, where it has any other than 0 and 1.
+        bounds: lowest and highest value of a metric by its definition, where these are any other than 0 and 1.
     """
 
     n: int

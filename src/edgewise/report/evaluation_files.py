@@ -1,79 +1,23 @@
-"""Evaluations as files and as the JSON document of the command: the extension says the format."""
+"""Evaluations as files: the extension says the format."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.examination import Examined, Results
 from edgewise.evaluating.scores import Gap, Score
 from edgewise.metrics import METRICS
-from edgewise.record import Evaluation
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import provider_of
 from edgewise.report.document import Cell, Column, Table, absent, json_text
-from edgewise.report.evaluation import NO_CHIEF, SCHEMA, describe_results, model_labels
+from edgewise.report.evaluation import NO_CHIEF, describe_results, evaluation_document
+from edgewise.report.evaluation_tables import NO_REASON, model_labels
 from edgewise.report.files import check_place, extension_of
 from edgewise.text import one_line
 
 EVALUATION_EXTENSIONS = (".md", ".html", ".csv", ".json")
 """Extensions of files that hold an evaluation."""
-
-
-def evaluation_document(results: Results) -> dict[str, Any]:
-    """The JSON document of ``edgewise evaluate``; what stands at the top is the first model's."""
-    from edgewise.store import to_document
-
-    labels = model_labels(results)
-    evaluations = [
-        {
-            "model": label,
-            "headline": one.headline or None,
-            "metrics": [_metric(score) for score in one.scores],
-            "confusion": _confusion(one.run.evaluation),
-            "notes": list(one.notes),
-            "resumed": one.resumed,
-            "run": to_document(one.run),
-        }
-        for one, label in zip(results.examined, labels, strict=True)
-    ]
-    first: dict[str, Any] = evaluations[0] if evaluations else {"metrics": [], "confusion": None, "run": None}
-    return {
-        "schema": SCHEMA,
-        "metrics": first["metrics"],
-        "confusion": first["confusion"],
-        "run": first["run"],
-        "evaluations": evaluations,
-        "differences": [
-            {"a": labels[0], "b": label, **asdict(gap)}
-            for one, label in zip(results.examined, labels, strict=True)
-            for gap in one.gaps
-        ],
-        "interrupted": results.interrupted,
-        "save_errors": [str(error) for error in results.save_errors],
-    }
-
-
-def _metric(score: Score) -> dict[str, Any]:
-    return {
-        "id": score.metric,
-        "unit": METRICS[score.metric].unit,
-        "value": score.value,
-        "low": score.low,
-        "high": score.high,
-        "n": score.n,
-        "method": score.method,
-        "absent_because": score.absent_because,
-    }
-
-
-def _confusion(evaluation: Evaluation | None) -> dict[str, Any] | None:
-    """Rows are labels, columns answers."""
-    if evaluation is None or evaluation.confusion is None:
-        return None
-    return {"classes": list(evaluation.classes), "counts": [list(row) for row in evaluation.confusion]}
 
 
 def csv_table(results: Results) -> Table:
@@ -118,7 +62,7 @@ def _value(one: Examined, score: Score | None) -> Cell:
     if score is None:
         return absent(reason_of_absence(one.run, one.headline) if one.run.failure is not None else NO_CHIEF)
     if score.value is None:
-        return absent(one_line(score.absent_because or "it is not known why"))
+        return absent(one_line(score.absent_because or NO_REASON))
     return Cell(text="", value=score.value, low=score.low, high=score.high)
 
 
@@ -129,7 +73,7 @@ def _gap(gap: Gap | None) -> tuple[Cell, Cell, Cell]:
     method = _text(gap.method)
     p_value = none if gap.p_value is None else Cell(text="", value=gap.p_value)
     if gap.difference is None:
-        return absent(one_line(gap.absent_because or "it is not known why")), p_value, method
+        return absent(one_line(gap.absent_because or NO_REASON)), p_value, method
     return Cell(text="", value=gap.difference, low=gap.low, high=gap.high), p_value, method
 
 
@@ -137,7 +81,7 @@ def _text(text: str) -> Cell:
     return Cell(text=one_line(text) or "n/a")
 
 
-def check_evaluation_target(path: Path, *, overwrite: bool) -> None:
+def check_target(path: Path, *, overwrite: bool) -> None:
     """Whether an evaluation may be written to `path`. Raises `BadInput` with what to do instead."""
     if extension_of(path) not in EVALUATION_EXTENSIONS:
         raise BadInput(
@@ -167,18 +111,16 @@ def render_evaluation(results: Results, extension: str) -> str:
         case ".json":
             return json_text(evaluation_document(results))
         case _:
-            raise BadInput(
-                f"no evaluation is a {extension} file", advice=f"one of: {', '.join(EVALUATION_EXTENSIONS)}"
-            )
+            raise BadInput(f"no evaluation is a {extension} file", advice=f"one of: {', '.join(EVALUATION_EXTENSIONS)}")
 
 
 def write_evaluation(results: Results, path: Path, *, overwrite: bool = False) -> None:
     """Write `results` in the format of the extension of `path`, whole or not at all.
 
-    Raises `BadInput` where `check_evaluation_target` does and where the file can't be written; `StoreError` where the
+    Raises `BadInput` where `check_target` does and where the file can't be written; `StoreError` where the
     disk fails.
     """
     from edgewise.store.exchange import write_file
 
-    check_evaluation_target(path, overwrite=overwrite)
+    check_target(path, overwrite=overwrite)
     write_file(path, render_evaluation(results, extension_of(path)), overwrite=overwrite)

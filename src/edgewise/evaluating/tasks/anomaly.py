@@ -129,15 +129,14 @@ class AnomalyJudge:
         spec = setting.signature.outputs[self._number]
         self.settings: Mapping[str, Any] = {"output": spec.name, "score": self._score, "threshold": self._threshold}
         if self._score == "mse":
-            self.settings = {**self.settings, "reconstructed": "the sample as it is stored"}
+            self.settings = {**self.settings, "reconstructed": "what the model was fed"}
         if self._normal is not None:
             self.settings = {**self.settings, "normal": setting.data.classes[self._normal]}
 
     def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
         """As `Judge.record`."""
-        del feed
         label = self._read(sample)
-        score = self._reduce(np.asarray(outputs[self._number], dtype=np.float64), sample)
+        score = self._reduce(np.asarray(outputs[self._number], dtype=np.float64), sample, feed)
         return [label, None if np.isnan(score) else score]
 
     def tabulate(self, records: Sequence[Record]) -> Table:
@@ -161,7 +160,7 @@ class AnomalyJudge:
             )
         return int(label)
 
-    def _reduce(self, array: Floats, sample: Sample) -> float:
+    def _reduce(self, array: Floats, sample: Sample, feed: Feed) -> float:
         if array.size == 0:
             raise BadInput(f"the output for {sample.name} is empty")
         if self._score == "value":
@@ -172,7 +171,7 @@ class AnomalyJudge:
                 )
             return float(array.reshape(-1)[0])
         if self._score == "mse":
-            return _reconstruction_error(array, sample)
+            return _reconstruction_error(array, sample, feed)
         if self._score in {"max", "mean"}:
             return float(array.max() if self._score == "max" else array.mean())
         if int(self._score) >= array.size:
@@ -195,14 +194,14 @@ class Anomaly:
         return AnomalyJudge(setting, task=self.name)
 
 
-def _reconstruction_error(array: Floats, sample: Sample) -> float:
-    """The mean squared difference from what was to be reconstructed; of several windows, over them all."""
-    stored = sample.data
+def _reconstruction_error(array: Floats, sample: Sample, feed: Feed) -> float:
+    """The mean squared difference from what was fed; of several windows, over them all."""
+    stored = feed.fed[0] if feed.fed else sample.data
     if not isinstance(stored, np.ndarray) or stored.size != array.size:
         size = f"{stored.size} numbers" if isinstance(stored, np.ndarray) else "no single array"
         raise BadInput(
             f"{sample.name} is {size}, and its reconstruction {array.size}",
-            advice="score=mse compares the output with the sample as it is stored: store it as it is fed",
+            advice="score=mse compares the output with the input: they must be of one size",
         )
     return float(np.mean((array.reshape(-1) - stored.reshape(-1).astype(np.float64)) ** 2))
 

@@ -71,7 +71,11 @@ class Slimmer:
             )
 
     def shrink(self) -> bool:
-        """One step; whether it removed anything: small layers lose nothing in the first of many steps. Raises `CannotApply` where the module does not work with fewer channels."""
+        """One step; whether it removed anything: small layers lose nothing in the first of many steps.
+
+        Raises:
+            CannotApply: the module does not work with fewer channels.
+        """
         self.module.eval()
         before = dict(_widths(self.module))
         with _explained("run with fewer channels"):
