@@ -137,20 +137,22 @@ class EncoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A small vision transformer (Dosovitskiy et al. 2021): 16 patches of 7×7, three layers, the mean of the tokens."""
+    """A small vision transformer (Dosovitskiy et al. 2021): 16 patches of 7×7, three layers, a token for the class."""
 
     def __init__(self, *, width: int = 128, layers: int = 3, heads: int = 4, patch: int = 7) -> None:
         super().__init__()
         self.patches = nn.Conv2d(1, width, patch, stride=patch)
-        self.places = nn.Parameter(torch.empty(1, (28 // patch) ** 2, width).normal_(std=0.02))
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.empty(1, 1 + (28 // patch) ** 2, width).normal_(std=0.02))
         self.encoder = nn.Sequential(*(EncoderLayer(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         self.classifier = nn.Linear(width, CLASSES)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Logits."""
-        tokens = self.patches(image).flatten(2).transpose(1, 2) + self.places
-        return self.classifier(self.norm(self.encoder(tokens)).mean(dim=1))
+        patches = self.patches(image).flatten(2).transpose(1, 2)
+        tokens = torch.cat((self.token.expand(len(image), -1, -1), patches), dim=1) + self.places
+        return self.classifier(self.norm(self.encoder(tokens)[:, 0]))
 
 
 TRAINED: dict[str, Callable[[], nn.Module]] = {

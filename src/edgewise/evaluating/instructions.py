@@ -191,18 +191,24 @@ def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> In
     return Instructions(
         steps=_read_inputs(document.get("inputs"), folder, name),
         task=task,
-        task_options=_read_options(document.get("task_options", {}), name),
+        task_options=_read_options(document.get("task_options", {}), folder, name),
         classes=_read_classes(document.get("classes", []), folder, name),
         origins=(name,),
     )
 
 
-def _read_options(raw: Any, name: str) -> dict[str, str]:
+_FILE_OPTIONS = frozenset({"anchors", "class_map", "tokenizer"})
+"""Options of tasks that name a file: one in a document is beside it, one on the command line where that is."""
+
+
+def _read_options(raw: Any, folder: Path, name: str) -> dict[str, str]:
     if raw == "":
         return {}
     if not isinstance(raw, Mapping) or not all(isinstance(value, str | int | float) for value in raw.values()):
         raise BadInput(f"{name}: task_options is {show(raw)}", advice="give a mapping, such as {decode: yolov8}")
-    return {str(key): str(value) for key, value in raw.items()}
+    found = {str(key): str(value) for key, value in raw.items()}
+    files = {key: find_beside(found[key], folder, f"{name}: {key}") for key in _FILE_OPTIONS & found.keys()}
+    return found | {key: str(file) for key, file in files.items()}
 
 
 def _read_classes(raw: Any, folder: Path, name: str) -> tuple[str, ...]:

@@ -18,29 +18,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Attributes:
-    arrays: per input in the model's order, samples along the first axis, as the float model is fed them.
-    labels: class indices (int64) or None.
+    """Samples, prepared.
+
+    Attributes:
+        arrays: per input in the model's order, as the float model is fed them, sample after sample along the first axis.
+        labels: class indices (int64) or None.
+        count: samples; None: as many as the first array is long.
     """
 
     arrays: tuple[Array, ...]
     labels: Array | None = None
+    count: int | None = None
 
     def __len__(self) -> int:
+        if self.count is not None:
+            return self.count
         return len(self.arrays[0]) if self.arrays else 0
 
     def feeds(self, limit: int | None = None) -> Iterator[list[Array]]:
-        """Sample after sample: one array per input, each with a leading dimension of 1."""
+        """Sample after sample: one array per input, each of the shape in which the model takes it."""
+        rows = [len(array) // max(1, len(self)) for array in self.arrays]
         for index in range(len(self) if limit is None else min(limit, len(self))):
-            yield [array[index : index + 1] for array in self.arrays]
+            yield [array[index * own : (index + 1) * own] for array, own in zip(self.arrays, rows, strict=True)]
 
 
 def write_calibration(path: Path, feeds: Sequence[Sequence[Array]], labels: Sequence[int] | None) -> None:
-    """Keep `feeds` (per sample: one array per input, leading dimension 1) and their labels at `path`."""
+    """Keep `feeds` (per sample: one array per input, in the shape in which the model takes it) and labels at `path`."""
     import numpy as np
 
     columns = [np.concatenate([feed[index] for feed in feeds]) for index in range(len(feeds[0]))]
     named = {f"input_{index}": column for index, column in enumerate(columns)}
+    named["count"] = np.array(len(feeds))
     if labels is not None:
         named["labels"] = np.asarray(labels, dtype=np.int64)
     np.savez(path, allow_pickle=False, **named)
@@ -51,6 +59,7 @@ def read_calibration(path: Path) -> Calibration:
     import numpy as np
 
     with np.load(path, allow_pickle=False) as data:
-        count = sum(name.startswith("input_") for name in data.files)
-        arrays = tuple(data[f"input_{index}"] for index in range(count))
-        return Calibration(arrays, data["labels"] if "labels" in data.files else None)
+        inputs = sum(name.startswith("input_") for name in data.files)
+        arrays = tuple(data[f"input_{index}"] for index in range(inputs))
+        labels = data["labels"] if "labels" in data.files else None
+        return Calibration(arrays, labels, int(data["count"]) if "count" in data.files else None)

@@ -1,0 +1,132 @@
+"""The tables of an evaluation: one row a model, every metric of one, and one less the first, sample by sample."""
+
+from __future__ import annotations
+
+from edgewise.evaluating.examination import Examined, Results
+from edgewise.evaluating.scores import Gap, Score
+from edgewise.metrics import METRICS
+from edgewise.report.accuracy import points_range, points_text, range_text, value_text, with_range
+from edgewise.report.bench import metric_column
+from edgewise.report.cells import label_of, reason_of_absence
+from edgewise.report.comparison_words import p_text
+from edgewise.report.conditions import labels_of, provider_of
+from edgewise.report.document import Cell, Column, Table, absent
+from edgewise.text import one_line
+
+NO_REASON = "it is not known why"
+
+
+def model_labels(results: Results) -> list[str]:
+    """One short name per model; of the same model in several engines, what tells these apart."""
+    names = [one_line(one.run.job.model.name) for one in results.examined]
+    if len(set(names)) == len(names):
+        return names
+    return labels_of([one.run for one in results.examined])
+
+
+def overview_table(results: Results) -> Table:
+    """One row a model, with accuracy and latency beside each other."""
+    runs = [one.run for one in results.examined]
+    names = [one_line(run.job.model.name) for run in runs]
+    engines = {provider_of(run) for run in runs}
+    columns = [
+        Column(title="Run", hidden=True),
+        Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0),
+        Column(title="Runtime", rank=1 if len(engines) == 1 else 0),
+    ]
+    cells = [
+        [Cell(text=run.id) for run in runs],
+        [Cell(text=name) for name in names],
+        [Cell(text=provider_of(run)) for run in runs],
+    ]
+    for metric in dict.fromkeys(one.headline for one in results.examined if one.headline):
+        columns.append(Column(title=label_of(metric), numeric=True, folds=True))
+        cells.append([_score_cell(one, metric) for one in results.examined])
+    for metric, rank in (("latency", 0), ("model_size", 2), ("memory_peak", 4)):
+        if any(run.measurement(metric) is not None for run in runs):
+            column, found = metric_column(runs, metric, rank=rank, interval=metric == "latency")
+            columns.append(column)
+            cells.append(found)
+    if any(run.trust is not None for run in runs):
+        columns.append(Column(title="Grade", rank=3))
+        cells.append([_grade(one) for one in results.examined])
+    notes = () if any(run.measurement("latency") for run in runs) else ("latency was not measured",)
+    rows = tuple(tuple(row) for row in zip(*cells, strict=True))
+    return Table(title="Accuracy and latency", columns=tuple(columns), rows=rows, notes=notes)
+
+
+def _score_cell(one: Examined, metric: str) -> Cell:
+    score = next((each for each in one.scores if each.metric == metric), None)
+    if score is None or score.value is None:
+        why = (score.absent_because if score is not None else "") or reason_of_absence(one.run, metric)
+        return absent(one_line(why))
+    text = with_range(metric, METRICS[metric].unit, score.value, score.low, score.high)
+    return Cell(text=text, value=score.value, low=score.low, high=score.high)
+
+
+def _grade(one: Examined) -> Cell:
+    if one.run.status == "failed":
+        return Cell(text=one.run.status, tone="bad")
+    return absent("the run was not graded") if one.run.trust is None else Cell(text=one.run.trust.grade)
+
+
+def metrics_table(one: Examined, label: str) -> Table | None:
+    """Every metric with its interval; None where the pass failed."""
+    if not one.scores:
+        return None
+    columns = (
+        Column(title="Metric"),
+        Column(title="Value", numeric=True),
+        Column(title="95 % interval", numeric=True, folds=True),
+        Column(title="n", numeric=True, rank=1),
+    )
+    return Table(title=f"Metrics of {label}", columns=columns, rows=tuple(map(_metric_row, one.scores)))
+
+
+def _metric_row(score: Score) -> tuple[Cell, ...]:
+    unit = METRICS[score.metric].unit
+    method = (one_line(score.method),) if score.method else ()
+    if score.value is None:
+        value, interval = absent(one_line(score.absent_because or NO_REASON)), Cell(text="")
+    else:
+        value = Cell(
+            text=value_text(score.metric, unit, score.value), value=score.value, low=score.low, high=score.high,
+            notes=method,
+        )  # fmt: skip
+        text = range_text(score.metric, unit, score.low, score.high)
+        # The value's own note says why there is no interval.
+        interval = Cell(text=text) if text else Cell(text="n/a", tone="faint")
+    return Cell(text=label_of(score.metric)), value, interval, Cell(text=str(score.n), value=score.n)
+
+
+def differences_table(one: Examined, label: str, first: str) -> Table | None:
+    """Against the first model, on the samples that both answered; None for the first, and where there are none."""
+    if not one.gaps:
+        return None
+    columns = (
+        Column(title="Metric"),
+        Column(title="Difference", numeric=True),
+        Column(title="95 % interval", numeric=True, folds=True),
+        Column(title="p", numeric=True),
+        Column(title="n", numeric=True, rank=1),
+    )
+    return Table(title=f"{label} less {first}, sample by sample", columns=columns, rows=tuple(map(_gap_row, one.gaps)))
+
+
+def _gap_row(gap: Gap) -> tuple[Cell, ...]:
+    method = (one_line(gap.method),) if gap.method else ()
+    count = Cell(text=str(gap.n), value=gap.n)
+    if gap.difference is None:
+        why = absent(one_line(gap.absent_because or NO_REASON))
+        return Cell(text=label_of(gap.metric)), why, Cell(text=""), Cell(text=""), count
+    difference = Cell(
+        text=points_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
+    )
+    interval = points_range(gap.metric, gap.low, gap.high)
+    return (
+        Cell(text=label_of(gap.metric)),
+        difference,
+        Cell(text=interval) if interval else Cell(text="n/a", tone="faint"),
+        Cell(text="n/a", tone="faint") if gap.p_value is None else Cell(text=p_text(gap.p_value), value=gap.p_value),
+        count,
+    )
