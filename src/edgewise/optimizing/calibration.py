@@ -21,7 +21,7 @@ class Calibration:
     """Samples, prepared.
 
     Attributes:
-        arrays: per input in the model's order, as the float model is fed them, sample after sample along the first axis.
+        arrays: per input in the model's order, as the float model is fed them, sample after sample on the first axis.
         labels: class indices (int64) or None.
         count: samples; None: as many as the first array is long.
     """

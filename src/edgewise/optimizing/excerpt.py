@@ -25,7 +25,7 @@ _COPIES = 2
 """Of a repeated block so many stay: one more than the first, so that a boundary between two of them is there too."""
 _LONGEST_UNIT = 24
 """Segments of one repeated block, at most."""
-_WINDOWS = 4
+_WINDOWS = 2
 _FIXED_S = 0.5
 """What a pass takes for the smallest network, its libraries already imported."""
 _SHAPE_ELEMENTS = 64

@@ -141,15 +141,15 @@ def race(request: Mapping[str, Any]) -> dict[str, Any]:
     runtime = _load_class(request["runtime"])()
     runtime.import_engine()
     sides = [Path(request["original"]), Path(request["changed"])]
-    calls = []
+    sessions: list[Any] = []  # what is bound lives as long as its session
     for at, side in enumerate(sides):
         try:
-            calls.append(_session(runtime, side, request, profile=False).invoke)
+            sessions.append(_session(runtime, side, request, profile=False))
         except Exception as error:
             return {"refused": ("original", "changed")[at], "message": _first_line(error)}
     # Idle threads of the other engine's pool still spin for a while when there are several.
     settle_below = math.inf if request["threads"] > 1 else SETTLE_BELOW_S
-    a, b = take_turns(calls[0], calls[1], seconds=request["seconds"], settle_below=settle_below)
+    a, b = take_turns(sessions[0].invoke, sessions[1].invoke, seconds=request["seconds"], settle_below=settle_below)
     profiles = [_where_time_goes(runtime, side, request) for side in sides]
     return {"original": a, "changed": b, "profiles": profiles}
 

@@ -18,7 +18,7 @@ from edgewise.model.identity import open_model
 from edgewise.model.user_code import is_factory
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.commission import CALIBRATION_SAMPLES, Commission
-from edgewise.optimizing.planning import read_words
+from edgewise.optimizing.planning import available, read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.units import format_bytes, format_duration
 
@@ -190,8 +190,11 @@ def _part(
 
 
 def require_data(wish: DataWish | None, words: Sequence[str]) -> None:
-    """Refuse passes that there are not, and those that need samples where there are none. Raises `Unavailable`."""
+    """Refuse passes that are not there or not installed, and those that lack samples. Raises `Unavailable`."""
     registry = passes()
     for name in read_words(words, registry) or ():
+        availability = available(registry.get(name))
+        if not availability:
+            raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
         if wish is None and registry.get(name).capabilities.calibrates:
             raise Unavailable(f"{name} needs samples to look at", advice="give --data PATH")

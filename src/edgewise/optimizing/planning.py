@@ -94,7 +94,7 @@ class Menu:
 
     def _obstacle(self, one: Pass, facts: Facts, usable: Sequence[str]) -> str:
         capabilities = one.capabilities
-        availability = _available(one)
+        availability = available(one)
         if not availability:
             return f"{availability.reason} ({availability.install_hint})"
         if not usable:
@@ -184,7 +184,7 @@ def _reads(one: Runtime, form: str) -> bool:
     return one.in_default and form in one.formats
 
 
-def _available(one: Pass) -> Availability:
+def available(one: Pass) -> Availability:
     """Its availability, where a plug-in that fails to answer counts as not available."""
     try:
         return one.availability()

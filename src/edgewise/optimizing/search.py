@@ -311,11 +311,11 @@ def _is_trained(entry: Entry) -> bool:
 
 
 def _can_spare(entry: Entry) -> bool:
-    """Whether it is quantised by a pass that can leave layers alone, and runs."""
+    """Whether it is quantised or pruned by a pass that can leave layers alone, and runs."""
     if entry.attempt is None or entry.order is None or entry.job is None:
         return False
     capabilities = entry.attempt.one.capabilities
-    return capabilities.kind == "quantisation" and capabilities.keeps_float
+    return capabilities.kind in ("quantisation", "pruning") and capabilities.keeps_float and not capabilities.trains
 
 
 def _lost(entry: Entry) -> bool:

@@ -1,9 +1,13 @@
-"""Which layers break when they are changed: one at a time alone, by the outputs of the whole network."""
+"""Which layers break when they are changed: one at a time alone, by the outputs of the whole network.
+
+The most fragile ones are then looked at more closely: what they cost in accuracy alone, and what is gained when they
+alone are spared from a change of all.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgewise.model.graph import Graph, Operator
@@ -13,6 +17,8 @@ from edgewise.optimizing.variant import LayerSensitivity
 from edgewise.record import Job
 
 MOST_LAYERS = 64
+CLOSER = 4
+"""Of the most fragile layers: so many are also judged on data, and spared alone."""
 FRAGILE_DB = 6.0
 """A layer is fragile where the outputs lose so much more than with the median layer: half the amplitude."""
 
@@ -71,6 +77,7 @@ def measure_sensitivity(
         told: called with every layer.
     """
     found: list[LayerSensitivity] = []
+    jobs: dict[str, Job] = {}
     orders = [replace(order, only=(operator.name,)) for operator in operators]
     pieces = makery.make(orders)
     for operator in operators:
@@ -81,11 +88,62 @@ def measure_sensitivity(
         if piece is None or piece.model is None:
             found.append(_absent(operator, "the pass ended" if piece is None else piece.why))
             continue
-        found.append(_read(operator, examiner.look(job_of(piece))))
+        jobs[operator.name] = job_of(piece)
+        found.append(_read(operator, examiner.look(jobs[operator.name])))
         if told is not None:
             told(found[-1])
     pieces.close()
-    return Sensitivities(layers=_rank(found))
+    ranked = _rank(found)
+    closer = _look_closer(
+        [one for one in ranked if one.layer in jobs][:CLOSER],
+        order,
+        jobs,
+        makery=makery,
+        examiner=examiner,
+        job_of=job_of,
+        end_by=end_by,
+    )
+    for one in closer.values():
+        if told is not None:
+            told(one)
+    return Sensitivities(layers=tuple(closer.get(one.layer, one) for one in ranked))
+
+
+def _look_closer(
+    layers: Sequence[LayerSensitivity],
+    order: Order,
+    jobs: Mapping[str, Job],
+    *,
+    makery: Makery,
+    examiner: Examiner,
+    job_of: JobOf,
+    end_by: float,
+) -> dict[str, LayerSensitivity]:
+    """What these layers cost in accuracy when they alone are changed, and what sparing them alone gains in SNR."""
+    if not layers or time.monotonic() > end_by:
+        return {}
+    everything = replace(order, only=())
+    spared = [replace(everything, keep_float=(*order.keep_float, one.layer)) for one in layers]
+    pieces = makery.make([everything, *spared])
+    whole = _snr_of(next(pieces, None), examiner, job_of)
+    found = {}
+    for one in layers:
+        if time.monotonic() > end_by:
+            break
+        alone = _snr_of(next(pieces, None), examiner, job_of)
+        gain = None if alone is None or whole is None else alone - whole
+        marks = examiner.grade_slice(jobs[one.layer]) or examiner.grade(jobs[one.layer])
+        drop = None if marks is None else marks.metrics.get("accuracy_drop")
+        found[one.layer] = replace(one, gain_db=gain, accuracy_drop=None if drop is None else drop.value)
+    pieces.close()
+    return found
+
+
+def _snr_of(piece: Piece | None, examiner: Examiner, job_of: JobOf) -> float | None:
+    if piece is None or piece.model is None:
+        return None
+    snr = examiner.look(job_of(piece)).metrics.get("output_snr")
+    return None if snr is None else snr.value
 
 
 def _read(operator: Operator, look: Look) -> LayerSensitivity:

@@ -1,4 +1,4 @@
-"""What an evaluation says: accuracy and latency in one row a model, every metric, paired differences, the conditions."""
+"""What an evaluation says: one conclusion, tables, what is mixed up most, and the conditions; also as JSON."""
 
 from __future__ import annotations
 
@@ -132,7 +132,11 @@ def title_of(results: Results) -> str:
     if len(labels) == 1:
         return f"{labels[0]}: {_conclusion(results.examined[0])}"
     if len(labels) == 2 and (gap := chief_gap(results.examined[1])) is not None:
-        p_value = "" if gap.p_value is None else f", p {p_text(gap.p_value)}"
+        p_value = (
+            ""
+            if gap.p_value is None
+            else f", p {p_text(gap.p_value) if gap.p_value < 0.001 else f'= {p_text(gap.p_value)}'}"
+        )
         interval = points_range(gap.metric, gap.low, gap.high)
         change = f"{label_of(gap.metric)} {points_text(gap.metric, gap.difference)} {interval}".rstrip()
         return f"{labels[1]} against {labels[0]}: {change}{p_value}"

@@ -106,14 +106,18 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     from rich.text import Text
 
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _PADDING, 0, 0), show_edge=False)
-    crowded = _natural_width(table, list(shown)) > width
+    # Cells of several lines begin on one line; headings still end on one.
+    crowded = _natural_width(table, list(shown)) > width and any(table.columns[index].folds for index in shown)
+    headings = {index: _heading(one_line(table.columns[index].title)) for index in shown}
+    tallest = max(map(len, headings.values()))
     for index in shown:
         column = table.columns[index]
+        above = "\n" * (tallest - len(headings[index])) if crowded else ""
         rich_table.add_column(
-            Text("\n".join(_heading(one_line(column.title)))),
+            Text(above + "\n".join(headings[index])),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            vertical="bottom",
+            vertical="top" if crowded else "bottom",
             width=_narrowest(table, index, numbers) if crowded and column.folds else None,
         )
     for row in table.rows:

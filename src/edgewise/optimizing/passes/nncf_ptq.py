@@ -39,7 +39,7 @@ class NncfPtq:
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """NNCF's default and thorough bias correction; then none, a float stem for ONNX, and the other preset."""
         from edgewise.optimizing.passes.nncf_tools import worth_quantizing
-        from edgewise.optimizing.passes.ort_static import has_stem
+        from edgewise.optimizing.passes.ort_static import stem_channels
 
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
@@ -54,7 +54,7 @@ class NncfPtq:
             Recipe(label="performance thorough", settings={**thorough, "preset": "performance"}, rank=2),
             Recipe(label="performance", settings={**base, "preset": "performance"}, rank=2),
         ]
-        if facts.format == "onnx" and has_stem(facts.graph):
+        if facts.format == "onnx" and stem_channels(facts.graph):
             found.insert(2, Recipe(label="float-stem thorough", settings={**thorough, "float_stem": True}, rank=1))
         return tuple(found)
 

@@ -86,15 +86,17 @@ def shrink_and_train(slimmer: Slimmer, lesson: Lesson, plan: Plan, *, steps: int
     Raises:
         CannotApply: no step removed anything.
     """
-    from edgewise.optimizing.passes.torch_training import train
+    from edgewise.optimizing.passes.torch_training import Outcome, train
 
-    started, outcomes = time.monotonic(), []
-    epochs = max(1, plan.epochs_for(len(lesson)) // steps)
+    started, outcomes = time.monotonic(), list[Outcome]()
+    epochs, removed = plan.epochs_for(len(lesson)), False
     for step in range(steps):
-        if not slimmer.shrink():
-            continue
+        removed = slimmer.shrink() or removed
+        if not removed:
+            continue  # rounding left it whole so far; what it would have been trained is for the steps to come
+        share = max(1, epochs // (steps - step))
         left = max(0.0, plan.max_seconds - (time.monotonic() - started)) / (steps - step)
-        stage = replace(plan, epochs=epochs, max_seconds=left)
-        outcomes.append(train(slimmer.module, lesson, stage, seed=seed + step))
+        outcomes.append(train(slimmer.module, lesson, replace(plan, epochs=share, max_seconds=left), seed=seed + step))
+        epochs -= share
     slimmer.describe()
     return outcomes

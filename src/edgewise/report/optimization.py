@@ -1,0 +1,116 @@
+"""What a search found: one conclusion, before and after, every variant and why it lost, and how to make it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgewise.optimizing.variant import AppliedPass, Candidate, Optimization
+from edgewise.report.conditions import flatten
+from edgewise.report.document import Document, Section
+from edgewise.report.optimization_tables import before_after_table, featured, front_table, layers_table, variants_table
+from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines
+from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_optimization(result: Optimization, console: Console) -> None:
+    """Print `result` on `console`, readable at 80 columns."""
+    from rich.text import Text
+
+    from edgewise.report.text import print_document
+
+    headline, evidence = headline_of(result)
+    console.print(Text(one_line(headline), style="bold"))
+    if evidence:
+        console.print(Text(one_line(evidence)))
+    console.print()
+    print_document(describe_optimization(result, width=console.width), console)
+
+
+def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
+    """The whole search; its title is the conclusion.
+
+    Args:
+        width: cells of the terminal, where tables are to fit; None for as much as there is to say.
+    """
+    narrow = width is not None
+    headline, evidence = headline_of(result)
+    tables = [
+        before_after_table(result, width=width),
+        variants_table(result, narrow=narrow) if result.candidates else None,
+        front_table(result),
+        layers_table(result, narrow=narrow),
+    ]
+    return Document(
+        title=f"{headline}; {evidence}" if evidence else headline,
+        tables=tuple(table for table in tables if table is not None),
+        sections=tuple(sections_of(result, reasons=narrow)),
+    )
+
+
+def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
+    """What tables don't say.
+
+    Args:
+        reasons: whether to tell why variants lost, which a wide table does in a column.
+    """
+    found = [
+        Section(title="Not saved", lines=_lines([str(error) for error in result.save_errors]), tone="bad"),
+        Section(title="Why the others lost", lines=tuple(loss_lines(result)) if reasons else ()),
+        Section(title="Files", lines=tuple(f"{name}: {one_line(path)}" for name, path in result.files.items())),
+        Section(title="Made by", lines=tuple(provenance_lines(result))),
+        Section(title="To make it again", lines=_lines([result.command])),
+        Section(title="Conditions", lines=tuple(condition_lines(result))),
+        Section(title="Notes", lines=tuple(folded_notes(result.notes))),
+    ]
+    return [section for section in found if section.lines]
+
+
+def provenance_lines(result: Optimization) -> list[str]:
+    """Where the chosen file comes from: its parent, pass by pass, with versions."""
+    if result.chosen is None:
+        return []
+    chosen = result.candidate(result.chosen)
+    lines = []
+    if result.baseline.model is not None:
+        parent = result.baseline.model
+        lines.append(f"from {parent.name}, sha256 {parent.sha256[:16]}")
+    lines += [pass_text(each) for each in chosen.passes] or ["no pass: the original's own file"]
+    lines.append(f"runs in {runtime_text(chosen)}")
+    return _unique(lines)
+
+
+def pass_text(applied: AppliedPass) -> str:
+    """``"ort-static per-tensor (activations u8), onnxruntime 1.31.0, in float: conv1"``."""
+    settings = ", ".join(f"{name} {value}" for name, value in flatten(applied.settings))
+    words = [f"{applied.name} {applied.label}".strip() + (f" ({settings})" if settings else "")]
+    words += [f"{name} {version}" for name, version in applied.versions.items()]
+    words += [f"in float: {' '.join(applied.keep_float)}"] if applied.keep_float else []
+    return one_line(", ".join(words))
+
+
+def runtime_text(candidate: Candidate) -> str:
+    """Engine, provider, threads and settings of a variant."""
+    runtime = candidate.runtime
+    words = [" ".join(word for word in (runtime.name, runtime.version) if word)]
+    words += [runtime.provider] if runtime.provider else []
+    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    words += [runtime.precision] if runtime.precision else []
+    words += [f"{name} {value}" for name, value in flatten(runtime.options)]
+    return one_line(", ".join(words))
+
+
+def featured_id(result: Optimization) -> str | None:
+    """Id of the variant that is set against the original."""
+    one, _ = featured(result)
+    return None if one is None else one.id
+
+
+def _unique(lines: list[str]) -> list[str]:
+    return list(dict.fromkeys(lines))
+
+
+def _lines(texts: list[str]) -> tuple[str, ...]:
+    return tuple(text for text in map(one_line, texts) if text)

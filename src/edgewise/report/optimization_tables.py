@@ -1,0 +1,355 @@
+"""The tables of a search: before and after, all variants, the Pareto front, fragile layers, and one for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from edgewise.metrics import METRICS, SHARES
+from edgewise.optimizing.variant import Candidate, LayerSensitivity, Number, Optimization
+from edgewise.report.accuracy import with_range
+from edgewise.report.cells import label_of
+from edgewise.report.comparison_tables import scale_of
+from edgewise.report.comparison_words import lower_label, side_text
+from edgewise.report.document import Cell, Column, Table, Tone, absent
+from edgewise.report.names import short_names
+from edgewise.report.optimization_words import (
+    NOT_REACHED,
+    accuracy_text,
+    bytes_text,
+    change_of,
+    factor_text,
+    nearest_of,
+    number_of,
+    speed_text,
+    verdict_of,
+)
+from edgewise.text import one_line
+from edgewise.units import significant
+
+FEW_LAYERS = 10
+"""Of layers that the terminal shows."""
+_LAYER_CELLS = 40
+_NO_RATIO_INTERVAL = "of this ratio no interval is known; both values have their own"
+_TONES: dict[str, Tone] = {"chosen": "good", "accepted": "good", "original": "plain"}
+_MARKS = {"original": "○", "chosen": "★", "accepted": "✓"}
+_NO_MARK = "·"
+
+
+def featured(result: Optimization) -> tuple[Candidate | None, str]:
+    """The variant that is set against the original, and what it is: chosen, closest or nearest."""
+    if result.chosen is not None:
+        return result.candidate(result.chosen), "chosen"
+    return nearest_of(result), "closest" if result.unmet else "nearest"
+
+
+def compared_metrics(result: Optimization) -> list[str]:
+    """Latency, size, memory and what accuracy means here."""
+    return ["latency", "model_size", "memory_peak", *([result.headline] if result.headline else [])]
+
+
+def before_after_table(result: Optimization, *, width: int | None = None) -> Table:
+    """The original against the chosen variant, or against the one that came nearest.
+
+    Args:
+        width: cells of the terminal; where there is little room, only the change has its interval.
+    """
+    other, role = featured(result)
+    if other is None:
+        title = "The original"
+    else:
+        title = f"Before and after: {one_line(result.baseline.id)} → {one_line(other.id)}"
+    columns = [Column(title="Metric"), Column(title="Original", numeric=True)]
+    if other is not None:
+        columns += [Column(title=role.capitalize(), numeric=True), Column(title="Change (95 % interval)", numeric=True)]
+    interval = width is None
+    rows = tuple(_before_after_row(result, other, metric, interval=interval) for metric in compared_metrics(result))
+    return Table(title=title, columns=tuple(columns), rows=rows)
+
+
+def _before_after_row(
+    result: Optimization, other: Candidate | None, metric: str, *, interval: bool
+) -> tuple[Cell, ...]:  # fmt: skip
+    before = number_of(result.baseline, metric)
+    label = Cell(text=label_of(metric))
+    if other is None:
+        return label, number_cell(metric, before, interval=interval)
+    after = number_of(other, metric)
+    return (
+        label,
+        number_cell(metric, before, interval=interval, beside=after),
+        number_cell(metric, after, interval=interval, beside=before),
+        _change_cell(result, other, metric),
+    )
+
+
+def number_cell(metric: str, number: Number, *, interval: bool = True, beside: Number | None = None) -> Cell:
+    """A number in its unit; `beside` is one that should be read in the same unit."""
+    if number.value is None:
+        return absent(one_line(number.absent_because or "it is not known why"))
+    unit = METRICS[metric].unit
+    if metric in SHARES:
+        low, high = (number.low, number.high) if interval else (None, None)
+        text = with_range(metric, unit, number.value, low, high)
+    else:
+        known = [value for value in (number.value, beside.value if beside is not None else None) if value]
+        apart = len(known) == 2 and min(map(abs, known)) * 1e3 < max(map(abs, known))
+        convert, word = scale_of(metric, unit, known[:1] if apart else known)
+        ends = [None if end is None else convert(end) for end in (number.low, number.high)]
+        value = convert(number.value)
+        shown = side_text(value, *ends) if interval else significant(value)
+        text = f"{shown} {word}".rstrip()
+    return Cell(text=text, value=number.value, low=number.low, high=number.high)
+
+
+def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
+    before, after = number_of(result.baseline, metric), number_of(other, metric)
+    if metric == "latency":
+        speed = number_of(other, "speedup")
+        if speed.value is None:
+            return absent(one_line(speed.absent_because or NOT_REACHED))
+        return Cell(text=speed_text(speed), value=speed.value, low=speed.low, high=speed.high, tone=_speed_tone(speed))
+    if metric == result.headline:
+        drop = number_of(other, "accuracy_drop")
+        if drop.value is None:
+            return absent(one_line(drop.absent_because or NOT_REACHED))
+        change = change_of(drop, metric)
+        return Cell(text=accuracy_text(drop, metric), value=change.value, low=change.low, high=change.high)
+    text = bytes_text(before, after)
+    if not text or before.value is None or after.value is None:
+        return absent("one of the two is not known")
+    exact = after.low == after.high == after.value and before.low == before.high == before.value
+    notes = () if exact or text == "not told apart" else (_NO_RATIO_INTERVAL,)
+    notes = ("both intervals overlap",) if text == "not told apart" else notes
+    return Cell(text=text, value=before.value / after.value, notes=notes)
+
+
+def _speed_tone(speed: Number) -> Tone:
+    if speed.low is not None and speed.low > 1.0:
+        return "good"
+    return "bad" if speed.high is not None and speed.high < 1.0 else "plain"
+
+
+def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
+    """One row a variant, the original first, then the accepted by their speed, then the others as far as they came.
+
+    Args:
+        narrow: for the terminal: a mark for the verdict, no reasons (a section tells them), intervals without blanks.
+    """
+    ordered = ordered_candidates(result)
+    kind = accuracy_metric(result)
+    columns = [Column(title="Variant")]
+    if not narrow:
+        columns = [Column(title="#", numeric=True), Column(title="Variant"), Column(title="Verdict")]
+    columns += [
+        Column(title="Predicted", numeric=True, folds=True),
+        Column(title="Measured", numeric=True, folds=True),
+    ]
+    if kind:
+        title = _accuracy_title(kind, result)
+        columns.append(Column(title=title.removeprefix("Change of ") if narrow else title, numeric=True, folds=True))
+    sizes = [value for one in ordered if (value := number_of(one, "model_size").value)]
+    scale = scale_of("model_size", "B", sizes)
+    columns.append(Column(title=f"Size ({scale[1]})", numeric=True))
+    if not narrow:
+        columns.append(Column(title="Why"))
+    rows = tuple(_variant_row(result, one, place, kind, scale[0], narrow=narrow) for place, one in enumerate(ordered))
+    notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
+    notes = (*notes, "predicted before it was made, measured in the race: time before over time after")
+    count = len(result.candidates)
+    title = f"{count} variant{'s' if count != 1 else ''}" if narrow else "All variants"
+    return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
+
+
+def ordered_candidates(result: Optimization) -> list[Candidate]:
+    """The original, what was chosen, what was accepted by speed, and the rest as far as it came."""
+    from edgewise.report.optimization_words import STAGES
+
+    def key(one: Candidate) -> tuple[bool, bool, int, float]:
+        speed = number_of(one, "speedup").value or 0.0
+        return one.id != result.chosen, not one.accepted, -STAGES.index(one.stage), -speed
+
+    return [result.baseline, *sorted(result.candidates, key=key)]
+
+
+def accuracy_metric(result: Optimization) -> str:
+    """What the accuracy column shows: the headline's change, else how far outputs are from the original's."""
+    if result.headline:
+        return result.headline
+    return "output_snr" if any("output_snr" in one.metrics for one in result.candidates) else ""
+
+
+def _accuracy_title(kind: str, result: Optimization) -> str:
+    if kind != result.headline:
+        return label_of(kind)
+    return f"Change of {lower_label(kind)} (pt)" if kind in SHARES else f"Change of {lower_label(kind)}"
+
+
+def _variant_row(
+    result: Optimization, one: Candidate, place: int, kind: str, scale: Callable[[float], float], *, narrow: bool
+) -> tuple[Cell, ...]:
+    verdict = verdict_of(result, one)
+    tone = _TONES.get(verdict, "plain" if narrow else "faint")
+    name = one_line(one.id)
+    cells = [Cell(text=f"{_MARKS.get(verdict, _NO_MARK)} {name}" if narrow else name, tone=tone if narrow else "plain")]
+    if not narrow:
+        cells = [Cell(text=str(place), value=place), *cells, Cell(text=verdict, tone=tone)]
+    cells += [_predicted_cell(one, narrow=narrow), _measured_cell(result, one, narrow=narrow)]
+    if kind:
+        cells.append(_accuracy_cell(result, one, kind, narrow=narrow))
+    size = number_of(one, "model_size")
+    why = one_line(size.absent_because or NOT_REACHED)
+    cells.append(
+        absent(why) if size.value is None else Cell(text=significant(scale(size.value)), value=scale(size.value))
+    )
+    if not narrow:
+        cells.append(Cell(text=one_line(one.why)))
+    return tuple(cells)
+
+
+def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
+    told = one.predicted
+    if told is None:
+        return Cell(text="–", tone="faint") if one.parent is None else absent("nothing was predicted")
+    if told.speedup is None:
+        return absent(one_line(told.because) or "nothing was predicted")
+    text = factor_text(told.speedup, told.low, told.high)
+    return Cell(text=_tight(text, narrow), value=told.speedup, low=told.low, high=told.high)
+
+
+def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cell:
+    if one.id == result.baseline.id:
+        return Cell(text="–", tone="faint")
+    speed = number_of(one, "speedup")
+    if speed.value is None:
+        return absent(one_line(speed.absent_because or NOT_REACHED))
+    text = factor_text(speed.value, speed.low, speed.high)
+    return Cell(text=_tight(text, narrow), value=speed.value, low=speed.low, high=speed.high, tone=_speed_tone(speed))
+
+
+def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: bool) -> Cell:
+    if one.id == result.baseline.id:
+        return Cell(text="–", tone="faint")
+    if kind != result.headline:
+        return number_cell(kind, number_of(one, kind))
+    drop = number_of(one, "accuracy_drop")
+    if drop.value is None:
+        return absent(one_line(drop.absent_because or NOT_REACHED))
+    change = change_of(drop, kind)
+    text = accuracy_text(drop, kind, unit=False, space=not narrow)
+    return Cell(text=text, value=change.value, low=change.low, high=change.high)
+
+
+def _tight(text: str, narrow: bool) -> str:
+    """An interval that is not parted where a line ends."""
+    return text.replace(", ", ",") if narrow else text
+
+
+def front_table(result: Optimization) -> Table | None:
+    """The members of the Pareto front with the numbers that it is about; None where there is none."""
+    known = {one.id: one for one in (result.baseline, *result.candidates)}
+    members = [known[name] for name in result.front if name in known]
+    if not members:
+        return None
+    columns = [Column(title="Variant")]
+    columns += [Column(title=label_of(metric), numeric=True, folds=True) for metric in result.front_metrics]
+    rows = tuple(
+        (
+            Cell(text=one_line(one.id)),
+            *(number_cell(metric, number_of(one, metric), interval=False) for metric in result.front_metrics),
+        )
+        for one in members
+    )
+    over = ", ".join(lower_label(metric) for metric in result.front_metrics)
+    note = f"no other is proven better in one of these and proven no worse in the rest: {over}"
+    return Table(title="Pareto front", columns=tuple(columns), rows=rows, notes=(note,))
+
+
+def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
+    """Layers, the most fragile first; None where they were not tried one by one."""
+    layers = result.sensitivity
+    if not layers:
+        return None
+    shown = layers[:FEW_LAYERS] if narrow else layers
+    names = short_names([one_line(one.layer) for one in shown], _LAYER_CELLS if narrow else None)
+    told: Sequence[tuple[str, str]] = (("snr_db", "SNR (dB)"), ("gain_db", "Gain (dB)"),
+                                       ("accuracy_drop", "Accuracy lost (pt)"))  # fmt: skip
+    used = [
+        (key, title) for key, title in told if key == "snr_db" or any(getattr(one, key) is not None for one in layers)
+    ]
+    columns = [Column(title="Layer"), Column(title="Operator", rank=1)]
+    columns += [Column(title=title, numeric=True) for _, title in used]
+    columns.append(Column(title="Precision"))
+    rows = tuple(_layer_row(one, name, [key for key, _ in used]) for one, name in zip(shown, names, strict=True))
+    notes = ("of the network's outputs, when this layer alone is changed: less is more fragile",)
+    if rest := len(layers) - len(shown):
+        notes = (*notes, f"{rest} more layers, all less fragile, in the files that -o writes")
+    return Table(title="Layer sensitivity", columns=tuple(columns), rows=rows, notes=notes)
+
+
+def _layer_row(one: LayerSensitivity, name: str, keys: Sequence[str]) -> tuple[Cell, ...]:
+    def cell(key: str) -> Cell:
+        value: float | None = getattr(one, key)
+        if value is None:
+            return absent(one_line(one.absent_because or "it was not measured"))
+        shown = value * 100.0 if key == "accuracy_drop" else value
+        return Cell(text=significant(shown), value=shown)
+
+    tone: Tone = "bad" if one.fragile else "plain"
+    kept = Cell(text="kept in float" if one.fragile else "changed", tone=tone)
+    return Cell(text=name), Cell(text=one_line(one.op)), *map(cell, keys), kept
+
+
+def csv_table(result: Optimization) -> Table:
+    """One row a variant, the original first, SI units, nothing rounded, for machines."""
+    metrics = list(
+        dict.fromkeys(
+            ["latency", "speedup", "model_size", "memory_peak", *([result.headline] if result.headline else []),
+             "accuracy_drop", *(name for one in result.candidates for name in one.metrics)]
+        )
+    )  # fmt: skip
+    columns = [Column(title=title) for title in ("Variant", "Parent", "Verdict", "Stage", "Accepted", "On the front")]
+    columns.append(Column(title="Predicted speed-up", numeric=True))
+    columns += [_csv_column(metric) for metric in metrics]
+    rest = ("Runtime", "Provider", "Threads", "Precision", "Passes", "Kept in float", "Path", "sha256", "Run", "Why")
+    columns += [Column(title=title) for title in rest]
+    rows = tuple(_csv_row(result, one, metrics) for one in (result.baseline, *result.candidates))
+    return Table(title="Optimization", columns=tuple(columns), rows=rows)
+
+
+def _csv_column(metric: str) -> Column:
+    if metric in ("speedup", "accuracy_drop"):
+        return Column(title={"speedup": "Speed-up", "accuracy_drop": "Accuracy drop"}[metric], numeric=True, unit="1")
+    return Column(title=label_of(metric), numeric=True, unit=METRICS[metric].unit if metric in METRICS else "")
+
+
+def _csv_row(result: Optimization, one: Candidate, metrics: Sequence[str]) -> tuple[Cell, ...]:
+    def number(found: Number) -> Cell:
+        if found.value is None:
+            return absent(one_line(found.absent_because or NOT_REACHED))
+        return Cell(text="", value=found.value, low=found.low, high=found.high)
+
+    runtime, model = one.runtime, one.model
+    kept = dict.fromkeys(name for each in one.passes for name in each.keep_float)
+    words: list[Any] = [one.id, one.parent, verdict_of(result, one), one.stage, one.accepted, one.id in result.front]
+    rest: list[Any] = [
+        runtime.name, runtime.provider, runtime.threads, runtime.precision,
+        " + ".join(f"{each.name} {each.label}".strip() for each in one.passes), " ".join(kept),
+        None if model is None else model.path, None if model is None else model.sha256, one.run, one.why,
+    ]  # fmt: skip
+    told = one.predicted
+    predicted = Number(value=None, absent_because=told.because if told is not None else "nothing was predicted")
+    if told is not None and told.speedup is not None:
+        predicted = Number(value=told.speedup, low=told.low, high=told.high)
+    return (
+        *map(_word, words),
+        number(predicted),
+        *(number(number_of(one, name)) for name in metrics),
+        *map(_word, rest),
+    )
+
+
+def _word(value: Any) -> Cell:
+    if isinstance(value, bool):
+        return Cell(text="yes" if value else "no")
+    return Cell(text=one_line(str(value)) if value not in (None, "") else "n/a")

@@ -1,0 +1,229 @@
+"""The sentences of a search: factors, what became of each variant, and the conclusion of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from edgewise.metrics import METRICS
+from edgewise.optimizing.variant import Candidate, Number, Optimization, Stage
+from edgewise.report.accuracy import points_range, points_text
+from edgewise.report.cells import label_of, quantity
+from edgewise.report.comparison_words import ends_text, listing
+from edgewise.report.document import ABSENT
+from edgewise.text import one_line
+
+STAGES: tuple[Stage, ...] = ("planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced")
+_OUT: Mapping[Stage, str] = {
+    "planned": "not made",
+    "made": "out at loading",
+    "loaded": "out at agreement",
+    "agreed": "out on the data",
+    "sliced": "out on the data",
+    "judged": "not raced",
+    "screened": "out in the short race",
+    "raced": "lost the race",
+}
+NOT_REACHED = "it fell out before this was measured"
+_UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
+
+
+def verdict_of(result: Optimization, candidate: Candidate) -> str:
+    """What became of a variant, in a few words."""
+    if candidate.id == result.baseline.id:
+        return "original"
+    if candidate.id == result.chosen:
+        return "chosen"
+    if candidate.accepted:
+        return "accepted"
+    if not candidate.why:
+        return f"unfinished ({candidate.stage})"
+    return _OUT[candidate.stage]
+
+
+def number_of(candidate: Candidate, metric: str) -> Number:
+    """A number of a variant; absent with a reason where it did not come that far."""
+    found = candidate.metrics.get(metric)
+    return found if found is not None else Number(value=None, absent_because=NOT_REACHED)
+
+
+def factor_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """``"2.97× [2.91, 3.03]"``, the ends rounded outwards."""
+    if value is None:
+        return ABSENT
+    places = _places(value)
+    text = f"{value:.{places}f}×"
+    if low is None or high is None:
+        return text
+    first, last = ends_text(low, high, places)
+    return f"{text} [{first}, {last}]"
+
+
+def _places(factor: float) -> int:
+    """Around 1 a digit more: 1.00 would hide what 1.004 tells."""
+    if abs(factor - 1.0) < 0.1 or factor < 0.1:
+        return 3
+    return 2 if factor < 10.0 else 1
+
+
+def speed_text(speed: Number) -> str:
+    """``"2.97× faster [2.91, 3.03]"``, and no such word where the interval holds 1."""
+    if speed.value is None:
+        return f"speed-up {ABSENT}"
+    if speed.high is not None and speed.high < 1.0 and speed.low:
+        text, _, interval = factor_text(1.0 / speed.value, 1.0 / speed.high, 1.0 / speed.low).partition(" ")
+        return f"{text} slower {interval}"
+    text, _, interval = factor_text(speed.value, speed.low, speed.high).partition(" ")
+    word = "faster" if speed.low is not None and speed.low > 1.0 else "the speed"
+    return f"{text} {word} {interval}".rstrip()
+
+
+def bytes_text(before: Number, after: Number) -> str:
+    """``"3.56× smaller"``; empty where one is not known; ``"not told apart"`` where intervals overlap."""
+    if not before.value or not after.value:
+        return ""
+    if before.value == after.value:
+        return "same"
+    if _overlap(before, after):
+        return "not told apart"
+    ratio = before.value / after.value
+    return f"{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
+
+
+def _overlap(a: Number, b: Number) -> bool:
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return False
+    return a.low <= b.high and b.low <= a.high
+
+
+def change_of(drop: Number, metric: str) -> Number:
+    """How the metric itself moved, from how much was lost of it."""
+    if drop.value is None or METRICS[metric].better == "lower":
+        return drop
+    low, high = drop.low, drop.high
+    return Number(
+        value=0.0 - drop.value,
+        low=None if high is None else 0.0 - high,
+        high=None if low is None else 0.0 - low,
+        basis=drop.basis,
+        method=drop.method,
+    )
+
+
+def accuracy_text(drop: Number, metric: str, *, unit: bool = True, space: bool = True) -> str:
+    """``"−0.21 pt [−0.92, +0.51]"``."""
+    change = change_of(drop, metric)
+    if change.value is None:
+        return ABSENT
+    interval = points_range(metric, change.low, change.high)
+    text = points_text(metric, change.value, unit=unit)
+    return f"{text} {interval if space else interval.replace(', ', ',')}".rstrip()
+
+
+def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
+    """What a variant gains and loses against the original: speed, size, accuracy."""
+    words = []
+    speed = number_of(candidate, "speedup")
+    if speed.value is not None:
+        words.append(speed_text(speed))
+    size = bytes_text(number_of(result.baseline, "model_size"), number_of(candidate, "model_size"))
+    words += [f"size {size}" if size in ("same", "not told apart") else size] if size else []
+    if result.conditions.get("aim") == "size":
+        words.reverse()
+    drop = candidate.metrics.get("accuracy_drop")
+    if result.headline and drop is not None and drop.value is not None:
+        words.append(f"{label_of(result.headline)} {accuracy_text(drop, result.headline)}")
+    return words
+
+
+def nearest_of(result: Optimization) -> Candidate | None:
+    """The variant that came farthest of those that were not chosen, of equals the fastest; None where there is none."""
+    known = {one.id: one for one in (result.baseline, *result.candidates)}
+    if result.closest in known and result.closest != result.baseline.id:
+        return known[result.closest]
+    return max(
+        (one for one in result.candidates if one.id != result.chosen),
+        key=lambda one: (STAGES.index(one.stage), number_of(one, "speedup").value or 0.0),
+        default=None,
+    )
+
+
+def headline_of(result: Optimization) -> tuple[str, str]:
+    """The conclusion, and what it rests on or what stands in the way."""
+    if result.chosen is not None:
+        chosen = result.candidate(result.chosen)
+        begun = "interrupted; the best so far: " if result.interrupted else ""
+        said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
+        return f"{begun}{one_line(chosen.id)}: {said}", ""
+    if result.unmet:
+        bounds = listing([one_line(bound.words) for bound in result.bounds])
+        closest = one_line(result.closest) if result.closest is not None else "none"
+        return f"No variant meets {bounds}", f"the closest is {closest}; in the way: {one_line(result.unmet)}"
+    begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
+    nearest = nearest_of(result)
+    if nearest is None:
+        return f"{begun}: no variant was tried", ""
+    why = one_line(nearest.why) or f"it came as far as: {nearest.stage}"
+    return begun, f"nearest was {one_line(nearest.id)}: {why}"
+
+
+def loss_lines(result: Optimization) -> list[str]:
+    """Why each variant that was not accepted lost; those that share a reason share a line."""
+    by_reason: dict[str, list[str]] = {}
+    for one in result.candidates:
+        if not one.accepted:
+            by_reason.setdefault(one_line(one.why) or verdict_of(result, one), []).append(one_line(one.id))
+    return [f"{listing(names)}: {why}" for why, names in by_reason.items()]
+
+
+def folded_notes(notes: Sequence[str]) -> list[str]:
+    """Notes, those on passes that were not tried on one line per reason."""
+    untried: dict[str, list[str]] = {}
+    others = []
+    for note in map(one_line, notes):
+        match = _UNTRIED.fullmatch(note)
+        if match:
+            untried.setdefault(match[2], []).append(match[1])
+        elif note:
+            others.append(note)
+    return [*dict.fromkeys(others), *(f"not tried: {listing(names)} – {why}" for why, names in untried.items())]
+
+
+def condition_lines(result: Optimization) -> list[str]:
+    """Threads, engine, data, calibration, budget and why it ended."""
+    told = result.conditions
+    threads = told.get("threads")
+    words = [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
+    words += [f"the original in {told['original_runtime']}"] if told.get("original_runtime") else []
+    words += [f"aim {told['aim']}"] if told.get("aim") else []
+    words += [f"seed {told['seed']}"] if told.get("seed") is not None else []
+    lines = [", ".join(words)] if words else []
+    shapes = told.get("shapes") or {}
+    if isinstance(shapes, Mapping) and shapes:
+        lines.append("shapes: " + ", ".join(f"{name} {'×'.join(map(str, shape))}" for name, shape in shapes.items()))
+    lines += _data_lines(result)
+    if result.bounds:
+        lines.append(f"bounds: {', '.join(bound.words for bound in result.bounds)}")
+    budget = told.get("budget_s")
+    spent = "" if result.elapsed_s is None else f"took {quantity(result.elapsed_s, 's')}"
+    limit = "" if budget is None else f"of a budget of {quantity(float(budget), 's')}"
+    amount = " ".join(word for word in (spent, limit) if word)
+    why = f"stopped because: {result.stopped_because}" if result.stopped_because else ""
+    lines += ["; ".join(word for word in (amount, why) if word)] if amount or why else []
+    return [one_line(line) for line in lines]
+
+
+def _data_lines(result: Optimization) -> list[str]:
+    if result.data is None:
+        lines = ["no data: outputs were compared with the original's"]
+    else:
+        data = result.data
+        task = f", task {result.task}" if result.task else ""
+        lines = [f"judged on {data.name} ({data.format}, split {data.split}, {data.size} samples in it)"
+                 f"{task}, sha256 {data.sha256[:16]}"]  # fmt: skip
+    if result.headline and (number := result.baseline.metrics.get(result.headline)) is not None and number.method:
+        lines.append(f"{label_of(result.headline)}: {number.method}")
+    if result.calibration is None:
+        return [*lines, "no calibration: passes saw no samples"]
+    seen = result.calibration
+    return [*lines, f"calibrated on {seen.size} samples of {seen.name} (split {seen.split}), sha256 {seen.sha256[:16]}"]
