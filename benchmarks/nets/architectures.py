@@ -113,9 +113,7 @@ class Attention(nn.Module):
         """Tokens (n, length, width) to the same."""
         count, length, width = x.shape
         shape = (count, length, self.heads, width // self.heads)
-        query, key, value = (
-            layer(x).reshape(shape).transpose(1, 2) for layer in (self.query, self.key, self.value)
-        )
+        query, key, value = (layer(x).reshape(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
         scores = query @ key.transpose(2, 3) * (width // self.heads) ** -0.5
         mixed = scores.softmax(dim=-1) @ value
         return self.output(mixed.transpose(1, 2).reshape(count, length, width))

@@ -57,9 +57,7 @@ def load_fashion(folder: Path) -> tuple[Images, Images]:
     shapes = [array.shape for array in arrays]
     if shapes != [(60_000, SIDE, SIDE), (60_000,), (10_000, SIDE, SIDE), (10_000,)]:
         raise SystemExit(f"{folder} holds arrays of {shapes}, which is not Fashion-MNIST")
-    train, test = (
-        Images(pixels=arrays[place][:, None], labels=arrays[place + 1].astype(np.int64)) for place in (0, 2)
-    )
+    train, test = (Images(pixels=arrays[place][:, None], labels=arrays[place + 1].astype(np.int64)) for place in (0, 2))
     return train, test
 
 

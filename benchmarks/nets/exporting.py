@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import logging
 import warnings
 from collections.abc import Sequence
@@ -45,7 +47,7 @@ def export_tflite(model: nn.Module, example: torch.Tensor, path: Path) -> None:
     """Float32, the same input as the ONNX file."""
     import litert_torch
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         litert_torch.convert(model.eval(), (example,)).export(str(path))
 

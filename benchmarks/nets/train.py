@@ -76,9 +76,7 @@ def train(model: nn.Module, recipe: Recipe, images: Images) -> None:
     x, y = torch.from_numpy(images.scaled()), torch.from_numpy(images.labels)
     steps = -(-len(images) // recipe.batch)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, recipe.rate, epochs=recipe.epochs, steps_per_epoch=steps
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, epochs=recipe.epochs, steps_per_epoch=steps)
     for epoch in range(recipe.epochs):
         total = 0.0
         for chosen in torch.randperm(len(images), generator=generator).split(recipe.batch):

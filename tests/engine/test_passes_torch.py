@@ -255,7 +255,7 @@ def test_samples_of_another_shape_or_type_are_named(name, apply, tmp_path):
 
 
 def test_half_of_the_channels_cost_little_accuracy(apply, home, digits, original):
-    product = apply("torch-prune", settings={"ratio": 0.5, "epochs": 40})
+    product = apply("torch-prune", samples=1200, settings={"ratio": 0.5})
     assert macs_of(product.model) < 0.5 * macs_of(f"{home / 'net.py'}:trained")
     assert accuracy_of(product.model, digits) >= original - 0.03
     assert any("multiply-accumulates" in note for note in product.notes)
@@ -264,9 +264,9 @@ def test_half_of_the_channels_cost_little_accuracy(apply, home, digits, original
 
 def test_it_learns_without_labels_too(apply, digits, original):
     for factory in ("trained", "probabilities"):
-        product = apply("torch-prune", factory, labels=False, settings={"ratio": 0.5, "epochs": 40})
+        product = apply("torch-prune", factory, samples=1200, labels=False, settings={"ratio": 0.5})
         assert accuracy_of(product.model, digits) >= original - 0.04
-        assert any("own outputs on 400" in note and "labels" not in note for note in product.notes)
+        assert any("own outputs on 1200" in note and "labels" not in note for note in product.notes)
 
 
 def test_without_training_it_is_worse(apply, digits, original):

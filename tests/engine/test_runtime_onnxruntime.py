@@ -193,12 +193,26 @@ def test_another_precision_is_refused_not_ignored(double):
         RUNTIME.load(double, LoadOptions(provider="cpu", precision="f16"))
 
 
+def test_graph_level_and_execution_mode_by_words(double):
+    import onnxruntime
+
+    extra = {"graph_optimization_level": "basic", "execution_mode": "parallel"}
+    session = RUNTIME.load(double, LoadOptions(provider="cpu", threads=2, extra=extra))
+    settings = session._session.get_session_options()
+    assert settings.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    assert settings.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
+    assert settings.inter_op_num_threads == 2
+    assert infer(session, np.ones((1, 4), np.float32)) == [[[2.0] * 4]]
+
+
 def test_settings_by_their_own_names(double):
     extra = {"session.intra_op.allow_spinning": 0, "enable_mem_pattern": False}
     session = RUNTIME.load(double, LoadOptions(provider="cpu", extra=extra))
     settings = session._session.get_session_options()
     assert settings.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert settings.enable_mem_pattern is False
+    with pytest.raises(UnsupportedModel, match="graph_optimization_level can't be 'most' .it has: none, basic"):
+        RUNTIME.load(double, LoadOptions(provider="cpu", extra={"graph_optimization_level": "most"}))
     with pytest.raises(UnsupportedModel, match="no setting 'profile_file_prefix'"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"profile_file_prefix": "/tmp/x"}))
 

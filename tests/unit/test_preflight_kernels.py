@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.optimizing import kernels
+from edgewise.optimizing import kernel_worker, kernels
 from edgewise.optimizing.kernel_worker import LEAST_PAIRS, MOST_PAIRS, take_turns
 from edgewise.optimizing.kernels import Cache, Rehearsal, Step, ask, key_of, rehearse
 from edgewise.optimizing.processor import Processor, read_processor
@@ -212,6 +212,30 @@ def test_a_drift_leaves_the_ratio_alone():
     a, b = take_turns(call(2e-3), call(1e-3), seconds=1.0, clock=clock)
     ratios = sorted(one / other for one, other in zip(a, b, strict=True))
     assert ratios[len(ratios) // 2] == pytest.approx(2.0, rel=0.02)
+
+
+class Held:
+    """A session whose inputs are gone once nobody holds it, as the engines' are."""
+
+    def __init__(self, alive: dict[str, bool]) -> None:
+        self._alive = alive
+        alive["yes"] = True
+
+        def invoke() -> None:
+            assert alive["yes"]
+
+        self.invoke = invoke
+
+    def __del__(self) -> None:
+        self._alive["yes"] = False
+
+
+def test_sessions_live_as_long_as_they_race(monkeypatch):
+    monkeypatch.setattr(kernel_worker, "_session", lambda *args, profile: Held({}))
+    monkeypatch.setattr(kernel_worker, "_where_time_goes", lambda *args: [])
+    request = {"runtime": "edgewise.runtime.fake:FakeRuntime", "original": "a", "changed": "b", "threads": 1}
+    answer = kernel_worker.race({**request, "seconds": 0.01})
+    assert len(answer["original"]) == len(answer["changed"]) >= LEAST_PAIRS
 
 
 def test_reasons_name_coverage_kernels_and_what_was_added():

@@ -61,8 +61,8 @@ def rehearsed(monkeypatch):
 def test_times_in_turns_become_a_speed_up_with_an_interval(rehearsed, tmp_path):
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
     assert told.speedup == pytest.approx(2.0)
-    assert told.low == pytest.approx(2.0 * math.exp(-1.96 * MODEL_ERROR))
-    assert told.high == pytest.approx(2.0 * math.exp(1.96 * MODEL_ERROR))
+    assert told.low == pytest.approx(2.0 * math.exp(-1.96 * MODEL_ERROR["whole"]))
+    assert told.high == pytest.approx(2.0 * math.exp(1.96 * MODEL_ERROR["whole"]))
     assert told.method == "halve on the network's 5 operators, calibrated on random data; both timed in turns in fake"
     assert told.because
 
@@ -73,7 +73,7 @@ def test_scattering_times_widen_the_interval(rehearsed, tmp_path):
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
     assert told.speedup == pytest.approx(2.0)
     error = 1.2533 * 1.4826 * math.log(2) / 3
-    assert told.high == pytest.approx(2.0 * math.exp(1.96 * math.hypot(error, MODEL_ERROR)))
+    assert told.high == pytest.approx(2.0 * math.exp(1.96 * math.hypot(error, MODEL_ERROR["whole"])))
 
 
 def test_a_second_time_costs_nothing(rehearsed, tmp_path):

@@ -24,7 +24,7 @@ class Capabilities:
         kind: its family. ``quantisation`` changes arithmetic, ``compression`` only how weights are stored.
         reads: model formats that it takes: ``onnx``, ``tflite``, ``openvino``; ``torch`` and ``keras`` are modules that
             a factory builds.
-        writes: the format of what it makes; "" where the file stays as it is (tuning).
+        writes: the format of what it makes; "" is the one it reads, and that of tuning, which leaves the file alone.
         exact: outputs differ by rounding only, so that accuracy need not be measured anew, only agreement.
         arithmetic: of the heavy operators afterwards: ``f32``, ``f16``, ``int8``, ``int8-dynamic`` …; "" as before.
         calibrates: it looks at samples.

@@ -108,6 +108,7 @@ class Finals:
             return None
         changed = replace(
             runtime,
+            provider=settings.get("provider", runtime.provider),
             threads=settings.get("threads", runtime.threads),
             precision=settings.get("precision", runtime.precision),
             options={**runtime.options, **settings.get("options", {})},

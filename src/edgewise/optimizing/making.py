@@ -82,11 +82,15 @@ class Makery:
         journal = self.folder / "made.jsonl"
         if self.fresh:
             journal.unlink(missing_ok=True)
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            for line in journal.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError):
+            text = journal.read_text(encoding="utf-8", errors="replace")
+            for line in text.splitlines():
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                     found = json.loads(line)
                     self._known[str(found["key"])] = found
+            if text and not text.endswith("\n"):  # a line that was cut off shall not spoil the next one
+                with journal.open("a", encoding="utf-8") as file:
+                    file.write("\n")
 
     def make(self, orders: Sequence[Order], *, seconds: float | None = None) -> Generator[Piece]:
         """The pieces of orders of one pass, in order; those that are there from before are not made again."""
@@ -156,7 +160,7 @@ class Makery:
             applied = _applied(
                 order,
                 versions={str(key): str(value) for key, value in found["versions"].items()},
-                notes=tuple(map(str, found["notes"])),
+                notes=tuple(one_line(str(note)) for note in found["notes"]),
                 seconds=float(found["seconds"]),
             )
         except (BadModel, KeyError, TypeError, ValueError, AttributeError):

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import sys
 import time
 import traceback
@@ -17,6 +19,10 @@ from typing import Any
 
 from edgewise.optimizing.base import CannotApply, Product, Work
 from edgewise.run.confinement import die_with_host, limit_memory
+
+DISK_ERRORS = frozenset({errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
+_OUT_OF_MEMORY = re.compile(r"bad_alloc|[Oo]ut of memory|allocate memory|[Nn]ot enough memory")
+"""What libraries say that have no exception of their own for it."""
 
 
 def main(folder: Path) -> int:
@@ -43,8 +49,8 @@ def _apply(one: Any, work: Work) -> dict[str, Any]:
             return {"cause": "failed", "reason": f"the pass made no file {product.model.name}"}
         return {
             "model": str(product.model),
-            "notes": list(product.notes),
-            "versions": dict(product.versions),
+            "notes": [str(note) for note in product.notes],
+            "versions": {str(name): str(version) for name, version in product.versions.items()},
             "unchanged": product.unchanged,
         }
     except CannotApply as error:
@@ -53,11 +59,12 @@ def _apply(one: Any, work: Work) -> dict[str, Any]:
         return {"cause": "memory", "reason": "there was not enough memory"}
     except OSError as error:
         traceback.print_exc()
-        cause = "disk" if error.errno in (27, 28, 122) else "failed"  # too large, no space, over quota
+        cause = "disk" if error.errno in DISK_ERRORS else "failed"
         return {"cause": cause, "reason": f"{error.strerror or error}"}
     except Exception as error:  # somebody else's library may raise anything
         traceback.print_exc()
-        return {"cause": "failed", "reason": f"{type(error).__name__}: {_line(error)}"}
+        cause = "memory" if _OUT_OF_MEMORY.search(str(error)) else "failed"
+        return {"cause": cause, "reason": f"{type(error).__name__}: {_line(error)}"}
 
 
 def read_work(fields: Mapping[str, Any]) -> Work:

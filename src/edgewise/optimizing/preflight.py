@@ -7,14 +7,14 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from edgewise.optimizing.base import Facts, Pass, Recipe
-from edgewise.optimizing.excerpt import Excerpt, choose_excerpt
+from edgewise.optimizing.excerpt import Excerpt, Extent, choose_excerpt
 from edgewise.optimizing.excerpt_files import CUTTERS
 from edgewise.optimizing.kernels import Cache, Rehearsal, key_of, rehearse
 from edgewise.optimizing.processor import Processor, read_processor
@@ -22,10 +22,14 @@ from edgewise.optimizing.reasons import explain
 from edgewise.optimizing.variant import Prediction
 from edgewise.runtime.base import availability_of, runtimes
 
-MODEL_ERROR = 0.04
-"""Standard deviation of ln(predicted / measured) where the excerpt is the whole network."""
-SHARE_ERROR = 0.12
-"""The same per share of the work that the excerpt lacks, copies that were left out included."""
+MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "abridged": 0.1, "sampled": 0.1}
+"""Standard deviation of ln(predicted / measured) besides the scatter of the times, per extent of the excerpt.
+
+From benchmarks/preflight.py on two busy cores of an AVX-512 processor: 40 cells of networks × passes × engines for the
+whole, and ten with ``--excerpt 2.5``, rounded up.
+"""
+SHARE_ERROR = 0.2
+"""The same per share of the work that a sampled excerpt lacks; from the same ten."""
 _RACE_S = 1.0
 _LEAST_S = 1.0
 """With less time left a rehearsal is not begun."""
@@ -161,7 +165,7 @@ class Preflight:
         # The standard error of a median, from the median absolute deviation, as of normal values.
         scatter = 1.4826 * median(abs(ratio - centre) for ratio in ratios)
         error = 1.2533 * scatter / math.sqrt(len(ratios))
-        reach = 1.96 * math.hypot(error, MODEL_ERROR, SHARE_ERROR * (1.0 - excerpt.share))
+        reach = 1.96 * math.hypot(error, MODEL_ERROR[excerpt.extent], SHARE_ERROR * (1.0 - excerpt.share))
         speedup = math.exp(centre)
         remark = self._processor.remark(one.capabilities.arithmetic, helps=speedup > 1.0)
         return Prediction(

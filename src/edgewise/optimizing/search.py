@@ -231,8 +231,11 @@ class Search:
         return self._commission.format in attempt.one.capabilities.reads
 
     def _take(self, attempt: Attempt, order: Order, piece: Piece, *, suffix: str = "") -> list[Entry]:
-        """Entries of a piece, one per engine, examined."""
-        taken = []
+        """Entries of a piece, one per engine, examined; none where the pass left everything as it is."""
+        taken: list[Entry] = []
+        if piece.unchanged:
+            self.state.notes.append(f"{attempt.name}: {piece.why}")
+            return taken
         for engine in attempt.engines:
             entry = self.state.add(attempt, engine, suffix=suffix, piece=piece)
             entry.order = order

@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from edgewise.device.transports.local import LocalProcess
 from edgewise.optimizing.base import Product, Work
+from edgewise.optimizing.pass_worker import DISK_ERRORS
 from edgewise.run.conversation import available_memory
 from edgewise.text import one_line
 
@@ -55,19 +57,25 @@ def apply_pass(
     """
     left = list(works)
     while left:
-        with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
-            request = {
-                "pass": location,
-                "works": [_fields(work) for work in left],
-                "memory_limit": memory_limit or available_memory(),
-            }
-            (folder / "work.json").write_text(json.dumps(request))
-            done = 0
-            for made in _run(folder, count=len(left), seconds=seconds):
-                yield made
-                done += 1
-            left = left[done:]
+        done = 0
+        try:
+            with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as name:
+                folder = Path(name)
+                request = {
+                    "pass": location,
+                    "works": [_fields(work) for work in left],
+                    "memory_limit": memory_limit or available_memory(),
+                }
+                (folder / "work.json").write_text(json.dumps(request))
+                for made in _run(folder, count=len(left), seconds=seconds):
+                    yield made
+                    done += 1
+        except OSError as error:  # no room for a few kilobytes, or for one more process
+            cause: Cause = "disk" if error.errno in DISK_ERRORS else "failed"
+            made = Made(product=None, cause=cause, reason=one_line(error.strerror or str(error)))
+            yield from [made] * (len(left) - done)
+            return
+        left = left[done:]
 
 
 def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
@@ -75,7 +83,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
     results = folder / "results.jsonl"
     results.touch()
     with (folder / "output").open("wb") as output, results.open(encoding="utf-8") as lines:
-        process = subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-P", "-m", "edgewise.optimizing.pass_worker", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -83,6 +91,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
             start_new_session=True,  # Ctrl-C is the host's to understand
             env={**os.environ, "PYTHONWARNINGS": "ignore"},
         )
+        process = LocalProcess(child, folder / "output")
         try:
             for _ in range(count):
                 line = _await_line(process, lines, seconds)
@@ -91,10 +100,10 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
                 if not line:
                     return
         finally:
-            _end(process)
+            process.kill()  # with everything that it started
 
 
-def _await_line(process: subprocess.Popen[bytes], lines: Any, seconds: float) -> str:
+def _await_line(process: LocalProcess, lines: Any, seconds: float) -> str:
     """The next result; "" where the process ended without one, or is late."""
     deadline = time.monotonic() + seconds
     text = ""
@@ -102,14 +111,14 @@ def _await_line(process: subprocess.Popen[bytes], lines: Any, seconds: float) ->
         text += lines.readline()
         if text.endswith("\n"):
             return str(text)
-        if process.poll() is not None:
+        if process.returncode is not None:
             text += lines.readline()
             return str(text) if text.endswith("\n") else ""
         left = deadline - time.monotonic()
         if left <= 0:
             return ""
         # Nothing is being measured here, and a pass takes seconds: a look now and then costs nobody anything.
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(TimeoutError):
             process.wait(min(0.05, left))
 
 
@@ -128,9 +137,9 @@ def _read(line: str, folder: Path) -> Made:
     return Made(product=product, seconds=seconds)
 
 
-def _ended(process: subprocess.Popen[bytes], folder: Path, seconds: float) -> Made:
+def _ended(process: LocalProcess, folder: Path, seconds: float) -> Made:
     """Why there is no result."""
-    code = process.poll()
+    code = process.returncode
     if code is None:
         return Made(product=None, cause="late", reason=f"it took longer than {seconds:.3g} s", tail=_tail(folder))
     if code < 0:
@@ -143,14 +152,6 @@ def _ended(process: subprocess.Popen[bytes], folder: Path, seconds: float) -> Ma
     return Made(
         product=None, cause="crashed", reason=f"the pass ended with exit code {code}: {one_line(words)}", tail=tail
     )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process with everything that it started."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _tail(folder: Path) -> str:

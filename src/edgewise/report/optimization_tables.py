@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.metrics import METRICS, SHARES
@@ -21,6 +21,7 @@ from edgewise.report.optimization_words import (
     factor_text,
     nearest_of,
     number_of,
+    reason_of,
     speed_text,
     verdict_of,
 )
@@ -40,7 +41,8 @@ def featured(result: Optimization) -> tuple[Candidate | None, str]:
     """The variant that is set against the original, and what it is: chosen, closest or nearest."""
     if result.chosen is not None:
         return result.candidate(result.chosen), "chosen"
-    return nearest_of(result), "closest" if result.unmet else "nearest"
+    nearest = nearest_of(result)
+    return nearest, "closest" if nearest is not None and nearest.id == result.closest else "nearest"
 
 
 def compared_metrics(result: Optimization) -> list[str]:
@@ -146,8 +148,8 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         Column(title="Measured", numeric=True, folds=True),
     ]
     if kind:
-        title = _accuracy_title(kind, result)
-        columns.append(Column(title=title.removeprefix("Change of ") if narrow else title, numeric=True, folds=True))
+        title = _accuracy_title(kind, result, narrow=narrow)
+        columns.append(Column(title=title, numeric=True, folds=True))
     sizes = [value for one in ordered if (value := number_of(one, "model_size").value)]
     scale = scale_of("model_size", "B", sizes)
     columns.append(Column(title=f"Size ({scale[1]})", numeric=True))
@@ -156,6 +158,8 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     rows = tuple(_variant_row(result, one, place, kind, scale[0], narrow=narrow) for place, one in enumerate(ordered))
     notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
     notes = (*notes, "predicted before it was made, measured in the race: time before over time after")
+    if narrow and kind and kind == result.headline:
+        notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)
     title = f"{count} variant{'s' if count != 1 else ''}" if narrow else "All variants"
     return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
@@ -179,10 +183,12 @@ def accuracy_metric(result: Optimization) -> str:
     return "output_snr" if any("output_snr" in one.metrics for one in result.candidates) else ""
 
 
-def _accuracy_title(kind: str, result: Optimization) -> str:
+def _accuracy_title(kind: str, result: Optimization, *, narrow: bool) -> str:
+    """What is shown of accuracy; a narrow column leaves it to the unit that it is a change."""
     if kind != result.headline:
         return label_of(kind)
-    return f"Change of {lower_label(kind)} (pt)" if kind in SHARES else f"Change of {lower_label(kind)}"
+    title = label_of(kind) if narrow else f"Change of {lower_label(kind)}"
+    return f"{title} (pt)" if kind in SHARES else title
 
 
 def _variant_row(
@@ -203,7 +209,7 @@ def _variant_row(
         absent(why) if size.value is None else Cell(text=significant(scale(size.value)), value=scale(size.value))
     )
     if not narrow:
-        cells.append(Cell(text=one_line(one.why)))
+        cells.append(Cell(text=reason_of(one)))
     return tuple(cells)
 
 
@@ -272,31 +278,35 @@ def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
         return None
     shown = layers[:FEW_LAYERS] if narrow else layers
     names = short_names([one_line(one.layer) for one in shown], _LAYER_CELLS if narrow else None)
-    told: Sequence[tuple[str, str]] = (("snr_db", "SNR (dB)"), ("gain_db", "Gain (dB)"),
-                                       ("accuracy_drop", "Accuracy lost (pt)"))  # fmt: skip
+    share = not result.headline or result.headline in SHARES
+    lost = "Accuracy lost (pt)" if share else f"Rise of {lower_label(result.headline)}"
+    told: tuple[tuple[str, str], ...] = (
+        ("snr_db", "SNR (dB)"), ("gain_db", "Gain (dB)"), ("accuracy_drop", lost),
+    )  # fmt: skip
     used = [
         (key, title) for key, title in told if key == "snr_db" or any(getattr(one, key) is not None for one in layers)
     ]
     columns = [Column(title="Layer"), Column(title="Operator", rank=1)]
     columns += [Column(title=title, numeric=True) for _, title in used]
-    columns.append(Column(title="Precision"))
-    rows = tuple(_layer_row(one, name, [key for key, _ in used]) for one, name in zip(shown, names, strict=True))
-    notes = ("of the network's outputs, when this layer alone is changed: less is more fragile",)
+    columns.append(Column(title="Kept in float"))
+    keys = {key: 100.0 if key == "accuracy_drop" and share else 1.0 for key, _ in used}
+    rows = tuple(_layer_row(one, name, keys) for one, name in zip(shown, names, strict=True))
+    notes: tuple[str, ...] = ("SNR of the network's outputs when this layer alone is changed: less is more fragile",)
     if rest := len(layers) - len(shown):
-        notes = (*notes, f"{rest} more layers, all less fragile, in the files that -o writes")
+        notes = (*notes, f"{rest} more layers are in the report's files")
     return Table(title="Layer sensitivity", columns=tuple(columns), rows=rows, notes=notes)
 
 
-def _layer_row(one: LayerSensitivity, name: str, keys: Sequence[str]) -> tuple[Cell, ...]:
+def _layer_row(one: LayerSensitivity, name: str, keys: Mapping[str, float]) -> tuple[Cell, ...]:
     def cell(key: str) -> Cell:
         value: float | None = getattr(one, key)
         if value is None:
             return absent(one_line(one.absent_because or "it was not measured"))
-        shown = value * 100.0 if key == "accuracy_drop" else value
+        shown = value * keys[key]
         return Cell(text=significant(shown), value=shown)
 
     tone: Tone = "bad" if one.fragile else "plain"
-    kept = Cell(text="kept in float" if one.fragile else "changed", tone=tone)
+    kept = Cell(text="yes" if one.fragile else "no", tone=tone)
     return Cell(text=name), Cell(text=one_line(one.op)), *map(cell, keys), kept
 
 

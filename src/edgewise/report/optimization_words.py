@@ -25,6 +25,7 @@ _OUT: Mapping[Stage, str] = {
     "raced": "lost the race",
 }
 NOT_REACHED = "it fell out before this was measured"
+NO_RACE = "the original was not raced, for nothing came that far"
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
 
@@ -44,7 +45,9 @@ def verdict_of(result: Optimization, candidate: Candidate) -> str:
 def number_of(candidate: Candidate, metric: str) -> Number:
     """A number of a variant; absent with a reason where it did not come that far."""
     found = candidate.metrics.get(metric)
-    return found if found is not None else Number(value=None, absent_because=NOT_REACHED)
+    if found is not None:
+        return found
+    return Number(value=None, absent_because=NO_RACE if candidate.parent is None else NOT_REACHED)
 
 
 def factor_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -165,6 +168,15 @@ def headline_of(result: Optimization) -> tuple[str, str]:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"it came as far as: {nearest.stage}"
     return begun, f"nearest was {one_line(nearest.id)}: {why}"
+
+
+def reason_of(candidate: Candidate) -> str:
+    """Why a variant was accepted or not, without the numbers of the accepted, which stand beside it in a table."""
+    if not candidate.accepted:
+        return one_line(candidate.why)
+    told = candidate.predicted
+    because = told.because if told is not None and told.speedup is not None else ""
+    return one_line(": ".join(word for word in (candidate.why.partition(":")[0], because) if word))
 
 
 def loss_lines(result: Optimization) -> list[str]:

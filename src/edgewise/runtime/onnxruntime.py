@@ -56,6 +56,15 @@ _DTYPES = {
     "float": "float32", "double": "float64", "float16": "float16", "bfloat16": "bfloat16", "bool": "bool",
     **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
+#: setting → the engine's enumeration, and our words for its members
+_WORDS: dict[str, tuple[str, dict[str, str]]] = {
+    "graph_optimization_level": (
+        "GraphOptimizationLevel",
+        {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED",
+         "all": "ORT_ENABLE_ALL"},
+    ),
+    "execution_mode": ("ExecutionMode", {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}),
+}  # fmt: skip
 _SETTINGS = frozenset({"enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "use_deterministic_compute"})
 
 
@@ -257,13 +266,28 @@ def _session_options(settings: Any, title: str, intra: int, extra: Mapping[str, 
     for name, value in extra.items():
         if name == "provider_options":
             continue
-        if "." in name:
+        if name in _WORDS:
+            _choose_word(settings, name, value)
+        elif "." in name:
             settings.add_session_config_entry(name, str(value))
         elif name in _SETTINGS:
             setattr(settings, name, value)
         else:
             raise UnsupportedModel(f"ONNX Runtime has no setting {name!r}")
     return settings
+
+
+def _choose_word(settings: Any, name: str, value: Any) -> None:
+    """A setting whose value is one of the engine's words. Raises `UnsupportedModel` for any other."""
+    import onnxruntime
+
+    kind, words = _WORDS[name]
+    found = getattr(getattr(onnxruntime, kind), words.get(str(value), ""), None)
+    if found is None:
+        raise UnsupportedModel(f"ONNX Runtime's {name} can't be {value!r} (it has: {', '.join(words)})")
+    setattr(settings, name, found)
+    if value == "parallel":
+        settings.inter_op_num_threads = settings.intra_op_num_threads
 
 
 def _placement(session: Any, title: str) -> Mapping[str, int] | None:

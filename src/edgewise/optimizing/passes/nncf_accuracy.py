@@ -33,7 +33,7 @@ class NncfAccuracy:
         calibrates=True,
         labels=True,
         keeps_float=True,
-        distributions=("nncf",),
+        distributions=("nncf", "openvino"),
     )
 
     def availability(self) -> Availability:

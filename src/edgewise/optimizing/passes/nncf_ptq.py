@@ -29,7 +29,7 @@ class NncfPtq:
         arithmetic="int8",
         calibrates=True,
         keeps_float=True,
-        distributions=("nncf",),
+        distributions=("nncf", "openvino"),
     )
 
     def availability(self) -> Availability:

@@ -70,7 +70,7 @@ class OrtStatic:
             return ()
         base = {**DEFAULTS, "reduce_range": sums_saturate()}
         channels = stem_channels(facts.graph)
-        # Measured with AVX-512 VNNI: a stem of one channel is faster in float, three channels are mostly slower.
+        # Measured with AVX-512 VNNI: one channel is faster in float, three are as fast or slower.
         stem = {"float_stem": True} if channels and channels < _COLORS else {}
         variants: list[tuple[str, dict[str, Any], int]] = [
             *([("float-stem", stem, 0)] if stem else []),

@@ -61,6 +61,9 @@ def _onnxruntime(facts: Facts) -> Iterator[Recipe]:
     for label, options, rank in (
         # Whether results below 1e-38 become 0: slow where a network's activations are that small.
         ("denormals as zero", {"session.set_denormal_as_zero": "1"}, 1),
+        ("graph level extended", {"graph_optimization_level": "extended"}, 2),
+        ("graph level basic", {"graph_optimization_level": "basic"}, 2),
+        ("parallel branches", {"execution_mode": "parallel"}, 2),
         ("no spinning", {"session.intra_op.allow_spinning": "0"}, 2),
         ("no weight prepacking", {"session.disable_prepacking": "1"}, 2),
         ("no memory pattern", {"enable_mem_pattern": False}, 2),

@@ -1,0 +1,269 @@
+"""Charts of a search as data: speed against accuracy, what was predicted against what was measured, fragile layers.
+
+As in all charts, colours are CSS variables of the page, and what is left out of a drawing is said in its caption.
+Points have the numbers of the table's rows: names of variants are long and would cover each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from edgewise.metrics import METRICS, SHARES
+from edgewise.optimizing.variant import Candidate, Number, Optimization
+from edgewise.report.accuracy import with_range
+from edgewise.report.cells import label_of, quantity
+from edgewise.report.charts import WIDE, Chart, Spec, layered_spec
+from edgewise.report.comparison_tables import scale_of
+from edgewise.report.comparison_words import lower_label
+from edgewise.report.names import short_names
+from edgewise.report.optimization_tables import ordered_candidates
+from edgewise.report.optimization_words import factor_text, number_of, verdict_of
+from edgewise.text import one_line
+
+MOST_BARS = 40
+MOST_NUMBERS = 3
+"""Of points that lie on each other, so many are named."""
+_INK, _SOFT, _RULE = "var(--ink)", "var(--soft)", "var(--rule)"
+_KINDS: dict[str, str] = {
+    "original": _INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
+}  # fmt: skip
+_COLOUR: Spec = {
+    "field": "kind",
+    "type": "nominal",
+    "legend": {"orient": "bottom", "title": None, "symbolOpacity": 1, "symbolType": "circle"},
+    "scale": {"domain": list(_KINDS), "range": list(_KINDS.values())},
+}
+_RATIOS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0]
+
+Convert = Callable[[float], float]
+
+
+def front_chart(result: Optimization) -> Chart | None:
+    """Latency against accuracy, or against size where there is none; None where fewer than two were raced."""
+    every = ordered_candidates(result)
+    other = result.headline or "model_size"
+    found = [
+        (place, one)
+        for place, one in enumerate(every)
+        if number_of(one, "latency").value is not None and number_of(one, other).value is not None
+    ]
+    if len(found) < 2:
+        return None
+    x_scale, y_scale = _axis_scale("latency", found), _axis_scale(other, found)
+    axes = {"x": ("latency", x_scale[0]), "y": (other, y_scale[0])}
+    rows = [_point(result, one, place, axes) for place, one in found]
+    front = sorted((row for row in rows if row["front"]), key=lambda row: (row["x"], row["y"]))
+    x = _axis("x", f"{label_of('latency')} ({x_scale[1]})")
+    y = _axis("y", f"{label_of(other)} ({y_scale[1]})" if y_scale[1] else label_of(other))
+    tops = [float(row["yhigh"] if "yhigh" in row else row["y"]) for row in rows]
+    if other in SHARES and max(tops) > 99.0:
+        y["scale"]["domainMax"] = 100.0
+    size = {"field": "size", "type": "quantitative", "legend": None,
+            "scale": {"type": "linear", "domainMin": 0, "range": [25, 420]}}  # fmt: skip
+    layers: list[Spec] = [
+        {"data": {"values": front}, "mark": {"type": "line", "color": _SOFT, "strokeDash": [5, 4]},
+         "encoding": {"x": x, "y": y, "order": {"field": "x", "type": "quantitative"}}},
+        {"transform": [{"filter": "isValid(datum.xlow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
+         "encoding": {"x": {**x, "field": "xlow"}, "x2": {"field": "xhigh"}, "y": y, "color": _COLOUR}},
+        {"transform": [{"filter": "isValid(datum.ylow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
+         "encoding": {"x": x, "y": {**y, "field": "ylow"}, "y2": {"field": "yhigh"}, "color": _COLOUR}},
+        {"mark": {"type": "point", "filled": True, "opacity": 0.85},
+         "encoding": {"x": x, "y": y, "color": _COLOUR, "size": size}},
+        *_numbers(rows, x, y),
+    ]  # fmt: skip
+    left = len(every) - len(found)
+    return Chart(
+        title=f"Latency against {lower_label(other)}",
+        description="; ".join(_point_in_words(result, one, other) for _, one in found),
+        caption="Numbers are those of the table, 0 is the original; bars are 95 % intervals, areas are sizes of files; "
+        "the dashed line joins the Pareto front."
+        + (f" Without a measured latency and so not drawn: {left}." if left else ""),
+        spec={**layered_spec(layers, height=320, width=WIDE), "data": {"values": rows}},
+        wide=True,
+    )
+
+
+def _axis_scale(metric: str, found: Sequence[tuple[int, Candidate]]) -> tuple[Convert, str]:
+    values = [value for _, one in found if (value := number_of(one, metric).value) is not None]
+    return scale_of(metric, METRICS[metric].unit, values)
+
+
+def _axis(field: str, title: str) -> Spec:
+    return {"field": field, "type": "quantitative", "title": title, "scale": {"zero": False, "padding": 24},
+            "axis": {"tickCount": 7}}  # fmt: skip
+
+
+def _kind(result: Optimization, one: Candidate) -> str:
+    verdict = verdict_of(result, one)
+    return verdict if verdict in _KINDS else "not accepted"
+
+
+def _point(result: Optimization, one: Candidate, place: int, axes: Mapping[str, tuple[str, Convert]]) -> Spec:
+    """A row of the scatter; `axes` has field → metric and its scale."""
+    size = number_of(one, "model_size").value
+    row: Spec = {"n": place, "kind": _kind(result, one), "front": one.id in result.front, "size": size or 0.0}
+    for field, (metric, convert) in axes.items():
+        row |= _ends(field, number_of(one, metric), convert)
+    return row
+
+
+def _ends(field: str, number: Number, convert: Convert) -> Spec:
+    """A value with its interval under the names of the fields of an axis."""
+    assert number.value is not None
+    row: Spec = {field: _digits(convert(number.value))}
+    if number.low is not None and number.high is not None and number.low < number.high:
+        row |= {f"{field}low": _digits(convert(number.low)), f"{field}high": _digits(convert(number.high))}
+    return row
+
+
+def _numbers(rows: Sequence[Spec], x: Spec, y: Spec, *, logarithmic: bool = False) -> list[Spec]:
+    """Numbers beside the points; of points that lie on each other all stand at one."""
+    change: Convert = math.log if logarithmic else float
+    spans = []
+    for field in ("x", "y"):
+        ends = [change(row[key]) for row in rows for key in (field, f"{field}low", f"{field}high") if key in row]
+        spans.append((max(ends) - min(ends)) or 1.0)
+    groups: list[list[Spec]] = []
+    for row in rows:
+        near = (
+            group for group in groups
+            if abs(change(group[0]["x"]) - change(row["x"])) < 0.03 * spans[0]
+            and abs(change(group[0]["y"]) - change(row["y"])) < 0.05 * spans[1]
+        )  # fmt: skip
+        group = next(near, None)
+        if group is None:
+            groups.append([row])
+        else:
+            group.append(row)
+    labels = [
+        {"x": group[0]["x"], "y": group[0]["y"], "text": _together(group), "below": bool(place % 2)}
+        for place, group in enumerate(sorted(groups, key=lambda group: float(group[0]["x"])))
+    ]
+    encoding = {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}}
+    layers = []
+    for below, shift in ((False, -10), (True, 17)):  # neighbours on either side, so that they don't cover each other
+        told = {"values": [label for label in labels if label["below"] == below]}
+        mark = {"type": "text", "align": "left", "dx": 9, "dy": shift, "fontSize": 12}
+        halo = {**mark, "stroke": "var(--paper)", "strokeWidth": 4}
+        layers += [{"data": told, "mark": each, "encoding": encoding} for each in (halo, {**mark, "color": _INK})]
+    return layers
+
+
+def _together(group: Sequence[Spec]) -> str:
+    shown = ", ".join(str(row["n"]) for row in group[:MOST_NUMBERS])
+    rest = len(group) - MOST_NUMBERS
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _point_in_words(result: Optimization, one: Candidate, other: str) -> str:
+    latency, second = number_of(one, "latency"), number_of(one, other)
+    words = with_range(other, METRICS[other].unit, second.value, second.low, second.high)
+    size = number_of(one, "model_size").value
+    told = f", {quantity(size, 'B')}" if size is not None and other != "model_size" else ""
+    front = ", on the front" if one.id in result.front else ""
+    time = with_range("latency", "s", latency.value, latency.low, latency.high)
+    return f"{one_line(one.id)} ({verdict_of(result, one)}): {time}, {words}{told}{front}"
+
+
+def prediction_chart(result: Optimization) -> Chart | None:
+    """The predicted against the measured speed-up; None where no variant has both."""
+    found: list[tuple[int, Candidate, Number, Number]] = []
+    for place, one in enumerate(ordered_candidates(result)):
+        told, speed = one.predicted, number_of(one, "speedup")
+        if told is not None and told.speedup and speed.value and told.speedup > 0.0 < speed.value:
+            predicted = Number(value=told.speedup, low=told.low, high=told.high)
+            found.append((place, one, predicted, speed))
+    if not found:
+        return None
+    rows: list[Spec] = [
+        {"n": place, "kind": _kind(result, one), **_ends("x", predicted, float), **_ends("y", speed, float)}
+        for place, one, predicted, speed in found
+    ]
+    rows = [{key: value for key, value in row.items() if key in ("n", "kind") or value > 0.0} for row in rows]
+    ends = [row[key] for row in rows for key in ("x", "xlow", "xhigh", "y", "ylow", "yhigh") if key in row]
+    lower, upper = min(*ends, 0.9) / 1.08, max(*ends, 1.1) * 1.08
+    ticks = [value for value in _RATIOS if lower <= value <= upper]
+    scale = {"type": "log", "domain": [_digits(lower), _digits(upper)], "nice": False}
+    x, y = (
+        {"field": field, "type": "quantitative", "title": f"{word} speed-up", "scale": scale,
+         "axis": {"values": ticks, "format": "~g"}}
+        for field, word in (("x", "predicted"), ("y", "measured"))
+    )  # fmt: skip
+    diagonal = [{"x": _digits(lower), "y": _digits(lower)}, {"x": _digits(upper), "y": _digits(upper)}]
+    one_mark = {"type": "rule", "color": _RULE, "strokeWidth": 1.5}
+    layers: list[Spec] = [
+        {"data": {"values": [{"x": 1.0}]}, "mark": one_mark, "encoding": {"x": x}},
+        {"data": {"values": [{"y": 1.0}]}, "mark": one_mark, "encoding": {"y": y}},
+        {"data": {"values": diagonal}, "mark": {"type": "line", "color": _SOFT, "strokeDash": [5, 4]},
+         "encoding": {"x": x, "y": y}},
+        {"transform": [{"filter": "isValid(datum.xlow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
+         "encoding": {"x": {**x, "field": "xlow"}, "x2": {"field": "xhigh"}, "y": y, "color": _COLOUR}},
+        {"transform": [{"filter": "isValid(datum.ylow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
+         "encoding": {"x": x, "y": {**y, "field": "ylow"}, "y2": {"field": "yhigh"}, "color": _COLOUR}},
+        {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 0.9},
+         "encoding": {"x": x, "y": y, "color": _COLOUR}},
+        *_numbers(rows, x, y, logarithmic=True),
+    ]  # fmt: skip
+    left = len(result.candidates) - len(found)
+    return Chart(
+        title="Predicted and measured speed-up",
+        description="; ".join(
+            f"{one_line(one.id)}: predicted {factor_text(predicted.value, predicted.low, predicted.high)}, "
+            f"measured {factor_text(speed.value, speed.low, speed.high)}"
+            for _, one, predicted, speed in found
+        ),
+        caption="On the dashed line a prediction came true; the full lines are the original's own speed. Both axes are "
+        "logarithmic, bars are 95 % intervals." + (f" Not drawn, for want of one of the two: {left}." if left else ""),
+        spec={**layered_spec(layers, height=300, width=WIDE), "data": {"values": rows}},
+        wide=True,
+    )
+
+
+def layers_chart(result: Optimization) -> Chart | None:
+    """How far the outputs stay the same when one layer alone is changed; None where no layer was tried."""
+    known = [one for one in result.sensitivity if one.snr_db is not None and math.isfinite(one.snr_db)]
+    if not known:
+        return None
+    drawn = known[:MOST_BARS]
+    names = short_names([one_line(one.layer) for one in drawn], 34)
+    # An em space and a number keep layers of one name apart; the axis shows what is before it.
+    rows: list[Mapping[str, object]] = [
+        {"layer": f"{name}\u2003{place}", "snr": _digits(one.snr_db or 0.0),
+         "kind": "kept in float" if one.fragile else "changed"}
+        for place, (one, name) in enumerate(zip(drawn, names, strict=True))
+    ]  # fmt: skip
+    scale = {"domain": ["kept in float", "changed"], "range": ["var(--bad)", "var(--series-1)"]}
+    y = {"field": "layer", "type": "nominal", "title": None, "sort": [row["layer"] for row in rows],
+         "axis": {"labelLimit": 260, "ticks": False, "domain": False, "labelPadding": 10,
+                  "labelExpr": "split(datum.label, '\\u2003')[0]"}}  # fmt: skip
+    encoding = {
+        "y": y,
+        "x": {"field": "snr", "type": "quantitative", "title": "SNR of the outputs (dB)", "axis": {"tickCount": 6}},
+        "color": {"field": "kind", "type": "nominal", "scale": scale, "legend": {"orient": "bottom", "title": None}},
+    }
+    mark = {"type": "bar", "height": 13, "cornerRadiusEnd": 3, "opacity": 0.85}
+    broken = len(result.sensitivity) - len(known)
+    return Chart(
+        title="Layer sensitivity",
+        description="; ".join(
+            f"{one_line(one.layer)}: {one.snr_db:.1f} dB{', kept in float' if one.fragile else ''}" for one in drawn
+        ),
+        caption="Each bar is the signal-to-noise ratio of the network's outputs when this layer alone is changed: "
+        "shorter is more fragile."
+        + (f" {len(known) - len(drawn)} less fragile layers are not drawn." if len(known) > len(drawn) else "")
+        + (f" {broken} layers have no such number; the table says why." if broken else ""),
+        spec={
+            **layered_spec([{"mark": mark, "encoding": encoding}], height={"step": 20}, width=WIDE),
+            "data": {"values": rows},
+        },
+        wide=True,
+    )
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+CHARTS: tuple[Callable[[Optimization], Chart | None], ...] = (front_chart, prediction_chart, layers_chart)
+"""In the order of the page."""

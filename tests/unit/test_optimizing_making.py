@@ -1,0 +1,265 @@
+"""Pieces are found again only where everything that made them is the same and the file is as it was left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fake_passes
+from edgewise.optimizing.base import Capabilities, Recipe
+from edgewise.optimizing.making import Makery, Order
+from edgewise.optimizing.planning import Attempt
+from edgewise.testing import write_fake_model
+
+DIGEST = "a" * 64
+
+
+class Looks(fake_passes.Deeds):
+    name = "looks"
+    capabilities = Capabilities(kind="quantisation", reads=("fake",), writes="fake", calibrates=True)
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch, tmp_path):
+    fake_passes.install(monkeypatch, tmp_path, fake_passes.Deeds, Looks)
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{Path(fake_passes.__file__).parent}")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """How often passes worked, and orders and makeries that share a folder."""
+    return Made(tmp_path)
+
+
+class Made:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "out"
+        self.count = folder / "count"
+        self.source = write_fake_model(folder / "m.fake")
+
+    def order(self, do="copy", *, label="", one=None, digest=DIGEST, keep_float=(), only=(), **settings) -> Order:
+        recipe = Recipe(label=label, settings={"do": do, "count": str(self.count), **settings})
+        attempt = Attempt(one=one or fake_passes.Deeds(), recipe=recipe, parent="original", engines=())
+        return Order(
+            attempt=attempt, source=str(self.source), format="fake", digest=digest, keep_float=keep_float, only=only
+        )
+
+    def makery(self, **settings) -> Makery:
+        fields = {"calibration": None, "seed": 0, "threads": 1, "pass_s": 30.0, **settings}
+        return Makery(folder=self.folder, **fields)
+
+    def make(self, *orders, **settings):
+        return list(self.makery(**settings).make(orders))
+
+    @property
+    def works(self) -> int:
+        return len(self.count.read_text().split()) if self.count.exists() else 0
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "made.jsonl"
+
+
+def test_a_piece_is_made_once_and_found_again(made):
+    (first,) = made.make(made.order())
+    (second,) = made.make(made.order())
+    assert (first.again, second.again, made.works) == (False, True, 1)
+    assert first.model == second.model and Path(first.model.path).is_file()
+    assert replace(second, again=False) == first
+    assert first.applied.versions == {"scripted": "1.0"} and first.applied.notes == ("one two [31m",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": "b" * 64},
+        {"keep_float": ("conv",)},
+        {"only": ("conv",)},
+        {"level": 3},
+        {"do": "make"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_order_is_made_anew(made, change):
+    made.make(made.order())
+    (piece,) = made.make(made.order(**change))
+    assert not piece.again and made.works == 2
+
+
+def test_the_order_of_spared_layers_does_not_matter(made):
+    made.make(made.order(keep_float=("a", "b")))
+    assert made.make(made.order(keep_float=("b", "a")))[0].again
+
+
+def test_another_seed_or_version_is_made_anew(made, monkeypatch):
+    made.make(made.order())
+    assert not made.make(made.order(), seed=1)[0].again
+    monkeypatch.setenv("SCRIPTED_VERSION", "2")
+    assert not made.make(made.order())[0].again
+
+
+def test_other_samples_matter_to_passes_that_look_at_them_only(made, tmp_path):
+    file = tmp_path / "calibration.npz"
+    file.write_bytes(b"")
+    looks = made.order(one=Looks())
+    made.make(made.order(), looks, calibration=(file, "x"))
+    blind, looking = made.make(made.order(), looks, calibration=(file, "y"))
+    assert blind.again and not looking.again
+
+
+def test_fresh_forgets(made):
+    made.make(made.order())
+    assert not made.make(made.order(), fresh=True)[0].again and made.works == 2
+
+
+def test_a_file_that_was_changed_behind_our_back_is_made_anew(made):
+    (piece,) = made.make(made.order())
+    path = Path(piece.model.path)
+    path.write_bytes(path.read_bytes() + b" ")
+    (again,) = made.make(made.order())
+    assert not again.again and again.model.sha256 == piece.model.sha256
+
+
+@pytest.mark.parametrize("spoil", ["remove", "empty", "folder", "rubbish"])
+def test_a_file_that_is_gone_or_broken_is_made_anew(made, spoil):
+    (piece,) = made.make(made.order())
+    path = Path(piece.model.path)
+    path.unlink()
+    if spoil == "folder":
+        path.mkdir()
+    elif spoil != "remove":
+        path.write_bytes(b"" if spoil == "empty" else b"\x00rubbish")
+    (again,) = made.make(made.order())
+    assert not again.again and again.model is not None
+
+
+GARBAGE = [
+    b"",
+    b"\n\n",
+    b"no json\n",
+    b"[1, 2]\n",
+    b'"text"\n3\nnull\n',
+    b'{"key": 3}\n',
+    b"[" * 100_000 + b"\n",
+    b"\xff\xfe\x00\n",
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+@pytest.mark.parametrize("before", [True, False])
+def test_rubbish_in_the_journal_costs_nothing_else(made, garbage, before):
+    made.make(made.order())
+    line = made.journal.read_bytes()
+    made.journal.write_bytes(garbage + line if before else line + garbage)
+    assert made.make(made.order())[0].again
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": None},
+        {"path": 7},
+        {"path": "\0"},
+        {"path": "x" * 5000},
+        {"path": "/"},
+        {"sha256": None},
+        {"versions": None},
+        {"versions": [1]},
+        {"notes": None},
+        {"notes": 5},
+        {"seconds": "long"},
+        {"seconds": None},
+        {"path": "/etc/passwd"},
+    ],
+    ids=str,
+)
+def test_a_wrong_line_in_the_journal_is_made_anew(made, change):
+    made.make(made.order())
+    line = json.loads(made.journal.read_text())
+    made.journal.write_text(json.dumps(line | change) + "\n")
+    (piece,) = made.make(made.order())
+    assert not piece.again and piece.model is not None
+    # And the line that is written now is the one that counts.
+    assert made.make(made.order())[0].again
+
+
+def test_a_line_that_was_cut_off_spoils_no_later_one(made):
+    made.make(made.order())
+    made.journal.write_bytes(made.journal.read_bytes()[:-20])
+    assert not made.make(made.order())[0].again
+    assert made.make(made.order())[0].again
+
+
+def test_known_and_new_orders_come_in_order(made):
+    made.make(made.order(level=2))
+    pieces = made.make(*(made.order(level=level) for level in (1, 2, 3)))
+    assert [piece.again for piece in pieces] == [False, True, False]
+    assert [piece.applied.settings["level"] for piece in pieces] == [1, 2, 3]
+    assert len({piece.model.path for piece in pieces}) == 3
+
+
+@pytest.mark.parametrize(
+    ("do", "cause", "words"),
+    [
+        ("cannot", "unsuitable", "not possible: not this"),
+        ("full", "disk", "the disk is full: No space left on device"),
+        ("memory", "memory", "out of memory: there was not enough memory"),
+        ("abort", "crashed", "the pass failed: the pass crashed (SIGABRT)"),
+        ("odd", "failed", "the pass failed: OddError: first"),
+        ("broken", "failed", "what it made can't be read: "),
+        ("empty", "failed", "what it made can't be read: "),
+    ],
+)
+def test_what_went_wrong_is_told_and_not_remembered(made, do, cause, words):
+    pieces = made.make(made.order(do), made.order())
+    assert (pieces[0].model, pieces[0].cause) == (None, cause) and pieces[0].why.startswith(words), pieces[0]
+    assert pieces[0].why.isprintable()
+    assert pieces[1].model is not None
+    assert [piece.again for piece in made.make(made.order(do), made.order())] == [False, True]
+
+
+def test_a_late_pass_is_told(made):
+    (piece,) = made.makery().make([made.order("hang")], seconds=3.0)
+    assert (piece.cause, piece.why) == ("late", "gave up: it took longer than 3 s")
+
+
+def test_half_a_file_is_not_left_on_the_disk(made):
+    made.make(made.order("full"))
+    assert list((made.folder / "variants").iterdir()) == []
+
+
+def test_an_unchanged_model_is_no_piece(made):
+    (piece,) = made.make(made.order("unchanged"))
+    assert piece.unchanged and piece.model is None and piece.why == "it found nothing to change"
+
+
+def test_a_full_disk_is_told_before_a_pass_is_started(made, monkeypatch):
+    usage = shutil.disk_usage(made.source.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2**20))
+    pieces = made.make(made.order(), made.order(level=2))
+    assert [piece.cause for piece in pieces] == ["disk", "disk"] and "no space is left" in pieces[0].why
+    assert made.works == 0
+
+
+def test_a_journal_that_can_t_be_written_costs_only_the_finding_again(made):
+    made.folder.mkdir()
+    made.journal.mkdir()
+    (piece,) = made.make(made.order())
+    assert piece.model is not None
+
+
+def test_a_piece_keeps_its_old_file_until_the_new_one_is_there_under_another_name(made):
+    """Two recipes with labels that look alike have files of their own."""
+    first, second = made.make(made.order(label="a b"), made.order(label="a-b", level=2))
+    assert first.model.path != second.model.path
+
+
+def test_samples_are_given_to_passes_that_look_at_them_only(made, tmp_path):
+    file = tmp_path / "calibration.npz"
+    makery = made.makery(calibration=(file, "x"))
+    assert makery._work(made.order(one=Looks()), tmp_path).calibration == file
+    assert makery._work(made.order(), tmp_path).calibration is None

@@ -1,0 +1,347 @@
+"""A search as text, Markdown, CSV, JSON and files: the conclusion first, nothing absent as 0, nothing injected."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from edgewise.errors import BadInput, StoreError
+from edgewise.optimizing.variant import Number
+from edgewise.report.optimization_files import (
+    OPTIMIZATION_EXTENSIONS,
+    check_target,
+    render_optimization,
+    write_optimization,
+)
+from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
+from edgewise.report.optimization_words import (
+    accuracy_text,
+    bytes_text,
+    factor_text,
+    headline_of,
+    speed_text,
+    verdict_of,
+)
+from sample_comparisons import HOSTILE
+from sample_optimizations import (
+    bounds_unmet,
+    chosen_variant,
+    found,
+    hostile_search,
+    losers,
+    nothing_found,
+    number,
+    optimization_text,
+    original,
+    without_data,
+)
+
+SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search)
+
+TOP_AT_80 = """\
+ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy
++0.00 pt [−0.92, +0.92]
+
+Before and after: original → ort-static @ openvino
+                                                         Change
+Metric           Original    Chosen             (95 % interval)
+───────────────────────────────────────────────────────────────
+Latency            420 µs    141 µs   2.97× faster [2.91, 3.03]
+Model size        53.9 kB   15.4 kB               3.50× smaller
+Peak memory       48.0 MB   48.0 MB          not told apart [1]
+Top-1 accuracy    91.67 %   91.67 %     +0.00 pt [−0.92, +0.92]
+
+7 variants
+                                                        Top-1 accuracy      Size
+Variant                       Predicted      Measured             (pt)      (kB)
+────────────────────────────────────────────────────────────────────────────────
+○ original                            –             –                –      53.9
+★ ort-static @ openvino           2.80×         2.97×            +0.00      15.4
+                            [2.20,3.60]   [2.91,3.03]    [−0.92,+0.92]
+· ort-dynamic @                   0.45×         0.41×            −0.20      15.0
+onnxruntime                 [0.30,0.70]   [0.40,0.42]    [−0.50,+0.10]
+· nncf-ptq @ openvino           n/a [2]       n/a [3]            −4.10      15.0
+                                                         [−4.70,−3.50]
+"""
+
+
+def test_at_80_columns_the_conclusion_comes_first_then_before_and_after_then_variants():
+    text = optimization_text(found())
+    assert text.startswith(TOP_AT_80)
+    titles = [line for line in text.splitlines() if line and not line.startswith((" ", "·", "[", "─"))]
+    wanted = [
+        "Pareto front",
+        "Layer sensitivity",
+        "Why the others lost",
+        "Files",
+        "To make it again",
+        "Conditions",
+        "Notes",
+    ]
+    places = [titles.index(title) for title in wanted]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("make", SEARCHES)
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal(make, width):
+    assert max(map(len, optimization_text(make(), width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("make", SEARCHES)
+def test_what_is_absent_is_never_0_and_every_footnote_is_told(make):
+    text = optimization_text(make())
+    used = set(re.findall(r"n/a \[(\d+)\]", text))
+    told = set(re.findall(r"^\[(\d+)\] \S", text, re.MULTILINE))
+    assert used <= told
+    assert not re.search(r"\bNone\b|\bnan\b", text)
+
+
+def test_why_each_variant_lost_is_told_once():
+    lines = optimization_text(found(), width=300)
+    section = lines.partition("Why the others lost\n")[2].partition("\n\n")[0]
+    assert "ort-dynamic @ onnxruntime: slower: 0.410× [0.400, 0.420]; ConvInteger has no VNNI kernel here" in section
+    assert "torch-prune @ openvino: MemoryError: the pass needed more than 4 GB" in section
+    assert len(section.splitlines()) == len(losers())
+
+
+def test_variants_with_one_reason_share_a_line():
+    late = [replace(one, why="the time budget left no room", id=f"v{place}") for place, one in enumerate(losers())]
+    text = optimization_text(replace(found(), candidates=(*late, chosen_variant())), width=300)
+    assert "  v0, v1, v2, v3, v4 and v5: the time budget left no room\n" in text
+
+
+def test_passes_that_were_not_tried_share_a_line():
+    assert "  not tried: torch-pt2e and torch-distill – torch is not installed\n" in optimization_text(found())
+
+
+def test_nothing_beats_the_original_names_the_nearest_miss_and_why():
+    headline, evidence = headline_of(nothing_found())
+    assert headline == "Nothing beats the original"
+    assert evidence.startswith("nearest was ort-dynamic @ onnxruntime: slower: 0.410×")
+    assert "2.44× slower [2.38, 2.50]" in optimization_text(nothing_found())
+
+
+def test_without_any_variant_it_says_so():
+    result = replace(nothing_found(), candidates=(), front=())
+    assert headline_of(result) == ("Nothing beats the original: no variant was tried", "")
+    table = before_after_table(result)
+    assert [column.title for column in table.columns] == ["Metric", "Original"]
+
+
+def test_bounds_that_cant_be_met_name_the_closest_and_what_stands_in_the_way():
+    headline, evidence = headline_of(bounds_unmet())
+    assert headline == "No variant meets --max-latency 100us and --max-size 9kB"
+    assert evidence == (
+        "the closest is ort-static @ openvino; in the way: Latency 141 µs is over --max-latency 100us; "
+        "Model size 15.4 kB is over --max-size 9kB"
+    )
+    assert before_after_table(bounds_unmet()).columns[2].title == "Closest"
+
+
+def test_where_the_original_is_closest_the_table_says_nearest():
+    result = replace(bounds_unmet(), closest="original")
+    assert before_after_table(result).columns[2].title == "Nearest"
+    assert headline_of(result)[1].startswith("the closest is original")
+
+
+def test_an_interrupted_search_says_so():
+    assert headline_of(replace(found(), interrupted=True))[0].startswith("interrupted; the best so far: ort-static")
+    assert (
+        headline_of(replace(nothing_found(), interrupted=True))[0] == "Interrupted: nothing so far beats the original"
+    )
+    unfinished = replace(losers()[2], why="")
+    assert verdict_of(found(), unfinished) == "unfinished (judged)"
+
+
+def test_where_size_is_the_aim_it_comes_first():
+    result = found()
+    result = replace(result, conditions={**result.conditions, "aim": "size"})
+    assert headline_of(result)[0].startswith("ort-static @ openvino: 3.50× smaller, 2.97× faster [2.91, 3.03]")
+
+
+def test_factors_are_rounded_outwards():
+    assert factor_text(2.9651, 2.9149, 3.0251) == "2.97× [2.91, 3.03]"
+    assert factor_text(1.0041, 1.0002, 1.0079) == "1.004× [1.000, 1.008]"
+    assert factor_text(12.34, 11.98, 12.71) == "12.3× [11.9, 12.8]"
+    assert factor_text(None) == "n/a"
+
+
+def test_a_speed_up_has_a_word_only_where_it_is_proven():
+    assert speed_text(number(2.0, 1.9, 2.1)) == "2.00× faster [1.90, 2.10]"
+    assert speed_text(number(0.5, 0.4, 0.8)) == "2.00× slower [1.25, 2.50]"
+    assert speed_text(number(1.2, 0.9, 1.5)) == "1.20× the speed [0.90, 1.50]"
+    assert speed_text(number(1.2)) == "1.20× the speed"
+
+
+def test_memory_that_intervals_dont_tell_apart_is_not_called_smaller():
+    assert bytes_text(number(48e6, 47e6, 49e6), number(47.5e6, 46.9e6, 48e6)) == "not told apart"
+    assert bytes_text(number(48e6, 47e6, 49e6), number(24e6, 23e6, 25e6)) == "2.00× smaller"
+    assert bytes_text(number(24e6), number(48e6)) == "2.00× larger"
+    assert bytes_text(number(24e6), number(24e6)) == "same"
+    assert bytes_text(number(24e6), number(None)) == ""
+
+
+def test_a_drop_of_accuracy_is_a_change_below_0_and_a_loss_that_rises_is_above():
+    assert accuracy_text(number(0.0412, 0.035, 0.047), "accuracy_top1") == "−4.12 pt [−4.70, −3.50]"
+    assert accuracy_text(number(-0.0, -0.01, 0.01), "accuracy_top1") == "+0.00 pt [−1.00, +1.00]"
+    assert accuracy_text(number(0.0314, 0.01, 0.05), "mae") == "+0.0314 [+0.0100, +0.0500]"
+    assert accuracy_text(number(None), "accuracy_top1") == "n/a"
+    # A change that is there never reads as none.
+    assert accuracy_text(number(0.00002), "accuracy_top1") == "−0.002 pt"
+
+
+def test_every_stage_has_its_verdict():
+    result = found()
+    assert [verdict_of(result, one) for one in (result.baseline, *result.candidates)] == [
+        "original", "lost the race", "out in the short race", "not raced", "out at agreement", "out at loading",
+        "not made", "chosen",
+    ]  # fmt: skip
+    assert verdict_of(replace(result, chosen=None), chosen_variant()) == "accepted"
+
+
+def test_the_wide_table_has_a_reason_in_every_row():
+    table = variants_table(found())
+    assert [column.title for column in table.columns] == [
+        "#", "Variant", "Verdict", "Predicted", "Measured", "Change of top-1 accuracy (pt)", "Size (kB)", "Why"
+    ]  # fmt: skip
+    assert all(row[-1].text for row in table.rows)
+    assert table.rows[1][-1].text == "faster: 5 of 6 heavy operators compute in int8"
+    assert (table.rows[1][5].value, table.rows[1][5].low, table.rows[1][5].high) == (0.0, -0.0092, 0.0092)
+
+
+def test_layers_are_the_most_fragile_first_and_the_terminal_has_few_of_them():
+    assert [row[3].text for row in layers_table(found()).rows[:2]] == ["yes", "no"]
+    assert len(layers_table(found()).rows) == 14
+    short = layers_table(found(), narrow=True)
+    assert len(short.rows) == 10
+    assert "4 more layers are in the report's files" in short.notes
+    missing = layers_table(found()).rows[-1]
+    assert (missing[2].text, missing[2].notes) == ("n/a", ("the time for it was over",))
+
+
+def test_without_data_outputs_are_compared_and_nothing_is_called_accuracy():
+    text = optimization_text(without_data())
+    assert "Output SNR" in text
+    assert "accuracy" not in text
+    assert "no data: outputs were compared with the original's" in text
+    assert "the original was not raced" in text
+
+
+def test_json_is_the_document_of_the_search():
+    assert json.loads(render_optimization(found(), ".json")) == json.loads(json.dumps(found().to_document()))
+
+
+def test_json_has_no_nan():
+    baseline = original(latency=Number(value=float("nan")))
+    document = json.loads(render_optimization(replace(found(), baseline=baseline), ".json"))
+    assert document["baseline"]["metrics"]["latency"]["value"] is None
+
+
+def test_csv_has_a_row_a_variant_in_si_units():
+    rows = list(csv.DictReader(io.StringIO(render_optimization(found(), ".csv"))))
+    assert [row["Variant"] for row in rows] == ["original", *(one.id for one in found().candidates)]
+    best = rows[-1]
+    assert (best["Latency (s)"], best["Latency (s) low"], best["Model size (B)"]) == ("0.0001414", "0.00014", "15410")
+    assert (best["Speed-up (1)"], best["Speed-up (1) high"], best["Accuracy drop (1)"]) == ("2.97", "3.03", "0")
+    assert (best["Verdict"], best["Accepted"], best["On the front"], best["Kept in float"]) == (
+        "chosen",
+        "yes",
+        "yes",
+        "stem",
+    )
+    never = rows[-2]
+    assert (never["Latency (s)"], never["Model size (B)"], never["Path"]) == ("n/a", "n/a", "n/a")
+    assert "it fell out before this was measured" in never["Notes"]
+
+
+def test_markdown_escapes_what_is_hostile():
+    text = render_optimization(hostile_search(), ".md")
+    assert "<script>" not in text
+    assert "](http://evil" not in text
+    assert "\x1b" not in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    header = next(line for line in rows if "Verdict" in line)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows if "script" in line and line.startswith("| 1")} == {
+        len(re.findall(r"(?<!\\)\|", header))
+    }
+
+
+def test_the_terminal_gets_no_control_characters():
+    assert "\x1b" not in optimization_text(hostile_search())
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href") and value]
+
+
+@pytest.mark.parametrize("make", SEARCHES)
+def test_the_page_asks_for_nothing_and_has_one_script(make):
+    page = _Elements()
+    page.feed(render_optimization(make(), ".html"))
+    assert page.tags.count("script") == 1
+    assert all(link.startswith("#") for link in page.links)
+
+
+def test_the_page_does_without_charts(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    text = render_optimization(found(), ".html")
+    assert "charts need the package vl-convert-python" in text
+    assert "<svg" not in text
+
+
+def test_the_page_tells_where_the_chosen_file_comes_from():
+    text = render_optimization(found(), ".html")
+    for word in ("/out/kws.ort-static.onnx.provenance.json", "c" * 64, "a" * 64, "d" * 64, "e" * 64, "run-1", "a note"):
+        assert word in text
+    assert "edgewise optimize kws.onnx --data kws.npz" in text
+
+
+@pytest.mark.parametrize("extension", OPTIMIZATION_EXTENSIONS)
+def test_files_are_written_by_their_extension(tmp_path, extension):
+    path = tmp_path / f"search{extension}"
+    write_optimization(found(), path)
+    assert path.read_text("utf-8").replace("\r\n", "\n") == render_optimization(found(), extension).replace(
+        "\r\n", "\n"
+    )
+    with pytest.raises(BadInput, match="exists already"):
+        write_optimization(found(), path)
+    write_optimization(nothing_found(), path, overwrite=True)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"no report of a search is a \.pdf file"):
+        check_target(tmp_path / "a.pdf", overwrite=False)
+    with pytest.raises(BadInput, match="has no extension of a report"):
+        check_target(tmp_path / "a", overwrite=False)
+    with pytest.raises(BadInput, match="there is no folder"):
+        check_target(Path("/nowhere/at/all/a.html"), overwrite=False)
+    with pytest.raises(BadInput, match="no report of a search"):
+        render_optimization(found(), ".pdf")
+
+
+def test_what_was_not_saved_is_said_first():
+    text = optimization_text(replace(found(), save_errors=(StoreError("the disk is full", advice=""),)))
+    assert text.index("the disk is full") < text.index("Why the others lost")
+
+
+def test_a_hostile_headline_is_one_line():
+    headline, _ = headline_of(hostile_search())
+    assert "\n" not in headline
+    assert headline.startswith(" ".join(HOSTILE.replace("\x1b", " ").split())[:20])

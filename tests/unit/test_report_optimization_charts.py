@@ -1,0 +1,75 @@
+"""Charts of a search as data: every raced variant is drawn with its interval, and what is left out is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgewise.report.optimization_charts import CHARTS, front_chart, layers_chart, prediction_chart
+from sample_comparisons import HOSTILE
+from sample_optimizations import bounds_unmet, chosen_variant, found, hostile_search, nothing_found, without_data
+
+
+def test_the_front_has_every_raced_variant_with_its_intervals():
+    chart = front_chart(found())
+    rows = chart.spec["data"]["values"]
+    assert [(row["n"], row["kind"]) for row in rows] == [(0, "original"), (1, "chosen"), (2, "not accepted")]
+    best = rows[1]
+    assert (best["x"], best["xlow"], best["xhigh"]) == (141.4, 140.0, 143.0)
+    assert (best["y"], best["ylow"], best["yhigh"]) == (91.67, 89.8, 93.23)
+    assert best["size"] == 15_410.0
+    joined = chart.spec["layer"][0]["data"]["values"]
+    assert [row["n"] for row in joined] == [1, 0]
+    assert "Without a measured latency and so not drawn: 5." in chart.caption
+    assert "ort-static @ openvino (chosen)" in chart.description
+
+
+def test_without_an_accuracy_size_is_the_other_axis():
+    result = replace(found(), headline="", candidates=(chosen_variant(),))
+    chart = front_chart(result)
+    assert chart.title == "Latency against model size"
+    assert [row["y"] for row in chart.spec["data"]["values"]] == [53.936, 15.41]
+
+
+def test_a_prediction_stands_against_what_was_measured():
+    chart = prediction_chart(found())
+    rows = chart.spec["data"]["values"]
+    assert [(row["x"], row["y"]) for row in rows] == [(2.8, 2.97), (0.45, 0.41)]
+    assert rows[0]["xlow"] == 2.2
+    assert "want of one of the two: 5." in chart.caption
+
+
+def test_fragile_layers_are_told_by_words_too():
+    chart = layers_chart(found())
+    rows = chart.spec["data"]["values"]
+    assert [row["kind"] for row in rows[:2]] == ["kept in float", "changed"]
+    assert len(rows) == 13
+    assert "1 layers have no such number" in chart.caption
+    assert "stem/Conv_1: 6.1 dB, kept in float" in chart.description
+
+
+def test_numbers_of_points_on_each_other_stand_together():
+    best = chosen_variant()
+    many = tuple(replace(best, id=f"v{place}") for place in range(5))
+    chart = front_chart(replace(found(), candidates=many, chosen="v0", front=()))
+    texts = {label["text"] for layer in chart.spec["layer"] for label in layer.get("data", {}).get("values", ())
+             if "text" in label}  # fmt: skip
+    assert texts == {"0", "1, 2, 3 and 2 more"}
+
+
+def test_nothing_is_drawn_of_nothing():
+    assert [make(without_data()) for make in CHARTS] == [None, None, None]
+    alone = replace(nothing_found(), candidates=())
+    assert front_chart(alone) is None
+
+
+@pytest.mark.parametrize("make", [found, nothing_found, bounds_unmet, hostile_search])
+def test_every_chart_can_be_drawn(make):
+    pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
+    from edgewise.report.charts import render_svg
+
+    for chart in filter(None, (maker(make()) for maker in CHARTS)):
+        svg = render_svg(chart.spec)
+        assert svg.startswith("<svg ")
+        assert HOSTILE.splitlines()[0] not in svg
