@@ -4,9 +4,11 @@ python benchmarks/preflight.py [--quick] [--nets NAME…] [--passes NAME…] [--
 
 Every pass is applied to the whole network on random calibration data (which ranges it finds does not change the speed)
 and raced against the original by edgewise's own comparison, in fresh processes that take turns. ``--excerpt`` gives the
-pre-flight less of a network than it would take by itself, to see what that costs. A sign is right where prediction and
-measurement are both faster, both slower or both the same (within 5 %); where the measurement is within 5 % of a bound
-between these, so is a prediction on its other side whose interval holds the measurement.
+pre-flight less of a network than it would take by itself, to see what that costs.
+
+A sign is ``right`` where prediction and measurement are both faster, both slower or both the same (within 5 %). It is
+``near`` where one of them is the same and the other is not, but the prediction's interval holds the measurement, and
+``WRONG`` otherwise. The summary counts each way of judging.
 """
 
 from __future__ import annotations
@@ -140,11 +142,15 @@ def sum_up(found: list[dict[str, Any]]) -> None:
     judged = [cell for cell in found if judge(cell) != "none"]
     if not judged:
         return
-    right = sum(judge(cell) in ("right", "near") for cell in judged)
+    total = len(judged)
     strictly = sum(judge(cell) == "right" for cell in judged)
+    harmless = sum(judge(cell) == "right" or word(cell["measured"]) == "same" for cell in judged)
+    within = sum(judge(cell) != "WRONG" for cell in judged)
+    opposite = sum({word(cell["predicted"]), word(cell["measured"])} == {"faster", "slower"} for cell in judged)
+    print(f"\nSame word in {strictly} of {total} cells ({strictly / total:.0%}; target {TARGET:.0%}).")
+    print(f"Same word, or measured within 5 % of no change: {harmless}. Right or near: {within}. Opposite: {opposite}.")
     errors = [math.log(cell["predicted"] / cell["measured"]) for cell in judged]
     inside = sum(cell["low"] <= cell["measured"] <= cell["high"] for cell in judged)
-    print(f"\nSign right in {right} of {len(judged)} cells (target {TARGET:.0%}); same word in {strictly}.")
     print(f"Interval holds the measurement in {inside} of {len(judged)}.")
     print(f"ln(predicted / measured): median {statistics.median(errors):+.3f}, ", end="")
     print(f"root mean square {math.sqrt(statistics.fmean(error**2 for error in errors)):.3f}.")

@@ -1,4 +1,4 @@
-"""A net as the files that a user would have: ONNX and TFLite, and what stands beside them; and what the files answer."""
+"""A net as the files that a user would have, ONNX and TFLite, what stands beside them, and what the files answer."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def count_macs(model: nn.Module, example: torch.Tensor) -> int:
     """Multiply-accumulates of convolutions and matrix products for one `example` of batch 1."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model.eval()(example)
-    return counter.get_total_flops() // 2
+    return int(counter.get_total_flops()) // 2
 
 
 def hash_file(path: Path) -> str:

@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 CLASSES = 1000
+BRANCH = 0.3
+"""How large what a block adds is beside what it adds it to, roughly."""
 
 
 def _conv(
@@ -32,11 +34,11 @@ class InvertedResidual(nn.Module):
         widen = [_conv(before, wide, act=nn.ReLU6)] if expansion > 1 else []
         depthwise = _conv(wide, wide, 3, stride=stride, groups=wide, act=nn.ReLU6)
         self.body = nn.Sequential(*widen, depthwise, _conv(wide, after, act=None))
-        self.short = stride == 1 and before == after
+        self.adds = stride == 1 and before == after
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Its result."""
-        return x + self.body(x) if self.short else self.body(x)
+        return x + self.body(x) if self.adds else self.body(x)
 
 
 class MobileNetV2(nn.Module):
@@ -72,9 +74,8 @@ class Bottleneck(nn.Module):
         self.body = nn.Sequential(
             _conv(before, width), _conv(width, width, 3, stride=stride), _conv(width, after, act=None)
         )
-        self.shortcut = (
-            nn.Identity() if before == after and stride == 1 else _conv(before, after, stride=stride, act=None)
-        )
+        self.adds = before == after and stride == 1
+        self.shortcut = nn.Identity() if self.adds else _conv(before, after, stride=stride, act=None)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Its result."""
@@ -144,7 +145,8 @@ class Shuffled(nn.Module):
         self.depthwise = _conv(inside, inside, 3, stride=stride, groups=inside, act=None)
         # Where the side halves, the pooled input comes beside the result and not onto it.
         self.widen = _conv(inside, after - before if stride == 2 else after, groups=groups, act=None)
-        self.pool = nn.AvgPool2d(3, stride=2, padding=1) if stride == 2 else None
+        self.adds = stride == 1
+        self.pool = nn.Identity() if self.adds else nn.AvgPool2d(3, stride=2, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Its result."""
@@ -152,7 +154,7 @@ class Shuffled(nn.Module):
         count, channels, height, width = y.shape
         y = y.reshape(count, self.groups, channels // self.groups, height, width).transpose(1, 2)
         y = self.widen(self.depthwise(y.reshape(count, channels, height, width)))
-        return torch.relu(x + y if self.pool is None else torch.cat((self.pool(x), y), dim=1))
+        return torch.relu(x + y if self.adds else torch.cat((self.pool(x), y), dim=1))
 
 
 class ShuffleNet(nn.Module):
@@ -188,7 +190,9 @@ def settle(model: nn.Module, pictures: torch.Tensor) -> None:
     """Draw the weights, and give every batch normalisation the statistics of `pictures` (n, 3, 224, 224), -1..1.
 
     Scales and shifts are drawn too: with one and zero everywhere all channels would be alike, which those of a trained
-    net are not.
+    net are not. What a block adds to its shortcut is made small, as in trained nets (Goyal et al. 2017 begin with
+    zero): where it is as large as the shortcut, rounding errors grow from block to block, which says nothing of a
+    quantiser.
     """
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
@@ -199,6 +203,11 @@ def settle(model: nn.Module, pictures: torch.Tensor) -> None:
             nn.init.uniform_(module.weight, 0.5, 1.5)
             nn.init.normal_(module.bias, std=0.2)
             module.momentum = None
+    for module in model.modules():
+        if isinstance(module, InvertedResidual | Bottleneck | Shuffled) and module.adds:
+            last = module.widen if isinstance(module, Shuffled) else module.body[-1]
+            nn.init.uniform_(last[1].weight, 0.5 * BRANCH, 1.5 * BRANCH)
+            nn.init.normal_(last[1].bias, std=0.2 * BRANCH)
     model.train()
     with torch.no_grad():
         model(pictures)

@@ -127,7 +127,7 @@ def optimize(
     max_latency: float | None = None,
     max_size: int | None = None,
     max_memory: int | None = None,
-    max_accuracy_drop: str = "1pt",
+    max_accuracy_drop: str | None = None,
     min_accuracy: float | None = None,
     aim: Aim = "latency",
     runtimes: Sequence[str] = (),
@@ -150,7 +150,8 @@ def optimize(
         output: folder for variants and the result; None is ``MODEL-optimized`` here.
         calibrate_on: the split that passes may look at.
         max_latency: s. max_size, max_memory: B. min_accuracy: of the task's headline metric.
-        max_accuracy_drop: ``1pt`` (of a share), ``2%`` of the original's value, or a number in the metric's unit.
+        max_accuracy_drop: ``1pt`` (of a share), ``2%`` of the original's value, or a number in the metric's unit; None
+            is 1pt, and 1% of a metric that is no share.
         aim: ``latency``, or ``size``, where what is smaller and as fast is accepted too.
         runtimes: engines that may be used; empty leaves them free.
         threads: None is one, and tuning tries more.

@@ -274,6 +274,7 @@ def test_without_training_it_is_worse(apply, digits, original):
     product = apply("torch-prune", settings={"ratio": 0.5, "max_seconds": 0})
     assert accuracy_of(product.model, digits) < original - 0.1
     assert any("limit of 0 s" in note for note in product.notes)
+    assert any("cut the training short" in note for note in product.notes)
 
 
 def test_the_same_seed_makes_the_same_weights(apply):
@@ -352,6 +353,22 @@ def test_a_student_that_does_not_fit_is_refused(apply, home):
         apply("torch-distill", settings={"student": f"{home / 'net.py'}:misfit"})
     with pytest.raises(BadInput, match="names no function"):
         apply("torch-distill", settings={"student": 3})
+
+
+def test_what_is_held_out_is_never_trained_on_in_any_stage():
+    """A lesson in which only the held-out samples have the second class: nothing can learn it."""
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(3))
+    labels = torch.zeros(60, dtype=torch.int64)
+    labels[order[:6]] = 1
+    torch.manual_seed(0)
+    inputs, net = torch.eye(60), torch.nn.Linear(60, 2)
+    lesson = Lesson(inputs=(inputs,), targets=(torch.zeros(60, 2),), labels=labels, form="logits")
+    rows = net.weight[:, order[:6]].detach().clone()
+    for stage in range(3):
+        outcome = train(net, lesson, Plan(epochs=3, soft=0.0, learning_rate=0.1, held_out=0.1), seed=3, stage=stage)
+        assert (outcome.judged_on, outcome.held_out) == (6, True)
+    # Their inputs are columns of their own: without a gradient only weight decay may shrink them.
+    assert torch.all(net.weight[:, order[:6]].abs() <= rows.abs())
 
 
 def test_the_loss_is_the_papers():

@@ -211,7 +211,7 @@ def test_settings_by_their_own_names(double):
     settings = session._session.get_session_options()
     assert settings.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert settings.enable_mem_pattern is False
-    with pytest.raises(UnsupportedModel, match="graph_optimization_level can't be 'most' .it has: none, basic"):
+    with pytest.raises(UnsupportedModel, match=r"graph_optimization_level can't be 'most' \(it has: none, basic"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"graph_optimization_level": "most"}))
     with pytest.raises(UnsupportedModel, match="no setting 'profile_file_prefix'"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"profile_file_prefix": "/tmp/x"}))

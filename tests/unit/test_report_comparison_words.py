@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.amounts import ends_text
 from edgewise.report.comparison_words import (
     conclusion,
-    ends_text,
     factor_of,
     percent,
     ratio_text,

@@ -45,7 +45,7 @@ def test_fragile_layers_are_told_by_words_too():
     rows = chart.spec["data"]["values"]
     assert [row["kind"] for row in rows[:2]] == ["kept in float", "changed"]
     assert len(rows) == 13
-    assert "1 layers have no such number" in chart.caption
+    assert "Without such a number, for reasons in the table: 1." in chart.caption
     assert "stem/Conv_1: 6.1 dB, kept in float" in chart.description
 
 

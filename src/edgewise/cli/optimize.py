@@ -83,13 +83,13 @@ def command(
         str | None, typer.Option(metavar="64MiB", help="Peak of the process in inference", rich_help_panel=BOUNDS)
     ] = None,
     max_accuracy_drop: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="1pt",
-            help="Percentage points, 2% of the original's, or 0.05 in the metric's unit",
+            help="Points, 2% of the original's, or 0.05 in the metric's unit (default: 1pt, or 1% of what is no share)",
             rich_help_panel=BOUNDS,
         ),
-    ] = "1pt",
+    ] = None,
     min_accuracy: Annotated[
         float | None, typer.Option(metavar="0.9", help="Of the task's headline metric", rich_help_panel=BOUNDS)
     ] = None,

@@ -177,8 +177,9 @@ def ask(
     prompter = Prompter(pupil, question.data, assembly=assembly, end_by=end_by)
     failure, interrupted = None, False
     with Notebook(place) as notebook:
+        resumed = sum(_is_done(notebook.entries.get(index), question) for index in question.indices)
         try:
-            left = [index for index in question.indices if index not in notebook.entries]
+            left = [index for index in question.indices if not _is_done(notebook.entries.get(index), question)]
             if left:
                 with prompter.inference:
                     _walk(prompter, question, judge, notebook, left=left, progress=progress)
@@ -196,9 +197,14 @@ def ask(
         effective=prompter.inference.effective,
         failure=failure,
         interrupted=interrupted,
-        resumed=notebook.resumed,
+        resumed=resumed,
         seconds=time.monotonic() - begin,
     )
+
+
+def _is_done(entry: Entry | None, question: Question) -> bool:
+    """Whether an earlier pass judged a sample. One that it skipped is looked at again where that is to be an error."""
+    return entry is not None and not (question.strict and entry.reason)
 
 
 def _walk(
@@ -211,6 +217,10 @@ def _walk(
     progress: Progress | None,
 ) -> None:
     total = len(question.indices)
+    for index in left:
+        notebook.entries.pop(index, None)
+    # An earlier pass may have left more than what is asked for now.
+    others = len(notebook.entries) - (total - len(left))
     for batch in _batches(prompter, question, notebook, left):
         if isinstance(judge, Watches):
             judge.watch([sample for sample, _, _ in batch])
@@ -221,7 +231,7 @@ def _walk(
             for (sample, _, feed), outputs in zip(batch, answers, strict=True):
                 _note(notebook, judge, sample, feed, outputs)
         if progress is not None:
-            progress(len(notebook.entries), total)
+            progress(len(notebook.entries) - others, total)
 
 
 def _drive(prompter: Prompter, question: Question, judge: Any, notebook: Notebook, batch: Sequence[Prepared]) -> None:

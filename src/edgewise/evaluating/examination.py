@@ -246,6 +246,8 @@ class _Examiner:
         if answers.failure is not None:
             failed = replace(run, status="failed", failure=answers.failure)
             return Examined(run=failed, headline=judge.headline, notes=answers.notes)
+        if answers.interrupted and not answers.records:
+            return Examined(run=replace(run, status="cancelled"), headline=judge.headline, notes=answers.notes)
         if not answers.records:
             raise BadInput(
                 f"not one sample of {self._exam.question.data.name} could be used{_first_reason(answers)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +49,10 @@ class Notebook:
             with contextlib.suppress(OSError):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.entries = {entry.index: entry for entry in _read(self.path)}
+                cut_off = _is_cut_off(self.path)
                 self._file = self.path.open("a", encoding="utf-8")
+                if cut_off:  # it shall not spoil the next line
+                    self._file.write("\n")
         self.resumed = len(self.entries)
         return self
 
@@ -72,6 +76,8 @@ class Notebook:
                 self._file.flush()
                 self._unwritten = 0
         except OSError:  # a full disk costs the resuming, not the evaluation
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
 
     def forget(self) -> None:
@@ -100,9 +106,9 @@ def place_notebook(identity: Mapping[str, Any], *, folder: Path | None = None) -
 def _read(path: Path) -> Iterator[Entry]:
     """The whole lines of a notebook; a last one that was cut off, or anything else, is left out."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                with contextlib.suppress(ValueError, KeyError, TypeError):
+                with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
                     found = json.loads(line)
                     yield Entry(
                         index=int(found["i"]),
@@ -111,5 +117,15 @@ def _read(path: Path) -> Iterator[Entry]:
                         record=found["r"],
                         reason=str(found["s"]),
                     )
-    except (FileNotFoundError, UnicodeDecodeError):
+    except FileNotFoundError:
         return
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether the file's last line has no end."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:  # missing or empty
+        return False

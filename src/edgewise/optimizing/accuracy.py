@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample, choose_samples
 from edgewise.evaluating.evaluator import Answers, Array, Progress, Prompter, Pupil, Question, ask
@@ -27,6 +28,8 @@ from edgewise.run.assembly import Assembly
 from edgewise.run.inference import InferenceFailed
 from edgewise.workload.inputs import make_arrays
 
+ANSWERS = "answers"
+"""Below the folder of a search: what was made of the samples by every variant."""
 FEW = 16
 """Samples of the first look."""
 SLICE = 256
@@ -85,7 +88,7 @@ class Examiner:
     def begin(self, progress: Progress | None = None) -> Look:
         """Look at the original and judge it. Its failure is in the answer. Raises `BadInput`."""
         wanted = choose_samples(len(self._data), limit=FEW, seed=self._commission.seed)
-        self._few = [sample for index in wanted if (sample := self._read(index)) is not None]
+        self._few = self._usable([sample for index in wanted if (sample := self._read(index)) is not None])
         try:
             self._outputs = self._answers(self._pupil(self._job))
         except InferenceFailed as error:
@@ -121,8 +124,11 @@ class Examiner:
         judged = self._commission.judged
         if judged is None or len(judged.indices) < 2 * SLICE:
             return None
-        chosen = choose_samples(len(judged.indices), limit=SLICE, seed=self._commission.seed)
-        return self._grade(job, [judged.indices[at] for at in chosen], self._judge(job), progress=progress)
+        pool = judged.indices
+        if self.original is not None:
+            pool = [entry.index for entry in self.original.answers.entries if not entry.reason]
+        chosen = choose_samples(len(pool), limit=SLICE, seed=self._commission.seed)
+        return self._grade(job, [pool[at] for at in chosen], self._judge(job), progress=progress)
 
     def grade(self, job: Job, *, progress: Progress | None = None) -> Marks | None:
         """Marks on all of the data; None without data."""
@@ -140,6 +146,7 @@ class Examiner:
         prompter = Prompter(self._pupil(self._job), question.data, assembly=self._assembly)
         feeds: list[list[Array]] = []
         labels: list[int] = []
+        refused: BadInput | None = None
         found = sha256()
         for index in question.indices:
             try:
@@ -147,9 +154,14 @@ class Examiner:
                 feeds.append(prompter.prepare(sample)[0])
             except CorruptSample:
                 continue
+            except BadInput as error:  # the first that is tried may be the only one that does not fit
+                refused = refused or error
+                continue
             found.update(f"{sample.digest()}\n".encode())
             if isinstance(sample.label, int | np.integer):
                 labels.append(int(sample.label))
+        if refused is not None and not feeds:
+            raise refused
         return feeds, labels if len(labels) == len(feeds) else None, found.hexdigest()
 
     def _grade(self, job: Job, indices: Sequence[int], judge: Judge, *, progress: Progress | None) -> Marks:
@@ -167,8 +179,13 @@ class Examiner:
                 judge,
                 assembly=self._assembly,
                 progress=progress,
-                identity={"settings": dict(judge.settings), "threads": job.runtime.threads},
-                notebooks=self._commission.folder / "answers",
+                identity={
+                    "task": self._commission.task.name if self._commission.task else "agreement",
+                    "settings": dict(judge.settings),
+                    "threads": job.runtime.threads,
+                    "original": self._job.model.sha256,
+                },
+                notebooks=self._commission.folder / ANSWERS,
             )
         if answers.interrupted:
             raise KeyboardInterrupt
@@ -253,6 +270,22 @@ class Examiner:
         feeds = [prompter.prepare(sample)[0] for sample in self._few]
         with prompter.inference:
             return prompter.infer(feeds)
+
+    def _usable(self, samples: Sequence[Sample]) -> list[Sample]:
+        """Those that can be fed to the original."""
+        prompter = Prompter(self._pupil(self._job), self._data, assembly=self._assembly)
+        found, refused = [], None
+        for sample in samples:
+            try:
+                prompter.prepare(sample)
+                found.append(sample)
+            except CorruptSample:
+                continue
+            except BadInput as error:
+                refused = refused or error
+        if refused is not None and not found:
+            raise refused
+        return found
 
     def _read(self, index: int) -> Sample | None:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+from edgewise.amounts import factor_text, points_range, points_text
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Bound, Candidate, Number
@@ -71,33 +73,21 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
 
 
 def in_words(speed: Number) -> str:
-    """``2.81× [2.75, 2.87]``."""
+    """``2.81× [2.75, 2.87]``, the ends rounded outwards."""
     assert speed.value is not None
-    words = f"{significant(speed.value)}×"
-    return words if speed.low is None or speed.high is None else (
-        f"{words} [{significant(speed.low)}, {significant(speed.high)}]"
-    )  # fmt: skip
+    return factor_text(speed.value, speed.low, speed.high)
 
 
 def accuracy_words(drop: Number, metric: str) -> str:
-    """``accuracy −0.2 pt [−0.6, 0.2]``: how the headline moved, worse below zero."""
+    """``Top-1 accuracy −0.20 pt [−0.60, +0.20]``: how the headline moved, worse below zero for what is better high."""
+    row = METRICS[metric]
     if drop.value is None:
-        return f"{METRICS[metric].label}: {drop.absent_because}"
-    points = metric in SHARES
-    scale, unit = (100.0, " pt") if points else (1.0, "")
+        return f"{row.label}: {drop.absent_because}"
     # A loss is better below: its drop is a rise.
-    sign = -1.0 if METRICS[metric].better != "lower" else 1.0
-
-    def show(value: float) -> str:
-        number = sign * value * scale
-        return f"{0.0 if abs(number) < 5e-3 else number:+.2f}".replace("-", "−")
-
-    label = METRICS[metric].label
-    words = f"{label} {show(drop.value)}{unit}"
-    if drop.low is None or drop.high is None:
-        return words
-    ends = sorted((drop.low, drop.high), key=lambda value: sign * value)
-    return f"{words} [{show(ends[0])}, {show(ends[1])}]"
+    sign = 1.0 if row.better == "lower" else -1.0
+    ends = sorted(sign * end for end in (drop.low, drop.high) if end is not None)
+    interval = points_range(metric, ends[0], ends[1]) if len(ends) == 2 else ""
+    return f"{row.label} {points_text(metric, sign * drop.value)} {interval}".rstrip()
 
 
 def check_bounds(metrics: Mapping[str, Number], bounds: Iterable[Bound], original: Mapping[str, Number]) -> list[str]:
@@ -113,9 +103,10 @@ def _check(metrics: Mapping[str, Number], bound: Bound, original: Mapping[str, N
     if number is None or number.value is None:
         because = number.absent_because if number is not None else None
         return f"{bound.words}: {because or 'it was not measured'}"
-    if number.value > limit if bound.upper else number.value < limit:
-        return f"{_amount(bound.metric, number.value)} is {'over' if bound.upper else 'under'} {bound.words}"
-    return ""
+    # Said this way round, so that what is not a number keeps to nothing.
+    if number.value <= limit if bound.upper else number.value >= limit:
+        return ""
+    return f"{_amount(bound, number.value)} is {'over' if bound.upper else 'under'} {bound.words}"
 
 
 def limit_of(bound: Bound, original: Mapping[str, Number]) -> float | None:
@@ -126,11 +117,13 @@ def limit_of(bound: Bound, original: Mapping[str, Number]) -> float | None:
     return None if reference is None or reference.value is None else bound.limit * abs(reference.value)
 
 
-def _amount(metric: str, value: float) -> str:
-    if metric == "accuracy_drop":
-        return f"a drop of {significant(value * 100)} pt"
-    row = METRICS[metric]
-    return f"{row.label} {significant(value * 100)} %" if metric in SHARES else (
+def _amount(bound: Bound, value: float) -> str:
+    if bound.metric == "accuracy_drop":
+        # In the unit in which the limit was given.
+        points = bound.words.endswith("pt") or bound.relative_to in SHARES
+        return f"a drop of {significant(value * 100)} pt" if points else f"a drop of {significant(value)}"
+    row = METRICS[bound.metric]
+    return f"{row.label} {significant(value * 100)} %" if bound.metric in SHARES else (
         f"{row.label} {format_quantity(value, row.unit)}"
     )  # fmt: skip
 
@@ -147,7 +140,7 @@ def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Ma
     total = 0.0
     for bound in bounds:
         number, limit = metrics.get(bound.metric), limit_of(bound, original)
-        if number is None or number.value is None or limit is None:
+        if number is None or number.value is None or limit is None or math.isnan(number.value):
             return None
         over = number.value - limit if bound.upper else limit - number.value
         # A drop of nothing may be the limit; what is over it then counts as it is.

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import StoreError
+from edgewise.errors import EdgewiseError, StoreError
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.model.identity import open_model
 from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.state import ORIGINAL, Entry
-from edgewise.optimizing.variant import Candidate, Optimization
+from edgewise.optimizing.variant import Candidate, Number, Optimization
 from edgewise.record import DataRef, Run
 
 SCHEMA = 1
@@ -70,18 +70,22 @@ def conclude(
 def _find_unmet(search: Search, commission: Commission, chosen: str | None) -> tuple[str, str | None]:
     """What no variant meets, the original included, and what comes closest; nothing where one does."""
     state = search.state
-    original = state.original.candidate
     if chosen is not None or not commission.bounds:
         return "", None
-    # A drop in accuracy is a drop against the original itself.
-    bounds = [bound for bound in commission.bounds if bound.metric != "accuracy_drop"]
-    unmet = check_bounds(original.metrics, bounds, original.metrics)
+    original = _as_variant(state.original.candidate)
+    unmet = check_bounds(original.metrics, commission.bounds, original.metrics)
     if not unmet:
         return "", None
     everyone = [original, *(entry.candidate for entry in state.others if entry.candidate.stage in ("judged", "raced"))]
     closest = find_closest(everyone, commission.bounds, original.metrics) or ORIGINAL
-    way = check_bounds(state.entries[closest].candidate.metrics, commission.bounds, original.metrics) or unmet
-    return "; ".join(way), closest
+    metrics = next(one.metrics for one in everyone if one.id == closest)
+    return "; ".join(check_bounds(metrics, commission.bounds, original.metrics) or unmet), closest
+
+
+def _as_variant(original: Candidate) -> Candidate:
+    """The original as a variant of itself: it loses nothing."""
+    none = Number(value=0.0, low=0.0, high=0.0, basis="derived", method="the original against itself")
+    return replace(original, metrics={**original.metrics, "accuracy_drop": none})
 
 
 def _conditions(search: Search, commission: Commission) -> dict[str, Any]:
@@ -116,8 +120,9 @@ def _with_files(result: Optimization, commission: Commission, entry: Entry) -> O
             beside = file.with_name(f"{file.name}.yaml")
             write_instructions(commission.instructions, beside)
             files["instructions"] = str(beside)
-    except OSError as error:
-        note = f"the chosen file could not be copied to {commission.folder}: {error.strerror or error}"
+    except (OSError, EdgewiseError) as error:
+        reason = error.message if isinstance(error, EdgewiseError) else error.strerror or str(error)
+        note = f"the chosen file could not be copied to {commission.folder}: {reason}"
         return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
     return replace(result, command=command, files=files)
 
@@ -132,8 +137,10 @@ def _copy(candidate: Candidate, commission: Commission) -> Path:
     target = commission.folder / f"{stem}.{passes}{source.suffix}"
     for weights in model.files[1:]:
         # OpenVINO looks for weights under the model's own stem, ONNX under the name that is in the model.
-        name = f"{target.stem}{weights.suffix}" if weights.stem == source.stem else weights.name
-        shutil.copyfile(weights, target.with_name(name))
+        place = weights.relative_to(source.parent)
+        copy = target.parent / (place.with_stem(target.stem) if model.ref.format == "openvino" else place)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(weights, copy)
     shutil.copyfile(source, target)
     return target
 

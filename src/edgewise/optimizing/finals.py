@@ -15,7 +15,7 @@ from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, ch
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
-from edgewise.optimizing.race import MOST, Entrant, race, thin_out
+from edgewise.optimizing.race import MOST, Entrant, measure_alone, race, thin_out
 from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
 from edgewise.optimizing.variant import AppliedPass, Candidate, Number
 from edgewise.record import Run
@@ -65,7 +65,7 @@ class Finals:
         """Settings of the engine for the best file, raced with it and the original."""
         best = self.choose()
         entry = self._state.entries[best or ORIGINAL]
-        if entry.job is None or entry.candidate.model is None:
+        if entry.job is None or entry.candidate.model is None or self._end_by - time.monotonic() < LEAST_RACE_S:
             return
         attempts = menu.choose(
             self._state.facts_of(entry.candidate.id),
@@ -79,6 +79,17 @@ class Finals:
             return
         self._witness.stage(f"Race: settings of {entry.job.runtime.name}")
         self._run(_entrants([*([] if best is None else [entry]), *alive]))
+
+    def measure_original(self) -> None:
+        """The original alone, where no race told its latency or memory and a bound is about these."""
+        entry = self._state.original
+        asked = any(bound.metric in ("latency", "memory_peak") for bound in self._commission.bounds)
+        left = self._end_by - time.monotonic()
+        if not asked or entry.run is not None or entry.job is None or left <= 0:
+            return
+        self._witness.stage("The original alone")
+        entry.run = _with_marks(measure_alone(entry.job, budget_s=left, save=self._save), entry)
+        self._tell_original(entry)
 
     def choose(self) -> str | None:
         """The id of the best of what is accepted and meets the bounds."""
@@ -156,17 +167,20 @@ class Finals:
         for variant in findings.variants:
             entry = self._state.entries[variant.label]
             entry.run = _with_marks(variant.run, entry)
-            metrics = {name: _number(entry.run, name) for name in ("latency", "memory_peak")}
             if variant.label == ORIGINAL:
-                entry.candidate = replace(
-                    entry.candidate, metrics={**entry.candidate.metrics, **metrics}, run=entry.run.id
-                )
+                self._tell_original(entry)
                 continue
+            metrics = _raced(entry.run)
             row = rows.get((variant.label, "latency"))
             metrics["speedup"] = speedup_of(row)
             entry.advance("raced", metrics)
             self._decide(entry, row, findings.failures.get(variant.label, ""))
             self._witness.examined(entry.candidate)
+
+    def _tell_original(self, entry: Entry) -> None:
+        assert entry.run is not None
+        metrics = {**entry.candidate.metrics, **_raced(entry.run)}
+        entry.candidate = replace(entry.candidate, metrics=metrics, run=entry.run.id)
 
     def _decide(self, entry: Entry, row: Comparison | None, failure: str) -> None:
         """Whether it is accepted, and why."""
@@ -213,6 +227,10 @@ def _with_marks(run: Run, entry: Entry) -> Run:
     known = {row.metric for row in run.measurements}
     more = tuple(row for row in entry.marks.measurements if row.metric not in known)
     return replace(run, measurements=(*run.measurements, *more), evaluation=entry.marks.evaluation)
+
+
+def _raced(run: Run) -> dict[str, Number]:
+    return {name: _number(run, name) for name in ("latency", "memory_peak")}
 
 
 def _number(run: Run, metric: str) -> Number:

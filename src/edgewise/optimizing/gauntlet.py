@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from edgewise.errors import BadInput, EdgewiseError, RunFailed
@@ -12,6 +13,10 @@ from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness, sizes_of
 from edgewise.optimizing.variant import Candidate, Number
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
+from edgewise.units import significant
+
+LEAST_SNR_DB = 10.0
+"""Without data: of outputs on random inputs against the original's. Below, the difference is a third of the signal."""
 
 
 class Gauntlet:
@@ -34,17 +39,27 @@ class Gauntlet:
         if look.broken:
             raise BadInput(f"the original is {look.broken}", advice="check model, data and how samples are prepared")
         marks = self._examiner.original
+        if marks is not None and not marks.answers.records:
+            raise BadInput(
+                "not one sample could be used to judge the original",
+                advice="look at the data, or at how samples are prepared (--prepare)",
+            )
         candidate = Candidate(
             id=ORIGINAL,
             parent=None,
             runtime=job.runtime,
             model=job.model,
             stage="judged",
-            metrics={**sizes_of(job.model), **(marks.metrics if marks else {})},
+            metrics={**sizes_of(job.model), **(marks.metrics if marks else self._own_agreement())},
             why="what the others are compared with",
         )
         self._state.entries[ORIGINAL] = Entry(candidate=candidate, job=job, marks=marks)
         self._witness.examined(candidate)
+
+    def _own_agreement(self) -> dict[str, Number]:
+        """What the original has of the headline where its own outputs are taken as right."""
+        whole = Number(value=1.0, low=1.0, high=1.0, basis="derived", method="the original against itself")
+        return {self._examiner.headline: whole} if self._examiner.headline else {}
 
     def examine(self, entry: Entry, model: ModelRef) -> None:
         """The cheap checks first; the entry says how far it came, and why no further."""
@@ -67,6 +82,8 @@ class Gauntlet:
         entry.advance("loaded", look.metrics)
         if look.broken:
             return look.broken
+        if self._commission.judged is None and (why := _find_strange(look.metrics)):
+            return why
         entry.advance("agreed", {})
         marks = self._examiner.grade_slice(job)
         if marks is not None:
@@ -99,6 +116,20 @@ class Gauntlet:
         """How the headline moved."""
         drop = marks.metrics.get("accuracy_drop") or Number(value=None, absent_because="not known")
         return accuracy_words(drop, self._examiner.headline)
+
+
+def _find_strange(metrics: Mapping[str, Number]) -> str:
+    """Where there is no data to judge on: what is wrong with outputs that are not like the original's."""
+    snr, worst = metrics.get("output_snr"), metrics.get("output_max_abs_error")
+    if worst is not None and worst.value == 0.0:
+        return ""
+    if snr is None or snr.value is None:
+        because = "they were not compared" if snr is None else snr.absent_because
+        return f"nothing shows that its outputs are like the original's: {because}"
+    if snr.value < LEAST_SNR_DB:
+        words = f"an SNR of {significant(snr.value)} dB on random inputs, under {LEAST_SNR_DB:g} dB"
+        return f"broken: outputs are not like the original's ({words}); give --data to judge it by its accuracy"
+    return ""
 
 
 def job_of(model: ModelRef, runtime: RuntimeSpec, commission: Commission) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,14 +33,15 @@ class Limits:
     """The user's limits, SI units.
 
     Attributes:
-        accuracy_drop: ``1pt`` (0.01 of a share), ``2%`` (of the original's value), or a number in the metric's unit.
+        accuracy_drop: ``1pt`` (0.01 of a share), ``2%`` (of the original's value), or a number in the metric's unit;
+            None is 1pt, and 1% where the metric is no share.
         least_accuracy: of the headline metric.
     """
 
     latency_s: float | None = None
     size_bytes: int | None = None
     memory_bytes: int | None = None
-    accuracy_drop: str = "1pt"
+    accuracy_drop: str | None = None
     least_accuracy: float | None = None
 
 
@@ -65,27 +67,39 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
             raise BadInput(f"{flag} {value} makes no sense", advice="an amount above 0")
         found.append(Bound(metric=name, limit=float(value), words=f"{flag} {show(value)}"))
     if headline:
-        found.append(_read_drop(limits.accuracy_drop, headline))
+        usual = "1pt" if headline in SHARES else "1%"
+        found.append(_read_drop(usual if limits.accuracy_drop is None else limits.accuracy_drop, headline))
     if limits.least_accuracy is not None:
         if not headline:
             raise BadInput("--min-accuracy needs data to judge on", advice="give --data, or leave it out")
+        if not math.isfinite(limits.least_accuracy) or (headline in SHARES and not 0 <= limits.least_accuracy <= 1):
+            raise BadInput(
+                f"--min-accuracy {limits.least_accuracy:g} is no value of {METRICS[headline].label}",
+                advice="a share is between 0 and 1, such as 0.95 for 95 %",
+            )
         words = f"--min-accuracy {limits.least_accuracy:g}"
         upper = METRICS[headline].better == "lower"
         found.append(Bound(metric=headline, limit=limits.least_accuracy, words=words, upper=upper))
     return tuple(found)
 
 
+_DROP = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?|[0-9]+\.)\s*(pt|%|)")
+
+
 def _read_drop(text: str, headline: str) -> Bound:
-    """``1pt``, ``2%`` or ``0.05``."""
+    """``1pt``, ``2%`` or ``0.05``. Raises `BadInput`."""
     word = text.strip().lower()
-    number = word.removesuffix("pt").removesuffix("%").strip()
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
+    match = _DROP.fullmatch(word)
+    value = math.nan if match is None else float(match[1])
     if not 0.0 <= value < math.inf:
         raise BadInput(
             f"--max-accuracy-drop {text!r} is no amount", advice="such as 1pt (percentage points), 2% or 0.05"
+        )
+    if match is not None and not match[2] and value >= 1.0 and headline in SHARES:
+        # Most likely points are meant, and a whole share would let everything through.
+        raise BadInput(
+            f"--max-accuracy-drop {text!r}: {METRICS[headline].label} is a share and can't lose so much",
+            advice=f"{match[1]}pt is in percentage points",
         )
     if word.endswith("pt") and headline not in SHARES:
         raise BadInput(
@@ -167,6 +181,8 @@ def _part(
         Unavailable: there is no such split.
         BadInput: a limit that makes no sense, or too few samples for both.
     """
+    if limit is not None and limit < 1:
+        raise BadInput(f"--calibration-limit {limit} makes no sense", advice="1 or more")
     count = CALIBRATION_SAMPLES if limit is None else limit
     others = {name: data for name, data in splits.items() if data is not splits.get(judged.data.split)}
     if split is not None or others:
@@ -175,8 +191,11 @@ def _part(
             indices = choose_samples(len(data), limit=count, seed=wish.seed)
             return judged, replace(judged, data=data, indices=tuple(indices), limit=count)
     size = len(judged.indices)
+    if len(judged.data) - size >= count:  # what --limit leaves over is enough
+        spare = choose_samples(len(judged.data), limit=count, seed=wish.seed + 1, leave_out=judged.indices)
+        return judged, replace(judged, indices=tuple(spare), limit=count)
     share = min(count, size // MOST_OF_ONE_SPLIT)
-    if share < LEAST_CALIBRATION:
+    if share < min(count, LEAST_CALIBRATION):
         raise BadInput(
             f"{size} samples of {judged.data.name} are too few to judge on and to calibrate with",
             advice=f"give {LEAST_CALIBRATION * MOST_OF_ONE_SPLIT} or more, or data with a training part",

@@ -101,6 +101,7 @@ class Search:
             self._spare_layers()
             self.finals.race()
             self.finals.tune(self.menu, self._gauntlet)
+            self.finals.measure_original()
         except KeyboardInterrupt:
             self.state.stopped = "interrupted"
             return True
@@ -191,12 +192,12 @@ class Search:
                 flights[attempt.parent] = Preflight(facts, threads=self._commission.threads or 1, budget_s=room)
             for engine in attempt.engines:
                 flight = flights[attempt.parent]
-                asked[f"{attempt.name} @ {engine}"] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
+                asked[self.state.name(attempt, engine)] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
         self.state.predictions |= asked
         self._witness.predicted(asked)
 
         def key(attempt: Attempt) -> tuple[int, float]:
-            found = [asked[f"{attempt.name} @ {engine}"].speedup for engine in attempt.engines]
+            found = [asked[self.state.name(attempt, engine)].speedup for engine in attempt.engines]
             return (attempt.recipe.rank, -max((speed for speed in found if speed is not None), default=1.0))
 
         return sorted(attempts, key=key)

@@ -6,10 +6,12 @@ alone are spared from a change of all.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph, Operator
 from edgewise.optimizing.accuracy import Examiner, Look
 from edgewise.optimizing.making import Makery, Order, Piece
@@ -17,6 +19,7 @@ from edgewise.optimizing.variant import LayerSensitivity
 from edgewise.record import Job
 
 MOST_LAYERS = 64
+LEAST_S = 5.0
 CLOSER = 4
 """Of the most fragile layers: so many are also judged on data, and spared alone."""
 FRAGILE_DB = 6.0
@@ -79,7 +82,7 @@ def measure_sensitivity(
     found: list[LayerSensitivity] = []
     jobs: dict[str, Job] = {}
     orders = [replace(order, only=(operator.name,)) for operator in operators]
-    pieces = makery.make(orders)
+    pieces = makery.make(orders, seconds=_room(end_by))
     for operator in operators:
         if time.monotonic() > end_by:
             found.append(_absent(operator, "the time for it was over"))
@@ -88,8 +91,13 @@ def measure_sensitivity(
         if piece is None or piece.model is None:
             found.append(_absent(operator, "the pass ended" if piece is None else piece.why))
             continue
-        jobs[operator.name] = job_of(piece)
-        found.append(_read(operator, examiner.look(jobs[operator.name])))
+        try:
+            job = job_of(piece)
+            found.append(_read(operator, examiner.look(job)))
+        except EdgewiseError as error:
+            found.append(_absent(operator, f"not usable: {error.message}"))
+            continue
+        jobs[operator.name] = job
         if told is not None:
             told(found[-1])
     pieces.close()
@@ -124,7 +132,7 @@ def _look_closer(
         return {}
     everything = replace(order, only=())
     spared = [replace(everything, keep_float=(*order.keep_float, one.layer)) for one in layers]
-    pieces = makery.make([everything, *spared])
+    pieces = makery.make([everything, *spared], seconds=_room(end_by))
     whole = _snr_of(next(pieces, None), examiner, job_of)
     found = {}
     for one in layers:
@@ -132,7 +140,9 @@ def _look_closer(
             break
         alone = _snr_of(next(pieces, None), examiner, job_of)
         gain = None if alone is None or whole is None else alone - whole
-        marks = examiner.grade_slice(jobs[one.layer]) or examiner.grade(jobs[one.layer])
+        marks = None
+        with contextlib.suppress(EdgewiseError):
+            marks = examiner.grade_slice(jobs[one.layer]) or examiner.grade(jobs[one.layer])
         drop = None if marks is None else marks.metrics.get("accuracy_drop")
         found[one.layer] = replace(one, gain_db=gain, accuracy_drop=None if drop is None else drop.value)
     pieces.close()
@@ -142,8 +152,15 @@ def _look_closer(
 def _snr_of(piece: Piece | None, examiner: Examiner, job_of: JobOf) -> float | None:
     if piece is None or piece.model is None:
         return None
-    snr = examiner.look(job_of(piece)).metrics.get("output_snr")
-    return None if snr is None else snr.value
+    with contextlib.suppress(EdgewiseError):
+        snr = examiner.look(job_of(piece)).metrics.get("output_snr")
+        return None if snr is None else snr.value
+    return None
+
+
+def _room(end_by: float) -> float:
+    """What one layer may take: a pass that hangs shall not hold up the search for longer than all of them may."""
+    return max(LEAST_S, end_by - time.monotonic())
 
 
 def _read(operator: Operator, look: Look) -> LayerSensitivity:

@@ -135,15 +135,20 @@ class State:
             self._facts[model.path] = facts_of(Path(model.path), shapes=dict(self.shapes))
         return self._facts[model.path]
 
+    def name(self, attempt: Attempt, engine: str, *, suffix: str = "") -> str:
+        """The id of the result of `attempt` in `engine`: what was done to the original, and where it runs."""
+        parent = self.entries[attempt.parent].candidate
+        name = f"{attempt.name}{suffix} @ {engine}"
+        if attempt.parent == ORIGINAL or parent.passes[-1].name in _SILENT:
+            return name
+        return f"{parent.id.partition(' @ ')[0]} + {name}"
+
     def add(
         self, attempt: Attempt, engine: str, *, suffix: str = "", piece: Piece | None = None, why: str = ""
     ) -> Entry:
         """A new variant: the result of `attempt` in `engine`."""
         parent = self.entries[attempt.parent].candidate
-        name = f"{attempt.name}{suffix} @ {engine}"
-        if attempt.parent != ORIGINAL and attempt.one.capabilities.kind != "conversion":
-            before = "" if parent.passes[-1].name in _SILENT else f"{parent.id.partition(' @ ')[0]} + "
-            name = before + name
+        name = self.name(attempt, engine, suffix=suffix)
         applied: Sequence[AppliedPass] = () if piece is None else (piece.applied,)
         candidate = Candidate(
             id=name,
@@ -151,7 +156,7 @@ class State:
             runtime=RuntimeSpec(name=engine),
             model=None if piece is None else piece.model,
             passes=(*parent.passes, *applied),
-            predicted=self.predictions.get(f"{attempt.name} @ {engine}"),
+            predicted=self.predictions.get(self.name(attempt, engine)),
         )
         entry = Entry(candidate=candidate, attempt=attempt, piece=piece)
         self.entries[name] = entry
@@ -160,8 +165,8 @@ class State:
         return entry
 
 
-_SILENT = frozenset({"onnx-simplify", "onnx-to-openvino"})
-"""Passes that need no mention in the names of what is made of their results."""
+_SILENT = frozenset({"onnx-simplify"})
+"""Passes that need no mention in the names of what is made of their results: only these start from that format."""
 
 
 def sizes_of(model: ModelRef) -> dict[str, Number]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from edgewise.comparing.contenders import NATIVE
 from edgewise.errors import BadInput, RunFailed, Unavailable
-from edgewise.model.identity import open_model
-from edgewise.optimizing.accuracy import Examiner
+from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing.accuracy import ANSWERS, Examiner
 from edgewise.optimizing.base import Facts, passes
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.commission import Commission
@@ -38,6 +40,8 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
     """
     begin = time.monotonic()
     _make_folder(commission.folder)
+    if commission.fresh:
+        shutil.rmtree(commission.folder / ANSWERS, ignore_errors=True)
     makery = Makery(
         folder=commission.folder,
         calibration=None,
@@ -50,6 +54,8 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
     model = _convert(commission, makery) if commission.is_module else open_model(commission.model).ref
     engines = choose_engines(model.format, commission.runtimes)
     original = job_of(model, RuntimeSpec(name=engines[0]), commission)
+    if not commission.is_module:
+        _check_layers(model, commission)
     examiner = Examiner(commission, original, assembly=Assembly(save=_forget, sensors=METERS_OFF))
     calibration = _calibrate(commission, original, examiner, makery)
     search = Search(
@@ -93,6 +99,20 @@ def choose_engines(form: str, asked: Sequence[str]) -> list[str]:
         )
     first = NATIVE[form] if NATIVE.get(form) in readers else readers[0]
     return [first, *(name for name in names if name != first)]
+
+
+def _check_layers(model: ModelRef, commission: Commission) -> None:
+    """Refuse names of layers that there are not: who misspells one believes it spared. Raises `BadInput`."""
+    if not commission.keep_float:
+        return
+    known = [operator.name for operator in read_graph(model.path).operators]
+    for name in commission.keep_float:
+        if name not in known:
+            near = get_close_matches(name, known, n=3, cutoff=0.4)
+            raise BadInput(
+                f"{model.name} has no layer called {name!r}",
+                advice=f"such as {', '.join(near or known[:3])}; 'edgewise inspect' lists them all",
+            )
 
 
 def _make_folder(folder: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from edgewise.metrics import METRICS, SHARES
+from edgewise.amounts import ends_text, percent_of, points_text
+from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
 from edgewise.report.cells import quantity
-from edgewise.report.comparison_words import ends_text
 from edgewise.report.document import ABSENT
 from edgewise.text import one_line
-from edgewise.units import significant
 
 CHIEF = (
     "accuracy_top1", "map_50_95", "miou", "exact_match", "auroc", "recall_at_1", "average_precision", "bleu",
@@ -57,11 +56,6 @@ def share_text(share: float, *, unit: bool = True) -> str:
     return f"{value:.{places}f}" + (" %" if unit else "")
 
 
-def percent_of(share: float) -> float:
-    """Percent, without the dust of binary fractions, which would be seen where ends are rounded outwards."""
-    return float(f"{share * 100.0:.12g}")
-
-
 def value_text(metric: str, unit: str, value: float | None, *, bare: bool = False) -> str:
     """`value` of `metric` as a person reads it: shares in percent, all else in its own unit.
 
@@ -94,40 +88,9 @@ def with_range(metric: str, unit: str, value: float | None, low: float | None, h
     return f"{text} [{quantity(low, unit)}, {quantity(high, unit)}]"
 
 
-def points_text(metric: str, difference: float | None, *, unit: bool = True) -> str:
-    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else."""
-    if difference is None:
-        return ABSENT
-    word = METRICS[metric].unit
-    if metric not in SHARES:
-        text = _signed(significant(difference))
-        return f"{text} {word}" if unit and word != "1" else text
-    return _signed(_round(percent_of(difference))) + (" pt" if unit else "")
-
-
-def points_range(metric: str, low: float | None, high: float | None) -> str:
-    """``"[−0.92, +0.92]"``, rounded outwards; empty where there is no interval."""
-    if low is None or high is None:
-        return ""
-    if metric in SHARES:
-        first, last = ends_text(percent_of(low), percent_of(high), 2)
-    else:
-        first, last = significant(low), significant(high)
-    return f"[{_signed(first)}, {_signed(last)}]"
-
-
-def _round(value: float) -> str:
-    places = 2
-    while value and places < _MOST_PLACES and float(f"{value:.{places}f}") == 0.0:
-        places += 1
-    return f"{value:.{places}f}"
-
-
-def _signed(text: str) -> str:
-    value = float(text)
-    if value == 0.0:
-        return f"+{text.lstrip('-+')}"
-    return f"−{text[1:]}" if value < 0.0 else f"+{text}"
+def change_text(metric: str, difference: float | None, *, unit: bool = True) -> str:
+    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else; ``n/a`` where it is not known."""
+    return ABSENT if difference is None else points_text(metric, difference, unit=unit)
 
 
 def judged_on(run: Run) -> str:

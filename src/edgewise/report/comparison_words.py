@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
+from edgewise.amounts import ends_text
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.report.cells import LOPSIDED_FROM, label_of, plus_minus
 from edgewise.report.document import ABSENT
@@ -21,16 +22,6 @@ _GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
 """unit → how two variants that are the same compare."""
 _FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
 """Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
-
-
-def ends_text(low: float, high: float, places: int) -> tuple[str, str]:
-    """Both ends of an interval at `places` decimals, rounded away from each other."""
-    step = Decimal(1).scaleb(-max(0, places))
-    # The shortest text that means the same number: binary fractions must not push 0.405 to 0.404.
-    return (
-        str(Decimal(repr(low)).quantize(step, rounding=ROUND_FLOOR, context=Context(prec=400))),
-        str(Decimal(repr(high)).quantize(step, rounding=ROUND_CEILING, context=Context(prec=400))),
-    )
 
 
 def ratio_text(ratio: float | None, low: float | None, high: float | None, *, to: str = " to ") -> str:

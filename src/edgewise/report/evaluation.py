@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from edgewise.amounts import points_range
 from edgewise.evaluating.examination import Examined, Results
 from edgewise.evaluating.scores import Gap, Score
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
-from edgewise.report.accuracy import points_range, points_text, with_range
+from edgewise.report.accuracy import change_text, with_range
 from edgewise.report.cells import failure_of, label_of
 from edgewise.report.comparison_words import listing, lower_label, p_text
 from edgewise.report.conditions import engine_of, flatten
@@ -138,7 +139,7 @@ def title_of(results: Results) -> str:
             else f", p {p_text(gap.p_value) if gap.p_value < 0.001 else f'= {p_text(gap.p_value)}'}"
         )
         interval = points_range(gap.metric, gap.low, gap.high)
-        change = f"{label_of(gap.metric)} {points_text(gap.metric, gap.difference)} {interval}".rstrip()
+        change = f"{label_of(gap.metric)} {change_text(gap.metric, gap.difference)} {interval}".rstrip()
         return f"{labels[1]} against {labels[0]}: {change}{p_value}"
     chief = next((one.headline for one in results.examined if one.headline), "")
     data = next((one.run.evaluation.data.name for one in results.examined if one.run.evaluation is not None), "")

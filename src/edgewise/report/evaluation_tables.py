@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from edgewise.amounts import points_range
 from edgewise.evaluating.examination import Examined, Results
 from edgewise.evaluating.scores import Gap, Score
 from edgewise.metrics import METRICS
-from edgewise.report.accuracy import points_range, points_text, range_text, value_text, with_range
+from edgewise.report.accuracy import change_text, range_text, value_text, with_range
 from edgewise.report.bench import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.comparison_words import p_text
@@ -50,9 +51,11 @@ def overview_table(results: Results) -> Table:
     if any(run.trust is not None for run in runs):
         columns.append(Column(title="Grade", rank=3))
         cells.append([_grade(one) for one in results.examined])
-    notes = () if any(run.measurement("latency") for run in runs) else ("latency was not measured",)
+    timed = any(run.measurement("latency") is not None for run in runs)
+    notes = () if timed else ("latency was not measured",)
     rows = tuple(tuple(row) for row in zip(*cells, strict=True))
-    return Table(title="Accuracy and latency", columns=tuple(columns), rows=rows, notes=notes)
+    title = "Accuracy and latency" if timed else "Accuracy"
+    return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
 
 
 def _score_cell(one: Examined, metric: str) -> Cell:
@@ -120,7 +123,7 @@ def _gap_row(gap: Gap) -> tuple[Cell, ...]:
         why = absent(one_line(gap.absent_because or NO_REASON))
         return Cell(text=label_of(gap.metric)), why, Cell(text=""), Cell(text=""), count
     difference = Cell(
-        text=points_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
+        text=change_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
     )
     interval = points_range(gap.metric, gap.low, gap.high)
     return (

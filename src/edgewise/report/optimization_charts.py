@@ -18,7 +18,7 @@ from edgewise.report.comparison_tables import scale_of
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.names import short_names
 from edgewise.report.optimization_tables import ordered_candidates
-from edgewise.report.optimization_words import factor_text, number_of, verdict_of
+from edgewise.report.optimization_words import number_of, speedup_text, verdict_of
 from edgewise.text import one_line
 
 MOST_BARS = 40
@@ -209,8 +209,8 @@ def prediction_chart(result: Optimization) -> Chart | None:
     return Chart(
         title="Predicted and measured speed-up",
         description="; ".join(
-            f"{one_line(one.id)}: predicted {factor_text(predicted.value, predicted.low, predicted.high)}, "
-            f"measured {factor_text(speed.value, speed.low, speed.high)}"
+            f"{one_line(one.id)}: predicted {speedup_text(predicted.value, predicted.low, predicted.high)}, "
+            f"measured {speedup_text(speed.value, speed.low, speed.high)}"
             for _, one, predicted, speed in found
         ),
         caption="On the dashed line a prediction came true; the full lines are the original's own speed. Both axes are "
@@ -251,8 +251,8 @@ def layers_chart(result: Optimization) -> Chart | None:
         ),
         caption="Each bar is the signal-to-noise ratio of the network's outputs when this layer alone is changed: "
         "shorter is more fragile."
-        + (f" {len(known) - len(drawn)} less fragile layers are not drawn." if len(known) > len(drawn) else "")
-        + (f" {broken} layers have no such number; the table says why." if broken else ""),
+        + (f" Less fragile and not drawn: {len(known) - len(drawn)}." if len(known) > len(drawn) else "")
+        + (f" Without such a number, for reasons in the table: {broken}." if broken else ""),
         spec={
             **layered_spec([{"mark": mark, "encoding": encoding}], height={"step": 20}, width=WIDE),
             "data": {"values": rows},

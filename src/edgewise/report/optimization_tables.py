@@ -18,11 +18,11 @@ from edgewise.report.optimization_words import (
     accuracy_text,
     bytes_text,
     change_of,
-    factor_text,
     nearest_of,
     number_of,
     reason_of,
     speed_text,
+    speedup_text,
     verdict_of,
 )
 from edgewise.text import one_line
@@ -219,7 +219,7 @@ def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
         return Cell(text="–", tone="faint") if one.parent is None else absent("nothing was predicted")
     if told.speedup is None:
         return absent(one_line(told.because) or "nothing was predicted")
-    text = factor_text(told.speedup, told.low, told.high)
+    text = speedup_text(told.speedup, told.low, told.high)
     return Cell(text=_tight(text, narrow), value=told.speedup, low=told.low, high=told.high)
 
 
@@ -229,7 +229,7 @@ def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cel
     speed = number_of(one, "speedup")
     if speed.value is None:
         return absent(one_line(speed.absent_because or NOT_REACHED))
-    text = factor_text(speed.value, speed.low, speed.high)
+    text = speedup_text(speed.value, speed.low, speed.high)
     return Cell(text=_tight(text, narrow), value=speed.value, low=speed.low, high=speed.high, tone=_speed_tone(speed))
 
 

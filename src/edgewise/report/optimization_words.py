@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from edgewise.amounts import factor_text, points_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.variant import Candidate, Number, Optimization, Stage
-from edgewise.report.accuracy import points_range, points_text
+from edgewise.report.accuracy import change_text
 from edgewise.report.cells import label_of, quantity
-from edgewise.report.comparison_words import ends_text, listing
+from edgewise.report.comparison_words import listing
 from edgewise.report.document import ABSENT
 from edgewise.text import one_line
 
@@ -50,23 +51,9 @@ def number_of(candidate: Candidate, metric: str) -> Number:
     return Number(value=None, absent_because=NO_RACE if candidate.parent is None else NOT_REACHED)
 
 
-def factor_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """``"2.97× [2.91, 3.03]"``, the ends rounded outwards."""
-    if value is None:
-        return ABSENT
-    places = _places(value)
-    text = f"{value:.{places}f}×"
-    if low is None or high is None:
-        return text
-    first, last = ends_text(low, high, places)
-    return f"{text} [{first}, {last}]"
-
-
-def _places(factor: float) -> int:
-    """Around 1 a digit more: 1.00 would hide what 1.004 tells."""
-    if abs(factor - 1.0) < 0.1 or factor < 0.1:
-        return 3
-    return 2 if factor < 10.0 else 1
+def speedup_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """``"2.97× [2.91, 3.03]"``, the ends rounded outwards; ``n/a`` where it is not known."""
+    return ABSENT if value is None else factor_text(value, low, high)
 
 
 def speed_text(speed: Number) -> str:
@@ -119,7 +106,7 @@ def accuracy_text(drop: Number, metric: str, *, unit: bool = True, space: bool =
     if change.value is None:
         return ABSENT
     interval = points_range(metric, change.low, change.high)
-    text = points_text(metric, change.value, unit=unit)
+    text = change_text(metric, change.value, unit=unit)
     return f"{text} {interval if space else interval.replace(', ', ',')}".rstrip()
 
 

@@ -97,7 +97,11 @@ class Inference:
         assert self._live is not None
         file = self._folder / f"samples-{self._count}.npz"
         self._count += 1
-        write_feeds(file, feeds)
+        try:
+            write_feeds(file, feeds)
+        except OSError as error:
+            message = f"the samples can't be handed to the worker: {error.strerror or error}"
+            raise InferenceFailed(Failure(cause="Unavailable", message=message, phase="samples")) from error
         begin = time.monotonic()
         self._live.order("infer", file=file.name)
         self._require(self._live.listen("inferred"))

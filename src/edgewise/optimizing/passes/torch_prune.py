@@ -76,7 +76,11 @@ class TorchPrune:
             lesson = make_lesson(module, torch_modules.as_tensors(samples, model), samples.labels, batch=plan.batch)
             slimmer = Slimmer(model, ratio=ratio, steps=steps, round_to=round_to, keep=work.keep_float, only=work.only)
             outcomes = shrink_and_train(slimmer, lesson, plan, steps=steps, seed=work.seed)
-            notes = (slimmer.describe(), lesson.describe(), *outcomes[-1].describe())
+            notes = (
+                slimmer.describe(),
+                lesson.describe(),
+                *replace(outcomes[-1], cut=any(each.cut for each in outcomes)).describe(),
+            )
             return write_trained(model, slimmer.module, work, samples=samples, notes=notes, packages=("torch-pruning",))
 
 
@@ -96,7 +100,9 @@ def shrink_and_train(slimmer: Slimmer, lesson: Lesson, plan: Plan, *, steps: int
             continue  # rounding left it whole so far; what it would have been trained is for the steps to come
         share = max(1, epochs // (steps - step))
         left = max(0.0, plan.max_seconds - (time.monotonic() - started)) / (steps - step)
-        outcomes.append(train(slimmer.module, lesson, replace(plan, epochs=share, max_seconds=left), seed=seed + step))
+        outcomes.append(
+            train(slimmer.module, lesson, replace(plan, epochs=share, max_seconds=left), seed=seed, stage=step)
+        )
         epochs -= share
     slimmer.describe()
     return outcomes

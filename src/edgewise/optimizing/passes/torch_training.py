@@ -42,7 +42,7 @@ class Plan:
     """
 
     epochs: int = 0
-    max_seconds: float = 120.0
+    max_seconds: float = 300.0
     learning_rate: float = 1e-3
     batch: int = 16
     held_out: float = 0.1
@@ -114,6 +114,7 @@ class Outcome:
         judged_on: how many samples the losses are of.
         held_out: whether training never saw them.
         why_stopped: one line.
+        cut: whether the clock allowed fewer epochs than were wanted, so that another run may differ.
     """
 
     before: float
@@ -125,6 +126,7 @@ class Outcome:
     judged_on: int
     held_out: bool
     why_stopped: str
+    cut: bool
 
     def describe(self) -> tuple[str, ...]:
         """For a product's notes."""
@@ -133,6 +135,8 @@ class Outcome:
             f"trained for {self.epochs} epochs ({self.why_stopped}), kept the state after epoch {self.best_epoch}: "
             f"loss {self.before:.3g} → {self.after:.3g} on {self.judged_on} {kind} samples"
         ]
+        if self.cut:
+            lines.append("the time limit cut the training short: another run may end elsewhere")
         if self.accuracy_before is not None and self.accuracy_after is not None:
             lines.append(f"accuracy on them {self.accuracy_before:.1%} → {self.accuracy_after:.1%}")
         return tuple(lines)
@@ -222,15 +226,16 @@ def _as_logits(scores: Any, form: Form) -> Any:
     return scores.clamp_min(1e-12).log() if form == "probabilities" else scores
 
 
-def train(student: Any, lesson: Lesson, plan: Plan, *, seed: int) -> Outcome:
+def train(student: Any, lesson: Lesson, plan: Plan, *, seed: int, stage: int = 0) -> Outcome:
     """Train `student` in place and leave it in its best state, in inference mode.
 
-    The same seed, threads and versions give the same weights, unless `Plan.max_seconds` ends it.
+    The same seed, threads and versions give the same weights, unless `Plan.max_seconds` ends it. What is held out
+    depends on `seed` alone, so that no later `stage` is judged by what an earlier one has seen.
     """
     import torch
 
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(lesson), generator=generator)
+    order = torch.randperm(len(lesson), generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed + 1 + stage)
     held = int(len(lesson) * plan.held_out)
     held = held if held >= MIN_HELD_OUT else 0
     judged, learned = (order[:held], order[held:]) if held else (order, order)
@@ -238,13 +243,14 @@ def train(student: Any, lesson: Lesson, plan: Plan, *, seed: int) -> Outcome:
     best, best_epoch, best_state = before, 0, copy.deepcopy(student.state_dict())
     optimizer = torch.optim.AdamW(student.parameters(), lr=plan.learning_rate)
     epochs, epoch, started, why = plan.epochs_for(len(learned)), 0, time.monotonic(), "all of them"
+    cut = False
     while epoch < epochs and why == "all of them":
         for group in optimizer.param_groups:
             group["lr"] = plan.learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
         epoch += 1
         shuffled = learned[torch.randperm(len(learned), generator=generator)]
         if not _run_epoch(student, lesson, shuffled, plan, optimizer, deadline=started + plan.max_seconds):
-            why = f"the limit of {plan.max_seconds:.3g} s"
+            cut, why = True, f"the limit of {plan.max_seconds:.3g} s"
         loss, _ = _judge(student, lesson, judged, plan)
         if loss < best:
             best, best_epoch, best_state = loss, epoch, copy.deepcopy(student.state_dict())
@@ -252,12 +258,12 @@ def train(student: Any, lesson: Lesson, plan: Plan, *, seed: int) -> Outcome:
             why = f"no better for {plan.patience}"
         if epoch == 1:
             fitting = int(plan.max_seconds / max(time.monotonic() - started, 1e-9))
-            epochs = min(epochs, max(1, fitting))
+            cut, epochs = cut or fitting < epochs, min(epochs, max(1, fitting))
     student.load_state_dict(best_state)
     _, accuracy_after = _judge(student, lesson, judged, plan)
     return Outcome(
         before=before, after=best, accuracy_before=accuracy_before, accuracy_after=accuracy_after, epochs=epoch,
-        best_epoch=best_epoch, judged_on=len(judged), held_out=bool(held), why_stopped=why,
+        best_epoch=best_epoch, judged_on=len(judged), held_out=bool(held), why_stopped=why, cut=cut,
     )  # fmt: skip
 
 

@@ -1,0 +1,252 @@
+"""One network from beginning to end: searches, tools, answers, race, cells. Every step is kept, so that a run goes on
+where an earlier one was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from optimizing.cells import find_cells, measure_cells
+from optimizing.entries import ENGINES, FREE, Entry, entry_of
+from optimizing.judging import check_jobs, couples_of, judge_answers, race
+from optimizing.subjects import Subject
+from optimizing.tools import TOOLS, make
+
+import edgewise
+from edgewise.errors import EdgewiseError
+from edgewise.record import RuntimeSpec
+from edgewise.units import parse_duration
+
+SAMPLES = 128
+BEST = "onnxruntime"
+"""Whose float file a search with the engine left free starts from, and is compared with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How much is done.
+
+    Attributes:
+        budget: of every search and of every tool.
+        race: of the race of everybody.
+        cells: of an engine's race of pre-flight cells; ``0s`` leaves them out.
+        limit: judged samples; None is all.
+        agreement_drop: what a search may lose where there are no labels, as a share of best classes that differ.
+        free: formats from which a search with the engine left free starts; the first is the one that claims are about.
+    """
+
+    budget: str = "300s"
+    race: str = "300s"
+    cells: str = "90s"
+    limit: int | None = None
+    drop: str = "1pt"
+    agreement_drop: str = "100pt"
+    free: tuple[str, ...] = ("onnx",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The work on one network.
+
+    Attributes:
+        folder: what is kept of it.
+        tell: is told what begins.
+    """
+
+    subject: Subject
+    settings: Settings
+    folder: Path
+    olive: str
+    tell: Callable[[str], None]
+
+    def run(self) -> dict[str, Any]:
+        """The network's document, from an earlier run where that came to its end."""
+        result = self.folder / "result.json"
+        if result.is_file():
+            return json.loads(result.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        begin, load = time.monotonic(), os.getloadavg()[0]
+        searches = {key: self._search(key) for key in self._keys()}
+        entries = [
+            *self._floats(),
+            *map(self._tool, TOOLS),
+            *(self._ours(key, found) for key, found in searches.items()),
+        ]
+        check_jobs(entries)
+        document = {
+            "net": self.subject.name,
+            "labelled": self.subject.labelled,
+            "files": self.subject.hashes(),
+            "searches": {key: _summarise(found) for key, found in searches.items()},
+            **self._race(self._judge(entries)),
+            "cells": self._measure_cells(searches),
+            "load_before": load,
+            "load_after": os.getloadavg()[0],
+            "seconds_now": time.monotonic() - begin,
+        }
+        _write(result, document)
+        return document
+
+    def _keys(self) -> Iterator[str]:
+        """Engines, then the searches with the engine left free."""
+        yield from (engine for engine, form in ENGINES.items() if form in self.subject.files)
+        forms = [form for form in self.settings.free if form in self.subject.files]
+        yield from (FREE if index == 0 else f"{FREE} {form}" for index, form in enumerate(forms))
+
+    def _search(self, key: str) -> dict[str, Any]:
+        """The document of `edgewise.optimize`, or ``{"error": …}``."""
+        kept = self.folder / f"search-{key.replace(' ', '-')}.json"
+        if kept.is_file():
+            return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        self.tell(f"edgewise optimize, {key}")
+        drop = self.settings.drop if self.subject.labelled else self.settings.agreement_drop
+        form = ENGINES.get(key) or key.partition(" ")[2] or self.settings.free[0]
+        try:
+            found = edgewise.optimize(
+                self.subject.files[form],
+                data=self.subject.data,
+                output=self.folder / "edgewise" / key.replace(" ", "-"),
+                limit=self.settings.limit,
+                calibration_limit=SAMPLES,
+                instructions=self.subject.instructions,
+                max_accuracy_drop=drop,
+                runtimes=[key] if key in ENGINES else [],
+                threads=1,
+                time_budget=parse_duration(self.settings.budget),
+            )
+        except EdgewiseError as error:
+            document: dict[str, Any] = {"error": error.message}
+        else:
+            if found.interrupted:
+                raise KeyboardInterrupt
+            document = found.to_document()
+        _write(kept, document)
+        return document
+
+    def _floats(self) -> Iterator[Entry]:
+        for engine, form in ENGINES.items():
+            path = self.subject.files.get(form)
+            if path is not None:
+                yield Entry(name=f"float {engine}", title="float", kind="float", key=engine, engine=engine, path=path,
+                            spec=RuntimeSpec(name=engine, threads=1))  # fmt: skip
+
+    def _tool(self, name: str) -> Entry:
+        tool = TOOLS[name]
+        kept = self.folder / "tools" / name / "entry.json"
+        if kept.is_file():
+            return entry_of(json.loads(kept.read_text(encoding="utf-8")))
+        self.tell(tool.title)
+        entry = Entry(name=f"tool {name}", title=tool.title, kind="tool", key=name, engine=tool.engine, path=None)
+        model = self.subject.files.get(tool.form)
+        samples = self._samples(tool.form)
+        if model is None or samples is None:
+            return replace(entry, why=f"n/a: no {tool.form} file" if model is None else "n/a: no samples")
+        made = make(name, model, samples, kept.parent, olive=self.olive, seconds=parse_duration(self.settings.budget))
+        spec = RuntimeSpec(name=tool.engine, threads=1)
+        entry = replace(entry, path=made.path, spec=spec, seconds=made.seconds, why=made.why)
+        if not made.why.startswith("n/a"):
+            _write(kept, entry.to_document())
+        return entry
+
+    def _samples(self, form: str) -> Path | None:
+        """What edgewise's passes were given for a file of this format: tools get the same."""
+        keys = [engine for engine, own in ENGINES.items() if own == form]
+        files = [self.folder / "edgewise" / key / "calibration.npz" for key in keys]
+        return next((file for file in files if file.is_file()), None)
+
+    def _ours(self, key: str, found: dict[str, Any]) -> Entry:
+        """What edgewise recommends: the chosen variant, else the file as it is in its own engine."""
+        entry = Entry(name=f"edgewise {key}", title=f"edgewise, {_engine_words(key)}", kind="edgewise", key=key,
+                      engine=key if key in ENGINES else BEST, path=None)  # fmt: skip
+        if "error" in found:
+            return replace(entry, why=f"failed: {found['error']}")
+        variants = {one["id"]: one for one in (found["baseline"], *found["variants"])}
+        chosen = variants[found["chosen"] or "original"]
+        spec = RuntimeSpec(**chosen["runtime"])
+        why = f"{chosen['id']}: {chosen['why']}" if found["chosen"] else "nothing was proven faster: the original"
+        return replace(
+            entry, engine=spec.name, path=Path(chosen["path"]), spec=spec, seconds=found["elapsed_s"], why=why
+        )
+
+    def _judge(self, entries: list[Entry]) -> list[Entry]:
+        kept = self.folder / "answers.json"
+        names = [one.name for one in entries]
+        if kept.is_file():
+            known = [entry_of(one) for one in json.loads(kept.read_text(encoding="utf-8"))]
+            if [one.name for one in known] == names:
+                return known
+        self.tell("answers on the data")
+        judge_answers(self.subject, entries, limit=self.settings.limit)
+        _write(kept, [one.to_document() for one in entries])
+        return entries
+
+    def _race(self, entries: list[Entry]) -> dict[str, Any]:
+        kept = self.folder / "race.json"
+        if kept.is_file():
+            return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        self.tell("race")
+        found = race(entries, list(couples_of(entries)), budget_s=parse_duration(self.settings.race))
+        for one in entries:
+            if one.name in found.twins and (latency := found.latencies.get(found.twins[one.name])):
+                one.numbers["latency"] = latency
+            if found.twins.get(one.name) in found.failures:
+                one.why, one.path = f"failed in the race: {found.failures[found.twins[one.name]]}", None
+        document = {
+            "entries": [one.to_document() for one in entries],
+            "rows": [row.to_document() | {"a": a, "b": b} for (a, b), row in found.rows.items()],
+            "twins": found.twins,
+            "race": {"pairs": found.pairs, "elapsed_s": found.elapsed_s, "stopped_because": found.stopped_because},
+        }
+        _write(kept, document)
+        return document
+
+    def _measure_cells(self, searches: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        """Of the searches in one engine each: there prediction and measurement are both about that engine."""
+        budget_s, found = parse_duration(self.settings.cells), []
+        for engine in ENGINES:
+            kept = self.folder / f"cells-{engine}.json"
+            if kept.is_file():
+                found += json.loads(kept.read_text(encoding="utf-8"))
+                continue
+            if not budget_s or "baseline" not in searches.get(engine, {}):
+                continue
+            self.tell(f"pre-flight cells, {engine}")
+            cells = list(find_cells(searches[engine], engine))
+            measure_cells(cells, budget_s=budget_s)
+            _write(kept, cells)
+            found += cells
+        return found
+
+
+def _engine_words(key: str) -> str:
+    if key in ENGINES:
+        return f"{key} only"
+    form = key.partition(" ")[2]
+    return "engine free" + (f" (from {form})" if form else "")
+
+
+def _summarise(found: dict[str, Any]) -> dict[str, Any]:
+    """What is worth a place in the network's document."""
+    if "error" in found:
+        return found
+    keys = ("chosen", "stopped_because", "elapsed_s", "command", "notes", "conditions")
+    return {key: found[key] for key in keys} | {"variants": len(found["variants"])}
+
+
+def describe(settings: Settings) -> dict[str, Any]:
+    """JSON-shaped."""
+    return asdict(settings) | {"free": list(settings.free)}
+
+
+def _write(path: Path, document: Any) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,138 @@
+"""The page of an evaluation in a real Chromium, from a file, without a network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgewise.evaluating.examination import Results
+from edgewise.report.evaluation_files import write_evaluation
+from sample_optimizations import evaluation, hostile_evaluation, one_model, two_models, with_failure
+
+
+def many_classes() -> Results:
+    """A matrix of 120 classes, each mostly right."""
+    counts = tuple(
+        tuple(90 if row == column else 10 if column == (row + 1) % 120 else 0 for column in range(120))
+        for row in range(120)
+    )
+    (one,) = one_model().examined
+    names = tuple(f"a class with a rather long name {place}" for place in range(120))
+    told = evaluation(confusion=counts, classes=names)
+    return Results(examined=(replace(one, run=replace(one.run, evaluation=told)),))
+
+
+PAGES = {
+    "one": one_model,
+    "two": two_models,
+    "failed": with_failure,
+    "hostile": hostile_evaluation,
+    "many": many_classes,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluations")
+    for name, make in PAGES.items():
+        write_evaluation(make(), folder / f"{name}.html", overwrite=False)
+    return folder
+
+
+@pytest.fixture
+def show(open_quietly, folder):
+    return lambda name: open_quietly(folder / f"{name}.html")
+
+
+def test_accuracy_and_latency_stand_in_one_row(show):
+    page = show("two")
+    assert page.locator("h1").inner_text().startswith("vww.tflite against kws.onnx: Top-1 accuracy −2.22 pt")
+    row = page.locator("table.sortable tbody tr").nth(1).locator("th, td").all_inner_texts()
+    assert row[:4] == ["vww.tflite", "litert/cpu", "92.33 % [90.63, 93.64]", "0.210 ± 0.011"]
+    assert page.locator("figure h3").all_inner_texts() == ["Top-1 accuracy by model"]
+
+
+def test_the_matrix_has_names_on_both_sides_and_words_for_every_count(show):
+    page = show("one")
+    matrix = page.locator("table.confusion")
+    assert matrix.locator("thead th").all_inner_texts() == ["yes", "no", "silence"]
+    assert matrix.locator("tbody th[scope=row]").all_inner_texts() == ["yes", "no", "silence"]
+    cell = matrix.locator("tbody tr").nth(0).locator("td").nth(1)
+    assert cell.inner_text() == "15"
+    assert cell.get_attribute("title") == "15 of 300 yes taken for no"
+    # A cell without samples is empty to the eye and 0 to a screen reader.
+    empty = matrix.locator("tbody tr").nth(1).locator("td").nth(2)
+    assert empty.text_content().strip() == "0"
+    assert empty.locator(".sr").count() == 1
+
+
+def test_the_matrix_is_reached_and_scrolled_from_the_keyboard(show):
+    page = show("many")
+    region = page.get_by_role("region", name="Confusion of kws.onnx")
+    region.focus()
+    assert region.evaluate("element => element.scrollLeft") == 0
+    for _ in range(50):  # scrolling is smooth, and the page's policy allows no script that would wait for it
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(20)
+        if region.evaluate("element => element.scrollLeft") > 0:
+            break
+    assert region.evaluate("element => element.scrollLeft") > 0
+
+
+def test_more_is_darker_and_words_stay_readable(show):
+    page = show("one")
+    light = page.evaluate(
+        """() => [...document.querySelectorAll("table.confusion tbody tr:first-child td")].map((cell) => {
+             const canvas = document.createElement("canvas").getContext("2d");
+             canvas.fillStyle = getComputedStyle(cell).backgroundColor;
+             canvas.fillRect(0, 0, 1, 1);
+             const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+             return r + g + b;
+           })"""
+    )
+    assert light[0] < light[1] < light[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_under_them(show, contrast, scheme):
+    page = show("one")
+    page.emulate_media(color_scheme=scheme)
+    assert contrast(page) >= 4.5
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_scrolls_sideways(show, name):
+    page = show(name)
+    for width in (1280, 768, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_to_parts_of_the_page(show, name):
+    page = show(name)
+    for link in page.locator("nav a").all():
+        assert page.locator(link.get_attribute("href")).count() == 1
+
+
+def test_a_failure_is_said_above_the_numbers(show):
+    page = show("failed")
+    warnings = page.locator("section.warnings")
+    assert warnings.get_by_text("operator 'Einsum' is not supported").is_visible()
+    assert warnings.bounding_box()["y"] < page.locator("#results").bounding_box()["y"]
+
+
+def test_a_hostile_name_is_only_words(show):
+    page = show("hostile")
+    assert page.locator("h1").inner_text().startswith("<script>alert(1)</script>")
+    assert page.locator("script").count() == 1
+    assert page.locator("a[href^='http']").count() == 0
+
+
+def test_it_reads_without_scripts(browser, folder):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto((folder / "two.html").as_uri())
+    assert page.locator("table.confusion").first.is_visible()
+    context.close()

@@ -1,0 +1,124 @@
+"""The page of a search in a real Chromium, from a file, without a network."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from edgewise.report.optimization_files import write_optimization
+from sample_optimizations import bounds_unmet, found, hostile_search, nothing_found, without_data
+
+PAGES = {
+    "found": found,
+    "nothing": nothing_found,
+    "unmet": bounds_unmet,
+    "without": without_data,
+    "hostile": hostile_search,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("searches")
+    for name, make in PAGES.items():
+        write_optimization(make(), folder / f"{name}.html", overwrite=False)
+    return folder
+
+
+@pytest.fixture
+def show(open_quietly, folder):
+    return lambda name: open_quietly(folder / f"{name}.html")
+
+
+def test_the_conclusion_comes_first_then_tiles_table_variants_and_charts(show):
+    page = show("found")
+    assert page.locator("h1").inner_text() == "ort-static @ openvino: 2.97× faster"
+    assert page.locator(".evidence").inner_text() == (
+        "2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy +0.00 pt [−0.92, +0.92]"
+    )
+    assert page.locator(".tile .figure").all_inner_texts() == [
+        "2.97× faster", "3.50× smaller", "not told apart", "+0.00 pt"
+    ]  # fmt: skip
+    assert page.locator("figure h3").all_inner_texts() == [
+        "Latency against top-1 accuracy", "Predicted and measured speed-up", "Layer sensitivity"
+    ]  # fmt: skip
+    for index in range(3):
+        box = page.locator("figure svg").nth(index).bounding_box()
+        assert box["width"] > 600 and box["height"] > 150
+
+
+def test_variants_sort_with_what_is_not_known_last(show):
+    page = show("found")
+    page.get_by_role("button", name="Measured").click()
+    names = page.locator(".every tbody tr td:nth-child(2)").all_inner_texts()
+    assert names[:2] == ["ort-dynamic @ onnxruntime", "ort-static @ openvino"]
+    page.get_by_role("button", name="Measured").click()
+    assert page.locator(".every tbody tr td:nth-child(2)").first.inner_text() == "ort-static @ openvino"
+
+
+def test_every_variant_says_why(show):
+    page = show("found")
+    rows = page.locator(".every tbody tr")
+    assert rows.count() == 8
+    assert all(rows.nth(index).locator("td").last.inner_text().strip() for index in range(8))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_scrolls_sideways(show, name):
+    page = show(name)
+    for width in (1280, 768, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_to_parts_of_the_page(show, name):
+    page = show(name)
+    for link in page.locator("nav a").all():
+        assert page.locator(link.get_attribute("href")).count() == 1
+
+
+def test_where_nothing_wins_the_page_says_so(show):
+    page = show("nothing")
+    assert page.locator("h1").inner_text() == "Nothing beats the original"
+    assert page.locator(".evidence").inner_text().startswith("nearest was ort-dynamic @ onnxruntime: slower")
+    assert page.locator(".tile").count() == 0
+    assert page.get_by_text("Nothing was chosen: the original stays.").is_visible()
+
+
+def test_what_stands_in_the_way_of_bounds_is_said_first(show):
+    page = show("unmet")
+    assert page.locator("h1").inner_text() == "No variant meets --max-latency 100us and --max-size 9kB"
+    assert "Model size 15.4 kB is over --max-size 9kB" in page.locator(".evidence").inner_text()
+
+
+def test_a_hostile_name_is_only_words(show):
+    page = show("hostile")
+    assert page.locator("h1").inner_text().startswith("<script>alert(1)</script>")
+    assert page.locator("script").count() == 1
+    assert page.locator("a[href^='http']").count() == 0
+
+
+def test_headings_are_nested_in_order(show):
+    levels = show("found").evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_under_them(show, contrast, scheme):
+    page = show("found")
+    page.emulate_media(color_scheme=scheme)
+    assert contrast(page) >= 4.5
+
+
+def test_it_reads_without_scripts_and_on_paper(browser, folder):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto((folder / "found.html").as_uri())
+    assert page.locator("pre").inner_text().startswith("edgewise optimize kws.onnx")
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    context.close()

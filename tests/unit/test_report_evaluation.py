@@ -1,0 +1,291 @@
+"""An evaluation as text, Markdown, CSV, JSON and files: accuracy with its interval beside the latency."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from edgewise.amounts import points_range, points_text
+from edgewise.errors import BadInput, StoreError
+from edgewise.evaluating.examination import Results
+from edgewise.report.accuracy import (
+    chief_metric,
+    judged_rows,
+    range_text,
+    share_text,
+    value_text,
+    with_range,
+)
+from edgewise.report.evaluation import (
+    confused_lines,
+    describe_results,
+    evaluation_document,
+    title_of,
+)
+from edgewise.report.evaluation_charts import score_chart
+from edgewise.report.evaluation_files import (
+    EVALUATION_EXTENSIONS,
+    check_target,
+    render_evaluation,
+    write_evaluation,
+)
+from edgewise.report.evaluation_tables import model_labels
+from edgewise.store import from_document, to_document
+from sample_optimizations import (
+    detection_run,
+    evaluation,
+    evaluation_text,
+    examined,
+    hostile_evaluation,
+    one_model,
+    two_models,
+    with_failure,
+)
+from sample_runs import make_run
+
+RESULTS = (one_model, two_models, with_failure, hostile_evaluation)
+
+TOP_AT_80 = """\
+vww.tflite against kws.onnx: Top-1 accuracy −2.22 pt [−3.61, −0.89], p < 0.001
+
+Accuracy and latency
+                                                              Latency
+Model        Runtime                   Top-1 accuracy            (ms)
+─────────────────────────────────────────────────────────────────────
+kws.onnx     onnxruntime/cpu   94.56 % [92.85, 95.86]   0.420 ± 0.011
+vww.tflite   litert/cpu        92.33 % [90.63, 93.64]   0.210 ± 0.011
+"""
+
+DIFFERENCES = """\
+vww.tflite less kws.onnx, sample by sample
+Metric             Difference    95 % interval         p     n
+──────────────────────────────────────────────────────────────
+Top-1 accuracy   −2.22 pt [5]   [−3.61, −0.89]   < 0.001   900
+cross_entropy     +0.0500 [6]              n/a       n/a   900
+AUC (ROC)             n/a [7]                              900
+"""
+
+
+def test_at_80_columns_accuracy_and_latency_stand_in_one_row():
+    text = evaluation_text(two_models())
+    assert text.startswith(TOP_AT_80)
+    assert DIFFERENCES in text
+
+
+@pytest.mark.parametrize("make", RESULTS)
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(make, width):
+    assert max(map(len, evaluation_text(make(), width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("make", RESULTS)
+def test_every_footnote_is_told(make):
+    text = evaluation_text(make())
+    assert set(re.findall(r" \[(\d+)\]", text)) <= set(re.findall(r"^\[(\d+)\] \S", text, re.MULTILINE))
+    assert not re.search(r"\bNone\b|\bnan\b", text)
+
+
+def test_one_model_has_its_accuracy_in_the_headline():
+    assert title_of(one_model()) == (
+        "kws.onnx: top-1 accuracy 94.56 % [92.85, 95.86] on 900 samples, latency 420 µs"
+    )  # fmt: skip
+
+
+def test_the_conditions_are_told():
+    text = evaluation_text(one_model(), width=200)
+    assert (
+        "kws_test.npz (npz, split test): 900 of 1000 samples judged (at most 902, chosen by seed 7), sha256 dddd"
+        in text
+    )
+    assert "2 skipped: a.wav (truncated); b.wav (no frames)" in text
+    assert "image: scale 1/255 → float32 [1, 49, 10, 1]" in text
+    assert "from kws.onnx.yaml" in text
+    assert "classification: output logits, top 5" in text
+    # What was done to samples is also among the notes of the pass, and is told once.
+    assert text.count("scale 1/255") == 1
+
+
+def test_the_most_confused_pairs_come_first():
+    assert confused_lines(evaluation()) == [
+        "no taken for yes: 20 of 300", "yes taken for no: 15 of 300", "silence taken for no: 9 of 300",
+        "yes taken for silence: 5 of 300",
+    ]  # fmt: skip
+    unnamed = evaluation(classes=(), confusion=((1, 2), (0, 3)))
+    assert confused_lines(unnamed) == ["class 0 taken for class 1: 2 of 3"]
+    assert confused_lines(evaluation(confusion=((1, 0), (0, 3)))) == ["no sample was taken for another class"]
+    assert confused_lines(evaluation(confusion=None)) == []
+    many = tuple(tuple(0 if row == column else 1 for column in range(5)) for row in range(5))
+    assert confused_lines(evaluation(confusion=many))[-1] == "12 other pairs with 12 samples"
+
+
+def test_a_failure_is_told_with_its_reason():
+    text = evaluation_text(with_failure())
+    assert "Unsupported" in text
+    assert "operator 'Einsum' is not supported" in text
+
+
+def test_models_of_one_name_are_told_apart_by_their_engines():
+    first, second = examined(1), examined(2, runtime="openvino")
+    assert model_labels(Results(examined=(first, second))) == ["onnxruntime/cpu", "openvino/cpu"]
+
+
+def test_an_interrupted_pass_and_lost_runs_are_told():
+    results = replace(one_model(), interrupted=True, save_errors=(StoreError("the disk is full", advice=""),))
+    text = evaluation_text(results)
+    assert "interrupted: what is above is what was known by then" in text
+    assert "the disk is full" in text
+
+
+def test_without_a_latency_the_table_says_so():
+    one = examined()
+    run = replace(one.run, measurements=judged_rows(one.run), sessions=(), trust=None)
+    text = evaluation_text(Results(examined=(replace(one, run=run),)))
+    assert "latency was not measured" in text
+    assert "Latency" not in text
+    assert "latency" not in text.partition("\n")[0]
+
+
+def test_nothing_evaluated():
+    assert title_of(Results(examined=())) == "Nothing was evaluated"
+    assert evaluation_document(Results(examined=()))["metrics"] == []
+    assert render_evaluation(Results(examined=()), ".html")
+
+
+def test_json_has_the_first_model_on_top_and_every_difference():
+    document = json.loads(render_evaluation(two_models(), ".json"))
+    assert document["schema"] == 1
+    first = document["metrics"][0]
+    assert {key: first[key] for key in ("id", "n", "method", "absent_because")} == {
+        "id": "accuracy_top1", "n": 900, "method": "share of samples, Wilson's 95 % interval", "absent_because": None,
+    }  # fmt: skip
+    assert first["value"] == pytest.approx(851 / 900)
+    assert document["metrics"][3] == {
+        "id": "auroc", "unit": "1", "value": None, "low": None, "high": None, "n": 900, "method": "",
+        "absent_because": "there is one class",
+    }  # fmt: skip
+    assert document["confusion"] == {
+        "classes": ["yes", "no", "silence"], "counts": [[280, 15, 5], [20, 280, 0], [0, 9, 291]]
+    }  # fmt: skip
+    assert document["run"] == json.loads(json.dumps(to_document(two_models().examined[0].run)))
+    assert [one["model"] for one in document["evaluations"]] == ["kws.onnx", "vww.tflite"]
+    assert document["differences"][0] == {
+        "a": "kws.onnx", "b": "vww.tflite", "metric": "accuracy_top1", "difference": -0.0222, "low": -0.0361,
+        "high": -0.0089, "p_value": 0.0007, "n": 900, "method": "McNemar's exact test; 8 gained, 28 lost",
+        "absent_because": None,
+    }  # fmt: skip
+
+
+def test_the_run_of_the_document_can_be_read_back():
+    run = one_model().examined[0].run
+    assert from_document(evaluation_document(one_model())["run"]) == run
+
+
+def test_csv_has_a_row_a_model_and_metric():
+    rows = list(csv.DictReader(io.StringIO(render_evaluation(two_models(), ".csv"))))
+    assert len(rows) == 8
+    assert (rows[0]["Model"], rows[0]["Metric"], rows[0]["n"]) == ("kws.onnx", "accuracy_top1", "900")
+    assert float(rows[0]["Value"]) == pytest.approx(851 / 900)
+    assert rows[0]["Difference to the first"] == "n/a"
+    assert (rows[4]["Difference to the first"], rows[4]["p"]) == ("-0.0222", "0.0007")
+    assert rows[4]["Difference to the first low"] == "-0.0361"
+    assert (rows[3]["Value"], rows[3]["Notes"]) == ("n/a", "Value: there is one class")
+    failed = list(csv.DictReader(io.StringIO(render_evaluation(with_failure(), ".csv"))))[-1]
+    assert (failed["Status"], failed["Value"]) == ("failed", "n/a")
+    assert "Einsum" in failed["Notes"]
+
+
+def test_markdown_escapes_what_is_hostile():
+    text = render_evaluation(hostile_evaluation(), ".md")
+    assert "<script>" not in text
+    assert "](http://evil" not in text
+    assert "\x1b" not in text
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+
+@pytest.mark.parametrize("make", RESULTS)
+def test_the_page_has_one_script_whatever_names_say(make):
+    page = _Elements()
+    page.feed(render_evaluation(make(), ".html"))
+    assert page.tags.count("script") == 1
+
+
+def test_the_page_does_without_charts(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert "charts need the package vl-convert-python" in render_evaluation(two_models(), ".html")
+
+
+def test_the_chart_has_every_model_that_has_a_score():
+    chart = score_chart(two_models())
+    assert [round(row["x"], 2) for row in chart.spec["data"]["values"]] == [94.56, 92.33]
+    assert "vww.tflite: 92.33 %, 95 % interval 90.63 % to 93.64 %" in chart.description
+    assert score_chart(one_model()) is None
+    assert score_chart(with_failure()) is None
+
+
+@pytest.mark.parametrize("extension", EVALUATION_EXTENSIONS)
+def test_files_are_written_by_their_extension(tmp_path, extension):
+    path = tmp_path / f"evaluation{extension}"
+    write_evaluation(one_model(), path)
+    assert path.stat().st_size > 500
+    with pytest.raises(BadInput, match="exists already"):
+        write_evaluation(one_model(), path)
+    write_evaluation(one_model(), path, overwrite=True)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"no evaluation is a \.pdf file"):
+        check_target(tmp_path / "a.pdf", overwrite=False)
+    with pytest.raises(BadInput, match="has no extension of an evaluation"):
+        check_target(tmp_path / "a", overwrite=False)
+    with pytest.raises(BadInput, match="no evaluation is"):
+        render_evaluation(one_model(), ".pdf")
+
+
+def test_the_document_has_all_that_is_printed():
+    titles = [section.title for section in describe_results(two_models()).sections]
+    assert titles[:2] == ["Most confused: kws.onnx", "Most confused: vww.tflite"]
+    assert titles[2:5] == ["Data", "How samples were prepared", "Task"]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.98222, "98.22 %"), (0.0, "0.00 %"), (1.0, "100.00 %"), (0.00002, "0.002 %"), (0.999999, "99.9999 %")],
+)
+def test_a_share_never_reads_as_nothing_or_all_where_it_is_not(share, text):
+    assert share_text(share) == text
+
+
+def test_ends_of_a_share_are_rounded_outwards():
+    assert range_text("accuracy_top1", "1", 0.970049, 0.989551) == "97.00 % to 98.96 %"
+    assert range_text("accuracy_top1", "1", 0.57, 0.58) == "57.00 % to 58.00 %"
+    assert range_text("accuracy_top1", "1", None, 0.58) == ""
+    assert with_range("mae", "1", 0.214, 0.2, 0.23) == "0.214 [0.200, 0.230]"
+    assert points_range("accuracy_top1", -0.00921, 0.00921) == "[−0.93, +0.93]"
+    assert points_text("accuracy_top1", 0.0021) == "+0.21 pt"
+    assert points_text("output_snr", -1.5) == "−1.50 dB"
+    assert value_text("accuracy_top1", "1", None) == "n/a"
+    assert value_text("latency", "s", 0.0042) == "4.20 ms"
+
+
+def test_one_metric_stands_for_a_run():
+    assert chief_metric(make_run(1)) is None  # the agreement of engines is no accuracy
+    assert chief_metric(one_model().examined[0].run) == "accuracy_top1"
+    assert chief_metric(detection_run()) == "map_50_95"
+    agreed = replace(make_run(1), evaluation=evaluation(task="agreement"))
+    assert chief_metric(agreed) == "agreement_top1"
