@@ -41,6 +41,7 @@ def conclude(
     members, metrics = ((), ()) if finals is None else finals.find_front()
     unmet, closest = _find_unmet(search, commission, chosen)
     notes = [*state.notes, *(f"{one.name} was not tried: {one.why}" for one in search.menu.untried)]
+    evaluation = None if state.original.marks is None else state.original.marks.evaluation
     result = Optimization(
         baseline=original,
         candidates=tuple(entry.candidate for entry in state.others),
@@ -52,7 +53,8 @@ def conclude(
         closest=closest,
         task=commission.task.name if commission.task else "",
         headline=headline,
-        data=_data_of(state.original),
+        data=None if evaluation is None else evaluation.data,
+        judged=None if evaluation is None else evaluation.n,
         calibration=calibration,
         sensitivity=() if state.sensitivities is None else state.sensitivities.layers,
         notes=tuple(notes),
@@ -98,11 +100,6 @@ def _conditions(search: Search, commission: Commission) -> dict[str, Any]:
         "original_runtime": None if original is None else original.runtime.name,
         "shapes": {name: list(shape) for name, shape in commission.shapes.items()},
     }
-
-
-def _data_of(original: Entry) -> DataRef | None:
-    evaluation = None if original.marks is None else original.marks.evaluation
-    return None if evaluation is None else evaluation.data
 
 
 def _with_files(result: Optimization, commission: Commission, entry: Entry) -> Optimization:

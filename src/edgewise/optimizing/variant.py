@@ -172,6 +172,7 @@ class Optimization:
         closest: id of what comes closest to meeting them; None where they are met.
         task, headline: what accuracy means here; headline is a metric id (``agreement_top1`` without labels).
         data: what was judged on; None without data.
+        judged: so many samples of it; None without data.
         calibration: what passes looked at; None without.
         sensitivity: layers, the most fragile first; empty where it was not measured.
         files: what was written: ``chosen``, ``provenance`` → path.
@@ -191,6 +192,7 @@ class Optimization:
     task: str = ""
     headline: str = ""
     data: DataRef | None = None
+    judged: int | None = None
     calibration: DataRef | None = None
     sensitivity: tuple[LayerSensitivity, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -222,6 +224,7 @@ class Optimization:
             "task": self.task or None,
             "headline": self.headline or None,
             "data": None if self.data is None else asdict(self.data),
+            "judged": self.judged,
             "calibration": None if self.calibration is None else asdict(self.calibration),
             "sensitivity": [asdict(one) for one in self.sensitivity],
             "files": dict(self.files),

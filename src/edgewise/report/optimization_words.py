@@ -218,7 +218,8 @@ def _data_lines(result: Optimization) -> list[str]:
     else:
         data = result.data
         task = f", task {result.task}" if result.task else ""
-        lines = [f"judged on {data.name} ({data.format}, split {data.split}, {data.size} samples in it)"
+        lines = [f"judged on {data.name} ({data.format}, split {data.split}, "
+                 f"{data.size if result.judged is None else result.judged} of {data.size} samples)"
                  f"{task}, sha256 {data.sha256[:16]}"]  # fmt: skip
     if result.headline and (number := result.baseline.metrics.get(result.headline)) is not None and number.method:
         lines.append(f"{label_of(result.headline)}: {number.method}")
