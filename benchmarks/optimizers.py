@@ -6,10 +6,10 @@
 For every network: `edgewise.optimize` in each engine alone and with the engine left free; onnxruntime, NNCF, Olive and
 ai-edge-quantizer at their own defaults on the same calibration samples and within the same time; then everybody alike:
 answers on all of the test data by edgewise's evaluator, and latency in one interleaved race on one thread. Claims are
-held against what came out, and a cell that misses is marked. ``benchmarks/nets/train.py`` makes the networks; digits are
-bundled.
+held against what came out, and a cell that misses is marked. ``benchmarks/nets/train.py`` makes the networks; that of
+digits is bundled.
 
-Every step is kept in the work folder, and a second call goes on where the first was cut off. One network takes four
+Every step is kept in the work folder, and a second call goes on where the first was cut off. A network takes four
 searches' budgets and about ten minutes. Tools need onnxruntime, nncf, openvino, ai-edge-litert and ai-edge-quantizer;
 Olive a Python of its own with ``olive-ai`` and torch. The exit status is 1 where a claim is missed.
 
@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import sys
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,9 @@ def check_folder(work: Path, settings: Settings) -> None:
     file.write_text(json.dumps(wanted), encoding="utf-8")
 
 
-def tell(text: str) -> None:
+def tell(name: str, text: str) -> None:
     """Progress, which is no part of the report."""
-    print(text, file=sys.stderr, flush=True)
+    print(f"{name}: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -113,7 +114,7 @@ def main() -> int:
             settings=settings,
             folder=work / subject.name,
             olive=words.olive_python,
-            tell=lambda text, name=subject.name: tell(f"{name}: {text}"),
+            tell=partial(tell, subject.name),
         )
         nets.append(stage.run())
         print("\n".join(format_net(nets[-1])), flush=True)

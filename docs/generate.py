@@ -9,9 +9,12 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import improving_tables
+from markdown_tables import NOTE, plain, table
 
 from edgewise.metrics import METRICS
 from edgewise.model.cost import ACTIVATIONS, KINDS
@@ -22,13 +25,6 @@ from edgewise.profiling import findings
 from edgewise.record.caution import CAUTIONS
 
 FOLDER = Path(__file__).parent
-NOTE = "<!-- Written by docs/generate.py from the code; edit there. -->\n\n"
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def metrics_page() -> str:
@@ -187,7 +183,7 @@ MEANING = {
     "INTERNAL": "an error inside edgewise: please report it with what `--debug` prints",
     "BAD_INPUT": "bad usage or bad input; nothing was measured",
     "UNAVAILABLE": "a runtime, device, sensor, store or library is not available",
-    "RUN_FAILED": "at least one run failed; the others are complete",
+    "RUN_FAILED": "at least one run failed, the others are complete; or nothing meets the bounds of `optimize`",
     "BUDGET_EXCEEDED": "a gate or a budget was exceeded",
     "INTERRUPTED": "interrupted with Ctrl-C; what was finished is kept",
 }
@@ -278,12 +274,6 @@ def option_help(option: Any) -> str:
     return text
 
 
-def plain(text: str) -> str:
-    """`text` without the terminal's markup and with Markdown's own characters escaped."""
-    text = re.sub(r"\[/?(?:bold|dim|red|green|yellow|cyan|italic)[^\]]*\]", "", text)
-    return re.sub(r"([<>*_\[\]])", r"\\\1", text)
-
-
 PAGES = {
     "metrics.md": metrics_page,
     "generated/cautions.md": cautions_table,
@@ -291,6 +281,10 @@ PAGES = {
     "generated/activations.md": activations_table,
     "generated/findings.md": findings_table,
     "generated/operator-sets.md": operator_sets_table,
+    "generated/data-formats.md": improving_tables.formats_table,
+    "generated/tasks.md": improving_tables.tasks_table,
+    "generated/steps.md": improving_tables.steps_table,
+    "generated/passes.md": improving_tables.passes_table,
     "operators.md": operators_page,
     "cli.md": command_page,
 }

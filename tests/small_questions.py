@@ -15,6 +15,9 @@ from edgewise.record import Job, Scenario, Stopping, TargetSpec
 from edgewise.run.assembly import METERS_OFF, Assembly
 from edgewise.run.plan import Axes, make_plan
 
+NET = {"operators": [{"name": "mix", "op": "Mix", "kind": "elementwise", "inputs": ["x"], "outputs": ["y"]}]}
+"""The network of a fake model with the usual input and output."""
+
 
 class Rows:
     """A data set of rows in memory.

@@ -17,17 +17,17 @@ ROUNDS = 5
 
 
 def find_cells(document: Mapping[str, Any], engine: str) -> Iterator[dict[str, Any]]:
-    """One per pass: its first recipe that was predicted and made, else the first that was predicted."""
+    """One per pass: its first recipe that was predicted and made, else one that was predicted, else its first."""
     variants = {one["id"]: one for one in (document["baseline"], *document["variants"])}
     by_pass: dict[str, list[Mapping[str, Any]]] = {}
     for one in document["variants"]:
         predicted = one["predicted"]
-        if predicted is not None and predicted["speedup"] is not None and one["runtime"]["name"] == engine:
+        if predicted is not None and one["runtime"]["name"] == engine:
             # What was not made has no pass applied; its name begins with the pass's.
             name = one["passes"][-1]["name"] if one["path"] else one["id"].partition(" + ")[2] or one["id"]
             by_pass.setdefault(name.partition(" ")[0], []).append(one)
     for name, found in by_pass.items():
-        one = next((each for each in found if each["path"]), found[0])
+        one = min(found, key=lambda each: (each["predicted"]["speedup"] is None, not each["path"]))
         predicted = one["predicted"]
         yield {
             "pass": name, "variant": one["id"], "engine": engine, "path": one["path"],
@@ -39,7 +39,7 @@ def find_cells(document: Mapping[str, Any], engine: str) -> Iterator[dict[str, A
 
 def measure_cells(cells: Sequence[dict[str, Any]], *, budget_s: float) -> None:
     """Put ``measured`` into the cells of one engine, in place, or ``why`` there is nothing."""
-    made = [cell for cell in cells if cell["path"]]
+    made = [cell for cell in cells if cell["path"] and cell["predicted"] is not None]
     if not made:
         return
     entries = {str(path): _entry(path, made[0]["engine"]) for cell in made for path in (cell["parent"], cell["path"])}

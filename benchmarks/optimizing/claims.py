@@ -15,6 +15,8 @@ from optimizing.cells import judge_sign
 from optimizing.entries import ENGINES, FREE
 from optimizing.tools import TOOLS
 
+from edgewise.comparing.terms import THRESHOLD
+
 DROP = 0.01
 FASTER, INT8, SIGN = 1.1, 3.0, 0.95
 """Targets: over the best single tool, over float, and of pre-flight cells with the right sign."""
@@ -128,7 +130,7 @@ def check_accuracy(nets: Sequence[Net]) -> Claim:
             judged += 1
             misses = drop is None or drop > DROP
             missed += misses
-            shown = "–" if drop is None else f"{100 * -drop:+.2f}"
+            shown = "–" if drop is None else f"{0.0 - 100 * drop:+.2f}"
             rows.append(f"| {net['net']} | {one['title']} | {shown}{' **missed**' if misses else ''} |")
     return Claim(
         title="every choice is within 1 point of float",
@@ -139,8 +141,12 @@ def check_accuracy(nets: Sequence[Net]) -> Claim:
 
 
 def check_engines(nets: Sequence[Net]) -> Claim:
-    """In every engine no usable tool's file is faster, as far as the race can tell."""
-    rows, counts = [], {"faster": 0, "same": 0, "inconclusive": 0, "slower": 0, "unknown": 0}
+    """In every engine no usable tool's file is faster.
+
+    A race that was too short to tell proves nothing: a choice that is behind by more than what matters there misses,
+    too, and is called ``behind``.
+    """
+    rows, counts = [], dict.fromkeys(_STANDINGS, 0)
     for net in nets:
         for engine in ENGINES:
             ours = entry(net, f"edgewise {engine}")
@@ -152,22 +158,35 @@ def check_engines(nets: Sequence[Net]) -> Claim:
                 continue
             best = min(tools, key=lambda one: number(one, "latency") or math.inf)
             against = {one["name"]: speed(net, one["name"], ours["name"]) for one in tools}
-            word = _worst(against.values())
+            standings = {name: _stand(one) for name, one in against.items()}
+            word = next(each for each in _STANDINGS if each in standings.values())
             counts[word] += 1
-            by = [one["title"] for one in tools if against[one["name"]].verdict == "slower"]
-            mark = f"**slower than {', '.join(by)}**" if by else word
+            by = [one["title"] for one in tools if standings[one["name"]] == word]
+            mark = f"**{word}** ({', '.join(by)})" if word in _MISSING else word
             rows.append(f"| {net['net']} | {engine} | {best['title']} | {show(against[best['name']])} | {mark} | "
                         f"{_chosen(ours)} |")  # fmt: skip
-    total = sum(counts.values())
-    misses = counts["slower"] + counts["unknown"]
+    total, missed = sum(counts.values()), sum(counts[word] for word in _MISSING)
     words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return Claim(
         title="in no engine slower than the best of its tools that is within 1 point",
-        holds=None if not total else not misses,
-        found=f"{total - misses} of {total} cells ({words})",
+        holds=None if not total else not missed,
+        found=f"{total - missed} of {total} cells ({words})",
         lines=("| network | engine | best tool | edgewise over it | verdict | edgewise's choice |",
                "|---|---|---|--:|---|---|", *rows),
     )  # fmt: skip
+
+
+_STANDINGS = ("slower", "unknown", "behind", "undecided", "same", "faster")
+"""What speaks most against a choice first."""
+_MISSING = ("slower", "unknown", "behind")
+
+
+def _stand(one: Speed) -> str:
+    if one.value is None:
+        return "unknown"
+    if one.verdict != "inconclusive":
+        return one.verdict
+    return "behind" if one.value < 1.0 / (1.0 + THRESHOLD) else "undecided"
 
 
 def check_free(nets: Sequence[Net]) -> Claim:
@@ -238,14 +257,15 @@ def check_signs(nets: Sequence[Net]) -> Claim:
             right, judged, absent = right + (word == "right"), judged + (word != "none"), absent + (word == "none")
             predicted = Speed(value=cell["predicted"], low=cell["low"], high=cell["high"])
             measured = Speed(value=cell["measured"], low=cell.get("measured_low"), high=cell.get("measured_high"))
-            shown = {"WRONG": "**wrong**", "none": f"not measured: {cell['why']}"}.get(word, word)
+            reason = f"not measured: {cell['why']}" if cell["predicted"] else f"not predicted: {cell['because']}"
+            shown = {"WRONG": "**wrong**", "none": reason}.get(word, word)
             rows.append(f"| {net['net']} | {cell['pass']} | {cell['engine']} | {show(predicted)} | {show(measured)} | "
                         f"{shown} |")  # fmt: skip
     return Claim(
         title=f"the pre-flight's sign is right in at least {SIGN:.0%} of cells (network × pass × engine)",
         holds=None if not judged else right / judged >= SIGN,
         found=f"{right} of {judged} cells" + (f" ({right / judged:.1%})" if judged else "")
-        + (f"; {absent} more were predicted and not measured" if absent else ""),
+        + (f"; {absent} more lack a prediction or a measurement" if absent else ""),
         lines=("| network | pass | engine | predicted | measured | sign |", "|---|---|---|--:|--:|---|", *rows),
     )  # fmt: skip
 
@@ -258,12 +278,6 @@ def show(one: Speed, *, digits: int = 2, interval: bool = True) -> str:
     if not interval or one.low is None or one.high is None:
         return words
     return f"{words} [{one.low:.{digits}f}, {one.high:.{digits}f}]"
-
-
-def _worst(speeds: Iterable[Speed]) -> str:
-    """The verdict that speaks most against B."""
-    words = ["unknown" if one.value is None else one.verdict for one in speeds]
-    return next(word for word in ("slower", "unknown", "inconclusive", "same", "faster") if word in words)
 
 
 def _chosen(one: Mapping[str, Any]) -> str:

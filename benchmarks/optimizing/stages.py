@@ -42,7 +42,7 @@ class Settings:
     """
 
     budget: str = "300s"
-    race: str = "300s"
+    race: str = "600s"
     cells: str = "90s"
     limit: int | None = None
     drop: str = "1pt"

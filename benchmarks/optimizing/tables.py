@@ -63,7 +63,7 @@ def _points(value: Mapping[str, Any] | None) -> str:
     """A drop as the change that it is."""
     if value is None or value["value"] is None:
         return "–"
-    words = f"{-100 * value['value']:+.2f}"
+    words = f"{0.0 - 100 * value['value']:+.2f}"
     if value.get("low") is None or value.get("high") is None:
         return words
-    return f"{words} [{-100 * value['high']:+.2f}, {-100 * value['low']:+.2f}]"
+    return f"{words} [{0.0 - 100 * value['high']:+.2f}, {0.0 - 100 * value['low']:+.2f}]"

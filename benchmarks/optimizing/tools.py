@@ -38,7 +38,7 @@ class Made:
 
 
 def ort_static(model: Path, samples: Calibration, folder: Path) -> Path:
-    """As the example of static quantisation in onnxruntime's documentation: pre-processing, then `quantize_static` without further words."""
+    """As onnxruntime's documentation shows it: pre-processing, then `quantize_static` without further words."""
     from onnxruntime.quantization import quantize_static
 
     prepared = _preprocess(model, folder)

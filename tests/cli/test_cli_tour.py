@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 
+import fake_passes
+from edgewise.cli import tour, tour_improving
 from edgewise.cli.main import run
 from edgewise.cli.subjects import read_subjects
 from edgewise.cli.tour_comparison import choose_contest
+from edgewise.cli.tour_improving import choose_errand
+from edgewise.data import path
+from edgewise.registry import Availability
 from edgewise.runtime.base import runtimes
-from sample_runs import failed_run, same_model_runs
+from sample_optimizations import found, nothing_found
+from sample_runs import KWS, failed_run, same_model_runs
 
 
 @pytest.mark.engine
 @pytest.mark.slow
-def test_the_tour_ends_in_tables_pages_stored_runs_and_a_comparison(tmp_path, capsys, monkeypatch):
+def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_comparison(tmp_path, capsys, monkeypatch):
     if not all(runtimes().get(name).availability() for name in ("onnxruntime", "openvino", "litert")):
         pytest.skip("not all three engines are installed")
     monkeypatch.chdir(tmp_path)
@@ -25,32 +31,46 @@ def test_the_tour_ends_in_tables_pages_stored_runs_and_a_comparison(tmp_path, ca
     captured = capsys.readouterr()
     assert "Recommended for digits_cnn.onnx" in captured.out
     written = {path.name for path in (tmp_path / "here").iterdir()}
-    assert written == {"zoo.md", "platform.md", "watch.md", "profile.html", "report.html", "compare.html"}
+    tables = {"zoo.md", "platform.md", "watch.md", "accuracy.md"}
+    pages = {"profile.html", "report.html", "evaluate.html", "optimize.html", "compare.html"}
+    assert written == tables | pages | {"optimized"}
     zoo = (tmp_path / "here" / "zoo.md").read_text()
     assert "| Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References |" in zoo
     assert zoo.count("digits_cnn") == 4 and "Image Classification" in zoo
-    page = (tmp_path / "here" / "report.html").read_text()
-    assert "<svg" in page and "litert" in page
+    rows = (tmp_path / "here" / "accuracy.md").read_text().splitlines()
+    assert [row.split("|")[3].strip() for row in rows if "digits_cnn" in row] == ["99.6 ± 1.0 %"] * 2
+    for page in pages:
+        assert "<svg" in (tmp_path / "here" / page).read_text(), page
     assert {path.name for path in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == {"here", "store.db"}
     assert run(["runs", "list", "--json", *store]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    names = [row["model"].partition(".")[0] for row in rows]
-    assert names == ["digits_cnn"] * 7  # four benchmarked, one profiled, two compared
-    assert "Layers by time" in captured.out and "of the end-to-end latency" in captured.out
-    assert captured.out.index("Layers by time") < captured.out.index("Before and after")
+    names = [row["model"].partition(".")[0] for row in json.loads(capsys.readouterr().out)["rows"]]
+    # Four benchmarked, one profiled, two judged, the original in the race and two compared at the end.
+    assert names.count("digits_cnn") >= 10
+    order = ["Recommended for", "Layers by time", "Accuracy and latency", "Pareto front", "What the verdicts rest on"]
+    assert sorted(order, key=captured.out.index) == order
     assert "took turns in random order" in captured.out
-    assert "<svg" in (tmp_path / "here" / "compare.html").read_text()
     lines = captured.err.splitlines()
-    assert [line for line in lines if line.startswith(("1/4", "2/4", "3/4", "4/4"))] == [
-        "1/4 Benchmark",
-        "2/4 Profile",
-        "3/4 Report",
-        "4/4 Compare: is the fastest really faster than the runner-up?",
+    titles = [line for line in lines if line[1:3] == "/6"]
+    assert titles[:5] == [
+        "1/6 Benchmark",
+        "2/6 Profile",
+        "3/6 Report",
+        "4/6 Evaluate: is it right?",
+        "5/6 Optimize: can it be smaller and faster, and still be right?",
     ]
-    (typed,) = [line for line in lines if line.startswith("edgewise compare ")]
+    typed = {line.split()[1]: shlex.split(line)[1:] for line in lines if line.startswith("edgewise ")}
+    assert list(typed) == ["bench", "profile", "report", "evaluate", "optimize", "compare"]
+    # On a machine that is too busy for a verdict nothing is chosen, and then the two fastest meet.
+    chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
+    assert ("optimised" in titles[5]) == any(word.startswith("optimised=") for word in typed["compare"]) == bool(chosen)
     # What was printed can be typed; one round will do to see it.
-    assert run([*shlex.split(typed)[1:], "--rounds", "1", "--json", "-q", *store]) == 0
+    assert run([*typed["compare"], "--rounds", "1", "--json", "-q", *store]) == 0
     assert '"design": "interleaved"' in capsys.readouterr().out
+    assert run([*typed["evaluate"], "--no-latency", "--json", "-q", "--force", *store]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"][0]["value"] == 538 / 540
+    again = typed["optimize"]
+    assert run([*again, "--force", "--json", "-q", *store, "--time-budget", "20s", "-r", "onnxruntime"]) == 0
+    assert json.loads(capsys.readouterr().out)["conditions"]["budget_s"] == 20.0
 
 
 def test_a_file_in_the_folders_place_is_one_clear_error(tmp_path, capsys):
@@ -59,11 +79,117 @@ def test_a_file_in_the_folders_place_is_one_clear_error(tmp_path, capsys):
     assert "is not a folder" in capsys.readouterr().err
 
 
+def test_the_chosen_variant_meets_the_original():
+    contest = choose_contest(_runs(), found(), cores=1)
+    assert contest.title == "Compare: is the optimised one really faster, once more?"
+    assert contest.words == (
+        f"original={KWS.path},runtime=onnxruntime",
+        "optimised=/out/kws.ort-static.onnx,runtime=openvino",
+    )
+    assert contest.command.endswith("--time-budget 30s")
+
+
+def test_where_nothing_was_chosen_the_two_fastest_meet():
+    assert choose_contest(_runs(), nothing_found(), cores=2) == choose_contest(_runs(), None, cores=2)
+
+
+class Absent(fake_passes.Scripted):
+    """A pass whose package is not installed."""
+
+    name = "absent"
+
+    def availability(self):
+        return Availability(False, "the package scripts is not installed", "pip install scripts")
+
+
+@pytest.mark.parametrize(
+    ("passes", "chosen"),
+    [
+        ({".onnx": ("absent", "deeds"), ".tflite": ("deeds",)}, "digits_cnn.onnx"),
+        ({".onnx": ("absent",), ".tflite": ("deeds",)}, "digits_cnn.tflite"),
+        ({".tflite": ("deeds",)}, "digits_cnn.tflite"),
+    ],
+)
+def test_optimised_is_the_first_model_that_an_installed_pass_can_change(tmp_path, monkeypatch, passes, chosen):
+    _install(monkeypatch, tmp_path, passes)
+    errand = choose_errand([path(name) for name in tour.MODELS], data=path("digits_test.npz"), output=Path("a b"))
+    assert (errand.model.name, errand.passes) == (chosen, "deeds")
+    words = shlex.split(errand.command)
+    assert words[:3] == ["edgewise", "optimize", str(errand.model)]
+    assert words[-4:] == ["-o", "a b/optimized", "--report", "a b/optimize.html"]
+
+
+def test_without_any_pass_the_tour_says_what_to_install(tmp_path, monkeypatch):
+    _install(monkeypatch, tmp_path, {".onnx": ("absent",)})
+    models = [path(name) for name in tour.MODELS]
+    why = choose_errand(models, data=path("digits_test.npz"), output=tmp_path)
+    assert why == "the package scripts is not installed; pip install scripts"
+    assert choose_errand([], data=path("digits_test.npz"), output=tmp_path) == "no model was measured"
+
+
+def _install(monkeypatch, folder, passes):
+    fake_passes.install(monkeypatch, folder, Absent, fake_passes.Deeds)
+    monkeypatch.setattr(tour_improving, "PASSES", passes)
+
+
+def test_the_chosen_variant_meets_the_original():
+    contest = choose_contest(_runs(), found(), cores=1)
+    assert contest.title == "Compare: is the optimised one really faster, once more?"
+    assert contest.words == (
+        f"original={KWS.path},runtime=onnxruntime",
+        "optimised=/out/kws.ort-static.onnx,runtime=openvino",
+    )
+    assert contest.command.endswith("--time-budget 30s")
+
+
+def test_where_nothing_was_chosen_the_two_fastest_meet():
+    assert choose_contest(_runs(), nothing_found(), cores=2) == choose_contest(_runs(), None, cores=2)
+
+
+class Absent(fake_passes.Scripted):
+    """A pass whose package is not installed."""
+
+    name = "absent"
+
+    def availability(self):
+        return Availability(False, "the package scripts is not installed", "pip install scripts")
+
+
+@pytest.mark.parametrize(
+    ("passes", "chosen"),
+    [
+        ({".onnx": ("absent", "deeds"), ".tflite": ("deeds",)}, "digits_cnn.onnx"),
+        ({".onnx": ("absent",), ".tflite": ("deeds",)}, "digits_cnn.tflite"),
+        ({".tflite": ("deeds",)}, "digits_cnn.tflite"),
+    ],
+)
+def test_optimised_is_the_first_model_that_an_installed_pass_can_change(tmp_path, monkeypatch, passes, chosen):
+    _install(monkeypatch, tmp_path, passes)
+    errand = choose_errand([path(name) for name in tour.MODELS], data=path("digits_test.npz"), output=Path("a b"))
+    assert (errand.model.name, errand.passes) == (chosen, "deeds")
+    words = shlex.split(errand.command)
+    assert words[:3] == ["edgewise", "optimize", str(errand.model)]
+    assert words[-4:] == ["-o", "a b/optimized", "--report", "a b/optimize.html"]
+
+
+def test_without_any_pass_the_tour_says_what_to_install(tmp_path, monkeypatch):
+    _install(monkeypatch, tmp_path, {".onnx": ("absent",)})
+    models = [path(name) for name in tour.MODELS]
+    why = choose_errand(models, data=path("digits_test.npz"), output=tmp_path)
+    assert why == "the package scripts is not installed; pip install scripts"
+    assert choose_errand([], data=path("digits_test.npz"), output=tmp_path) == "no model was measured"
+
+
+def _install(monkeypatch, folder, passes):
+    fake_passes.install(monkeypatch, folder, Absent, fake_passes.Deeds)
+    monkeypatch.setattr(tour_improving, "PASSES", passes)
+
+
 def test_the_two_fastest_meet_and_the_fastest_comes_first():
     slower, fastest, slowest = (
         _with_latency(one, seconds) for one, seconds in zip(_runs(), (2e-3, 1e-3, 3e-3), strict=True)
     )
-    contest = choose_contest([slower, failed_run(), slowest, fastest], cores=2)
+    contest = choose_contest([slower, failed_run(), slowest, fastest], None, cores=2)
     path = fastest.job.model.path
     assert contest.words == (
         f"{path},runtime={fastest.job.runtime.name}",
@@ -76,11 +202,11 @@ def test_the_two_fastest_meet_and_the_fastest_comes_first():
 def test_a_single_run_meets_itself_with_two_threads_where_there_are_two_cores():
     only = _runs()[0]
     word = f"{only.job.model.path},runtime={only.job.runtime.name}"
-    contest = choose_contest([failed_run(), only], cores=2)
+    contest = choose_contest([failed_run(), only], None, cores=2)
     assert (contest.words, contest.threads) == ((word,), (1, 2))
     assert contest.command == f"edgewise compare {word} --vary threads=1,2 --time-budget 30s"
-    assert "no more than one core" in choose_contest([only], cores=1)
-    assert "nothing was measured" in choose_contest([failed_run()], cores=2)
+    assert "no more than one core" in choose_contest([only], None, cores=1)
+    assert "nothing was measured" in choose_contest([failed_run()], None, cores=2)
 
 
 def test_a_path_with_blanks_and_commas_survives_the_shell_and_the_comparison(tmp_path):
@@ -92,7 +218,7 @@ def test_a_path_with_blanks_and_commas_survives_the_shell_and_the_comparison(tmp
         file.write_bytes(b"\x08\x07")
         model = replace(one.job.model, path=str(file))
         runs.append(replace(one, job=replace(one.job, model=model)))
-    words = shlex.split(choose_contest(runs, cores=2).command)[2:4]
+    words = shlex.split(choose_contest(runs, None, cores=2).command)[2:4]
     subjects = read_subjects(words, store=None)
     assert {subject.path for subject in subjects} == {Path(one.job.model.path) for one in runs}
     assert {subject.settings["runtime"] for subject in subjects} == {one.job.runtime.name for one in runs}

@@ -118,8 +118,9 @@ def _complain(message: str, advice: str = "") -> None:
     from rich.markup import escape
 
     from edgewise.cli.console import err
+    from edgewise.text import one_line
 
     console = err()
-    console.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}", soft_wrap=True)
+    console.print(f"[bold red]error:[/] {escape(one_line(message))}", soft_wrap=True)
     if advice:
-        console.print(f"[dim]try:[/] {escape(advice)}", soft_wrap=True)
+        console.print(f"[dim]try:[/] {escape(one_line(advice))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The last step of the tour: is the fastest really faster than the runner-up?"""
+"""The last step of the tour: what was optimised against what it was made of, else the two fastest."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgewise.optimizing.variant import Optimization
     from edgewise.record import Run
 
 BUDGET = "30s"
@@ -21,10 +20,12 @@ class Contest:
     """What meets what.
 
     Attributes:
+        title: the question.
         words: the things to compare, as they are typed.
         threads: counts of threads to compare; empty where the words differ themselves.
     """
 
+    title: str
     words: tuple[str, ...]
     threads: tuple[int, ...] = ()
 
@@ -35,25 +36,44 @@ class Contest:
         return shlex.join(["edgewise", "compare", *self.words, *vary, "--time-budget", BUDGET])
 
 
-def choose_contest(runs: Sequence[Run], *, cores: int) -> Contest | str:
-    """The two fastest of `runs`; of a single one, one thread against two. Else why nothing can be compared.
+def choose_contest(runs: Sequence[Run], result: Optimization | None, *, cores: int) -> Contest | str:
+    """The original and what `result` chose; without a choice the two fastest of `runs`, or one thread against two.
 
     Args:
+        result: of the search; None where there was none.
         cores: processor cores that may be used.
+
+    Returns:
+        Why nothing can be compared, where nothing can.
     """
+    if result is not None and result.chosen is not None:
+        return _before_and_after(result, result.chosen)
     measured = {run.id: latency for run in runs if run.status == "done" and (latency := run.value("latency"))}
     first = sorted((run for run in runs if run.id in measured), key=lambda run: measured[run.id])[:2]
     words = tuple(f"{run.job.model.path},runtime={run.job.runtime.name}" for run in first)
     if not words:
         return "nothing was measured that could be compared"
     if len(words) > 1:
-        return Contest(words=words)
+        return Contest(title="Compare: is the fastest really faster than the runner-up?", words=words)
     if cores < 2:
         return "one run, and no more than one core is known to be usable"
-    return Contest(words=words, threads=(1, 2))
+    return Contest(title="Compare: one thread or two?", words=words, threads=(1, 2))
 
 
-def compare(contest: Contest, file: Path, *, store: str | None, keep: bool, quiet: bool, console: Console) -> int:
+def _before_and_after(result: Optimization, chosen: str) -> Contest:
+    """The original in the engine that the search had it in, and the chosen file in its own."""
+    original, variant = result.baseline, result.candidate(chosen)
+    assert original.model is not None
+    return Contest(
+        title="Compare: is the optimised one really faster, once more?",
+        words=(
+            f"original={original.model.path},runtime={original.runtime.name}",
+            f"optimised={result.files['chosen']},runtime={variant.runtime.name}",
+        ),
+    )
+
+
+def compare(contest: Contest, file: Path, *, store: str | None, keep: bool, quiet: bool) -> int:
     """Measure `contest`, print what is found, write it to `file`; gives the exit code."""
     from edgewise.cli.compare import finish, run, show
     from edgewise.cli.settings import seconds
@@ -77,5 +97,4 @@ def compare(contest: Contest, file: Path, *, store: str | None, keep: bool, quie
     )
     show(findings, as_json=False)
     write_comparison(findings, file, overwrite=True)
-    console.print(f"wrote {file}: open it in a browser", soft_wrap=True, markup=False)
     return finish(findings, kept=keep)

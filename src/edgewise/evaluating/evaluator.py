@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise import __version__
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
 from edgewise.evaluating.instructions import Instructions
@@ -84,24 +87,41 @@ class Prompter:
 
     def __init__(self, pupil: Pupil, data: Dataset, *, assembly: Assembly, end_by: float | None = None) -> None:
         job = pupil.job
+        self._end_by = end_by
+        self.identity = identify(pupil)
         specs = job.workload.inputs
         graph = read_graph(Path(job.model.path), shapes={spec.name: spec.shape for spec in specs})
         self._batch = job.workload.batch
         self._scales = [graph.tensors[name].quantization for name in graph.outputs]
         self._names = list(graph.outputs)
         self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
-        self._preparer = Preparer(
-            pupil.instructions,
-            specs=[_single(spec, self._batch) for spec in specs],
-            quantizations=self._fed,
-            kind=data.kind,
-        )
+
+        def make_preparer(batch: int) -> Preparer:
+            single = [_single(spec, batch) for spec in specs]
+            return Preparer(pupil.instructions, specs=single, quantizations=self._fed, kind=data.kind)
+
+        self._preparer = make_preparer(self._batch)
+        fixed = _leading(specs) if self._batch == 1 else 1
+        # A leading dimension that the model fixes may be a batch: the first sample tells, by what it fits into.
+        self._batched = (fixed, make_preparer(fixed)) if fixed > 1 else None
         self.notes = tuple(self._preparer.notes)
         self.inference = Inference(job, assembly=assembly, end_by=end_by)
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
         """As `Preparer.prepare`, with the arrays in the feed as real numbers."""
-        arrays, feed = self._preparer.prepare(sample)
+        try:
+            arrays, feed = self._preparer.prepare(sample)
+        except BadInput as error:
+            if self._batched is None:
+                raise
+            size, preparer = self._batched
+            try:
+                arrays, feed = preparer.prepare(sample)
+            except BadInput:
+                raise error from None
+            self._batch, self._preparer = size, preparer
+            self.notes = (*preparer.notes, f"{size} samples at a time, as the model takes them")
+        self._batched = None
         real = tuple(_dequantize(array, scale, "") for array, scale in zip(arrays, self._fed, strict=True))
         return arrays, replace(feed, fed=real)
 
@@ -109,12 +129,18 @@ class Prompter:
         """Real outputs of every sample, each with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
         if self._batch == 1:
             return [self._real(outputs) for outputs in self.inference.infer(feeds)]
+        split = [self._split(self._real(outputs)) for outputs in self.inference.infer(self.join(feeds))]
+        return [each for answers in split for each in answers][: len(feeds)]
+
+    def join(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """The arrays of samples as the model takes them, a batch at a time, the last filled up with its last sample."""
         groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
-        # The last group is filled up with its own last sample.
         full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
-        joined = [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]
-        split = [self._split(self._real(outputs)) for outputs in self.inference.infer(joined)]
-        return [each for group, answers in zip(groups, split, strict=True) for each in answers[: len(group)]]
+        return [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]
+
+    def is_late(self) -> bool:
+        """Whether the time of this pass is over."""
+        return self._end_by is not None and time.monotonic() > self._end_by
 
     def infer_one(self, arrays: Sequence[Array]) -> list[Array]:
         """Real outputs of one sample."""
@@ -222,6 +248,11 @@ def _walk(
     # An earlier pass may have left more than what is asked for now.
     others = len(notebook.entries) - (total - len(left))
     for batch in _batches(prompter, question, notebook, left):
+        if prompter.is_late():
+            done = len(notebook.entries) - others
+            message = f"the time budget ended after {done} of {total} samples"
+            advice = "give more with --time-budget, or judge fewer samples with --limit"
+            raise InferenceFailed(Failure(cause="Timeout", message=message, phase="samples", advice=advice))
         if isinstance(judge, Watches):
             judge.watch([sample for sample, _, _ in batch])
         if isinstance(judge, Drives):
@@ -275,7 +306,7 @@ def _batches(
             _skip(notebook, question, index, error)
             continue
         batch.append((sample, arrays, feed))
-        if len(batch) >= prompter.room(arrays, sample):
+        if len(batch) >= prompter.room(arrays, sample) or prompter.is_late():
             yield batch
             batch = []
     if batch:
@@ -284,21 +315,48 @@ def _batches(
 
 def _identify(pupil: Pupil, question: Question, identity: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a pass the same as an earlier one. Samples differ: the notebook knows which it has."""
-    job = pupil.job
     return {
-        "model": job.model.sha256,
-        "runtime": [job.runtime.name, job.runtime.version, job.runtime.provider, job.runtime.precision],
-        "options": dict(job.runtime.options),
-        "inputs": [[spec.name, list(spec.shape), spec.dtype] for spec in job.workload.inputs],
-        "instructions": pupil.instructions.to_document(),
+        "edgewise": __version__,
+        **identify(pupil),
         "data": [str(question.data.path), question.data.format, question.data.split, question.data.stamp()],
         **identity,
     }
 
 
+def identify(pupil: Pupil) -> dict[str, Any]:
+    """What makes a pupil's answers the same as an earlier one's: model, engine, settings, and what is fed, how."""
+    job = pupil.job
+    return {
+        "model": job.model.sha256,
+        "runtime": [job.runtime.name, job.runtime.version, job.runtime.provider, job.runtime.precision],
+        "threads": job.runtime.threads,
+        "options": dict(job.runtime.options),
+        "inputs": [[spec.name, list(spec.shape), spec.dtype] for spec in job.workload.inputs],
+        "instructions": pupil.instructions.to_document(),
+        "files": _digest_files(pupil.instructions),
+    }
+
+
+def _digest_files(instructions: Instructions) -> dict[str, str]:
+    """Name → SHA-256 of files that steps and options name, such as a tokenizer's vocabulary."""
+    words = [value for steps in instructions.steps.values() for step in steps for value in step.settings.values()]
+    found = {}
+    for word in [*words, *instructions.task_options.values()]:
+        if isinstance(word, str) and "/" in word:
+            with contextlib.suppress(OSError), Path(word).open("rb") as file:
+                found[word] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
 def _single(spec: InputSpec, batch: int) -> InputSpec:
     """The input as one sample of a batch fills it."""
     return spec if batch == 1 or not spec.shape else replace(spec, shape=(spec.shape[0] // batch, *spec.shape[1:]))
+
+
+def _leading(specs: Sequence[InputSpec]) -> int:
+    """The leading dimension that all inputs share; 1 where they don't."""
+    sizes = {spec.shape[0] if spec.shape else 1 for spec in specs}
+    return sizes.pop() if len(sizes) == 1 else 1
 
 
 def _dequantize(array: Array, scale: Quantization | None, name: str) -> Array:

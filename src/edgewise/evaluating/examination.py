@@ -239,7 +239,7 @@ class _Examiner:
             "task": self._task,
             "settings": dict(judge.settings),
             "own": self._exam.own,
-            "reference": self._reference_hash,
+            "reference": None if not isinstance(judge, ReferenceJudge) else judge.identity,
         }
 
     def _score(self, pupil: Pupil, judge: Judge, answers: Answers, run: Run) -> Examined:

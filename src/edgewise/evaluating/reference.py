@@ -17,12 +17,14 @@ class ReferenceJudge:
 
     Attributes:
         prompter: the other model's side of the pass.
+        identity: what makes its answers the same as those of another time, JSON-shaped.
     """
 
     headline = "agreement_top1"
 
     def __init__(self, prompter: Prompter, *, name: str) -> None:
         self.prompter = prompter
+        self.identity = prompter.identity
         self.settings: Mapping[str, Any] = {"reference": name}
         self._outputs: dict[int, list[Array]] = {}
 

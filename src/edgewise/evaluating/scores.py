@@ -123,17 +123,20 @@ class Composed(Protocol):
     parts: Sequence[Table]
 
 
-def score(table: Table, *, seed: int = 0) -> tuple[Score, ...]:
+def score(table: Table, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Score, ...]:
     """Every metric of `table`: Wilson's interval for proportions, else a BCa bootstrap over samples.
 
     The number of resamples is the largest of a few that fits a few seconds; `Score.method` tells it.
+
+    Args:
+        only: the metrics that are bootstrapped; of others that need it no interval is worked out. None: all of them.
     """
     from edgewise.evaluating.resampled import resample
 
     if isinstance(table, Composed):
-        return tuple(each for part in table.parts for each in score(part, seed=seed))
+        return tuple(each for part in table.parts for each in score(part, seed=seed, only=only))
     values = table.values()
-    reasons = {name: _why_no_interval(table, name) for name in values}
+    reasons = {name: _why_no_interval(table, name) or _unasked(name, only) for name in values}
     wanted = [
         name for name, value in values.items()
         if name not in table.proportions and math.isfinite(value) and reasons[name] is None
@@ -154,12 +157,19 @@ def score(table: Table, *, seed: int = 0) -> tuple[Score, ...]:
     return tuple(found)
 
 
-def compare_tables(a: Table, b: Table, *, seed: int = 0) -> tuple[Gap, ...]:
+def _unasked(name: str, only: Sequence[str] | None) -> str | None:
+    return None if only is None or name in only else "it was not asked for"
+
+
+def compare_tables(a: Table, b: Table, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Gap, ...]:
     """Every metric that both have, B less A; sample i of both is the same sample.
 
     Proportions as `gap_of_outcomes`; others by percentiles of a bootstrap in which both count the same samples the
     same number of times, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples
     on the other side of 0).
+
+    Args:
+        only: as for `score`; others that need a bootstrap are left out.
 
     Raises:
         BadInput: unequal n.
@@ -173,10 +183,13 @@ def compare_tables(a: Table, b: Table, *, seed: int = 0) -> tuple[Gap, ...]:
         )
     if isinstance(a, Composed) or isinstance(b, Composed):
         return tuple(
-            gap for one in _parts(a) for other in _parts(b) for gap in compare_tables(one, other, seed=seed)
+            gap for one in _parts(a) for other in _parts(b) for gap in compare_tables(one, other, seed=seed, only=only)
         )  # fmt: skip
     first, second = a.values(), b.values()
-    shared = [name for name in first if name in second]
+    shared = [
+        name for name in first
+        if name in second and (only is None or name in only or (name in a.proportions and name in b.proportions))
+    ]  # fmt: skip
     wanted = [
         name for name in shared
         if not (name in a.proportions and name in b.proportions)

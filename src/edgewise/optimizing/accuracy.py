@@ -67,12 +67,30 @@ class Marks:
     evaluation: Evaluation | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Samples for passes.
+
+    Attributes:
+        digest: SHA-256 over the samples as they are stored.
+        fed: SHA-256 over the arrays as they are fed, and the labels.
+        skipped: samples that could not be used.
+    """
+
+    feeds: list[list[Array]]
+    labels: list[int] | None
+    digest: str
+    fed: str
+    skipped: int = 0
+
+
 class Examiner:
     """Judges variants against the original, which is judged first.
 
     Attributes:
         headline: metric id of what accuracy means here; "" without data.
         original: marks of the original; None without data or labels.
+        end_by: monotonic time, s, at which judging ends; None: when it is done.
     """
 
     def __init__(self, commission: Commission, original: Job, *, assembly: Assembly) -> None:
@@ -84,6 +102,7 @@ class Examiner:
         self._outputs: list[list[Array]] = []
         self.original: Marks | None = None
         self.headline = ""
+        self.end_by: float | None = None
 
     def begin(self, progress: Progress | None = None) -> Look:
         """Look at the original and judge it. Its failure is in the answer. Raises `BadInput`."""
@@ -137,8 +156,8 @@ class Examiner:
             return None
         return self._grade(job, judged.indices, self._judge(job), progress=progress)
 
-    def prepare(self, question: Question) -> tuple[list[list[Array]], list[int] | None, str]:
-        """Samples prepared for the original, their labels where these are classes, and the SHA-256 of them all.
+    def prepare(self, question: Question) -> Prepared:
+        """Samples prepared for the original, with their labels where these are classes.
 
         Raises:
             BadInput: no sample of this data can be fed to the model.
@@ -147,22 +166,39 @@ class Examiner:
         feeds: list[list[Array]] = []
         labels: list[int] = []
         refused: BadInput | None = None
-        found = sha256()
+        found, fed, skipped = sha256(), sha256(), 0
         for index in question.indices:
             try:
                 sample = question.data.read(index)
                 feeds.append(prompter.prepare(sample)[0])
-            except CorruptSample:
+            except CorruptSample as error:
+                if question.strict:
+                    raise BadInput(
+                        f"{error.name} can't be used to calibrate: {error.reason}",
+                        advice="mend it, or leave --strict out to skip it",
+                    ) from error
+                skipped += 1
                 continue
             except BadInput as error:  # the first that is tried may be the only one that does not fit
                 refused = refused or error
                 continue
             found.update(f"{sample.digest()}\n".encode())
+            for array in feeds[-1]:
+                fed.update(
+                    f"{array.dtype}{array.shape}{sample.label!r}".encode() + np.ascontiguousarray(array).tobytes()
+                )
             if isinstance(sample.label, int | np.integer):
                 labels.append(int(sample.label))
         if refused is not None and not feeds:
             raise refused
-        return feeds, labels if len(labels) == len(feeds) else None, found.hexdigest()
+        joined = prompter.join(feeds)
+        return Prepared(
+            feeds=joined,
+            labels=labels if len(labels) == len(joined) else None,
+            digest=found.hexdigest(),
+            fed=fed.hexdigest(),
+            skipped=skipped,
+        )
 
     def _grade(self, job: Job, indices: Sequence[int], judge: Judge, *, progress: Progress | None) -> Marks:
         assert self._commission.judged is not None
@@ -186,6 +222,7 @@ class Examiner:
                     "original": self._job.model.sha256,
                 },
                 notebooks=self._commission.folder / ANSWERS,
+                end_by=self.end_by,
             )
         if answers.interrupted:
             raise KeyboardInterrupt
@@ -195,7 +232,7 @@ class Examiner:
 
     def _mark(self, job: Job, question: Question, judge: Judge, answers: Answers) -> Marks:
         table = judge.tabulate(answers.records)
-        scores = score(table, seed=self._commission.seed)
+        scores = score(table, seed=self._commission.seed, only=self._about)
         metrics = {one.metric: _number(one) for one in scores}
         complete = self._commission.judged is not None and len(question.indices) == len(self._commission.judged.indices)
         drop = self._drop(judge, answers, metrics)
@@ -211,8 +248,9 @@ class Examiner:
         )
         headline = {self.headline: metrics[self.headline]} if self.headline in metrics else {}
         snr = {} if self._commission.task else {key: metrics[key] for key in ("output_snr",) if key in metrics}
+        # The original's answers are what others are paired with; theirs are not needed again, and there may be many.
         return Marks(
-            answers=answers,
+            answers=answers if self.original is None and drop is None else replace(answers, entries=()),
             complete=complete,
             metrics={**headline, **snr, **({"accuracy_drop": drop} if drop is not None else {})},
             measurements=tuple(map(measurement_of, scores)),
@@ -233,7 +271,7 @@ class Examiner:
             if not entry.reason and entry.index in theirs
         ]
         before, after = judge.tabulate([a for a, _ in pairs]), judge.tabulate([b for _, b in pairs])
-        gaps = {gap.metric: gap for gap in compare_tables(before, after, seed=self._commission.seed)}
+        gaps = {gap.metric: gap for gap in compare_tables(before, after, seed=self._commission.seed, only=self._about)}
         gap = gaps.get(self.headline)
         if gap is None:
             return Number(value=None, absent_because=f"{self.headline} is not known of both")
@@ -247,6 +285,11 @@ class Examiner:
             ),
             self.headline,
         )
+
+    @property
+    def _about(self) -> tuple[str, ...]:
+        """What intervals are worked out for, beside proportions, which cost nothing: a bootstrap takes seconds."""
+        return (self.headline, "output_snr")
 
     def _judge(self, job: Job) -> Judge:
         commission = self._commission

@@ -38,9 +38,9 @@ def drop_of(gap: Number, metric: str) -> Number:
         return gap
     low, high = gap.low, gap.high
     return Number(
-        value=-gap.value,
-        low=None if high is None else -high,
-        high=None if low is None else -low,
+        value=0.0 - gap.value,
+        low=None if high is None else 0.0 - high,
+        high=None if low is None else 0.0 - low,
         basis=gap.basis,
         method=gap.method,
     )
@@ -149,7 +149,7 @@ def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Ma
 
 
 AS_GOOD = 0.001
-"""Of a share: variants whose accuracy differs by less are taken as equally accurate when one is chosen."""
+"""Of a share, else of the value itself: variants whose accuracy differs by less are taken as equally accurate."""
 
 
 def choose(
@@ -180,7 +180,8 @@ def choose(
     if aim == "size":
         left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
     left = _best(left, place)
-    left = _best(left, worth, within=AS_GOOD)
+    scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in left)
+    left = _best(left, worth, within=AS_GOOD * scale)
     left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
     return min(left, key=lambda one: -_value(one, "speedup", 0.0)).id
 

@@ -15,6 +15,7 @@ from edgewise.optimizing.variant import Bound
 
 BUDGET_S = 300.0
 CALIBRATION_SAMPLES = 128
+TRAINING_SAMPLES = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class Commission:
     instructions: how to prepare samples.
     judged: the data on which variants are judged; None: outputs are compared on random inputs only.
     calibration: samples that passes may look at; None: passes that need some are not tried.
+    training: samples that passes which train may learn from; None: those of the calibration.
     task: None where there are no labels: the original's outputs are taken as right.
     runtimes: the only engines to use; empty leaves them free.
     threads: of every engine; None is one, and tuning may try more.
@@ -46,6 +48,7 @@ class Commission:
     bounds: tuple[Bound, ...] = ()
     judged: Question | None = None
     calibration: Question | None = None
+    training: Question | None = None
     task: Task | None = None
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()

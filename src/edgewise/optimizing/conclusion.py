@@ -106,7 +106,7 @@ def _with_files(result: Optimization, commission: Commission, entry: Entry) -> O
     """The chosen model's files at the top of the folder, with provenance and instructions beside them."""
     candidate = entry.candidate
     assert candidate.model is not None
-    command = _command(commission, candidate)
+    command = _command(commission, candidate, engine=result.baseline.runtime.name)
     try:
         file = _copy(candidate, commission)
         provenance = file.with_name(f"{file.name}.provenance.json")
@@ -132,6 +132,11 @@ def _copy(candidate: Candidate, commission: Commission) -> Path:
     passes = "-".join(dict.fromkeys(one.name for one in candidate.passes if one.name != "tune")) or "as-it-is"
     stem = Path(commission.model.partition(":")[0]).stem
     target = commission.folder / f"{stem}.{passes}{source.suffix}"
+    if len(model.files) > 1 and model.ref.format != "openvino":
+        # The names of weight files are in the model: in a folder of their own they overwrite nobody's, such as the
+        # original's, which may be called the same.
+        target = commission.folder / target.stem / target.name
+        target.parent.mkdir(exist_ok=True)
     for weights in model.files[1:]:
         # OpenVINO looks for weights under the model's own stem, ONNX under the name that is in the model.
         place = weights.relative_to(source.parent)
@@ -167,15 +172,20 @@ def provenance_of(result: Optimization, candidate: Candidate, *, command: str) -
     }
 
 
-def _command(commission: Commission, candidate: Candidate) -> str:
-    """The line that makes the variant again."""
-    words = ["edgewise", "optimize", *commission.words]
+def _command(commission: Commission, candidate: Candidate, *, engine: str) -> str:
+    """The line that makes the variant again; `engine` is the original's."""
+    own = commission.words[0] if commission.words else commission.model
+    if not candidate.passes:  # the original's own file, in another engine
+        return shlex.join(["edgewise", "compare", f"{own},runtime={engine}", f"{own},runtime={candidate.runtime.name}"])
+    words = ["edgewise", "optimize", *(commission.words or (own,))]
     passes = [f"{one.name}:{one.label}" if one.label else one.name for one in candidate.passes]
     words += ["--passes", ",".join(passes)] if passes else []
     spared = list(dict.fromkeys(name for one in candidate.passes for name in one.keep_float))
     for name in spared:
         words += ["--keep-float", name]
-    words += ["-r", candidate.runtime.name, "--seed", str(commission.seed)]
+    words += ["--aim", commission.aim] if commission.aim != "latency" else []
+    engines = ",".join(dict.fromkeys((engine, candidate.runtime.name)))
+    words += ["-r", engines, "--seed", str(commission.seed)]
     return shlex.join(words)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,11 @@ from edgewise.comparing.comparison import Comparison, Findings, Variant
 from edgewise.comparing.front import find_front
 from edgewise.comparing.terms import Terms
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, choose, judge_speed, speedup_of
+from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, choose, judge_speed, limit_of, speedup_of
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
-from edgewise.optimizing.race import MOST, Entrant, measure_alone, race, thin_out
+from edgewise.optimizing.race import BASE_S, EACH_S, MOST, Entrant, measure_alone, race, thin_out
 from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
 from edgewise.optimizing.variant import AppliedPass, Candidate, Number
 from edgewise.record import Run
@@ -51,15 +51,18 @@ class Finals:
         if not alive:
             return
         entrants = _entrants(alive)
-        if len(entrants) > MOST:
+        # With little time, few: a verdict takes rounds of everybody.
+        most = max(1, min(MOST, int((self._end_by - time.monotonic() - BASE_S / 2) // EACH_S)))
+        if len(entrants) > most:
             self._witness.stage(f"A short measurement of {len(entrants)} variants")
-            kept, brief = thin_out(entrants, keep=MOST, observer=None)
+            kept, brief = thin_out(entrants, keep=most, observer=None)
             for name, run in brief.items():
                 if name not in kept:
                     self._leave_behind(self._state.entries[name], run, brief[kept[-1]] if kept else None)
             entrants = [(name, job) for name, job in entrants if name in kept]
-        self._witness.stage("Race: latency, interleaved with the original")
-        self._run(entrants)
+        if entrants:
+            self._witness.stage("Race: latency, interleaved with the original")
+            self._run(entrants)
 
     def tune(self, menu: Menu, gauntlet: Gauntlet) -> None:
         """Settings of the engine for the best file, raced with it and the original."""
@@ -78,7 +81,15 @@ class Finals:
         if not alive:
             return
         self._witness.stage(f"Race: settings of {entry.job.runtime.name}")
-        self._run(_entrants([*([] if best is None else [entry]), *alive]))
+        before = (entry.candidate, entry.run, self._state.findings)
+        try:
+            self._run(_entrants([*([] if best is None else [entry]), *alive]))
+        finally:
+            if best is not None and not entry.candidate.accepted:
+                # What the first race proved stays proven; this one was cut short, or had too much noise.
+                entry.candidate, entry.run, self._state.findings = before
+                for one in alive:
+                    one.candidate = replace(one.candidate, accepted=False)
 
     def measure_original(self) -> None:
         """The original alone, where no race told its latency or memory and a bound is about these."""
@@ -143,7 +154,8 @@ class Finals:
         left = self._end_by - time.monotonic()
         if left < LEAST_RACE_S:
             for name, _ in entrants:
-                self._state.entries[name].drop("the time budget left no room for a race")
+                if self._state.entries[name].candidate.stage != "raced":
+                    self._state.entries[name].drop("the time budget left no room for a race")
             self._state.stopped = "the time budget"
             return
         original = self._state.original
@@ -158,6 +170,8 @@ class Finals:
         )
         self._state.findings = findings
         self._read(findings)
+        if "time budget" in findings.stopped_because:
+            self._state.stopped = "the time budget, in a race"
         if findings.interrupted:
             raise KeyboardInterrupt
 
@@ -199,10 +213,19 @@ class Finals:
         if accepted and (unmet := check_bounds(metrics, self._commission.bounds, original)):
             accepted, why = False, f"{why}, but {'; '.join(unmet)}"
         elif accepted and "accuracy_drop" in metrics and self._headline:
-            why = f"{why}; {accuracy_words(metrics['accuracy_drop'], self._headline)}"
+            why = f"{why}; {accuracy_words(metrics['accuracy_drop'], self._headline)}{self._doubt(metrics)}"
         entry.candidate = replace(
             entry.candidate, accepted=accepted, why=why, run=None if entry.run is None else entry.run.id
         )
+
+    def _doubt(self, metrics: Mapping[str, Number]) -> str:
+        """That the drop is within its bound and its interval is not; empty where it is."""
+        bound = next((one for one in self._commission.bounds if one.metric == "accuracy_drop"), None)
+        limit = None if bound is None else limit_of(bound, self._state.original.candidate.metrics)
+        high = metrics["accuracy_drop"].high
+        if bound is None or limit is None or (high is not None and high <= limit):
+            return ""
+        return f", too few samples to prove {bound.words}"
 
     def _leave_behind(self, entry: Entry, run: Run, last: Run | None) -> None:
         """A variant that a short measurement showed to be behind `last`, the slowest of the race."""

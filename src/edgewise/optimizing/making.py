@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewise import __version__
 from edgewise.errors import BadModel
 from edgewise.model.identity import open_model
-from edgewise.optimizing.base import Work, passes
+from edgewise.optimizing.base import Capabilities, Work, passes
 from edgewise.optimizing.planning import Attempt
 from edgewise.optimizing.variant import AppliedPass
 from edgewise.optimizing.workshop import Cause, Made, apply_pass
@@ -22,6 +23,8 @@ from edgewise.record import ModelRef
 from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 64 * 2**20
+TRAINING_SHARE = 0.7
+"""Of what a pass may take that training may; exporting and checking come after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +69,14 @@ class Makery:
 
     Attributes:
         calibration: the file of samples and its digest; None where there is no data.
+        training: the same for passes that train; None: those of the calibration.
+        shapes: of a module's inputs, by the user.
     """
 
     folder: Path
     calibration: tuple[Path, str] | None
+    training: tuple[Path, str] | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int
     threads: int
     pass_s: float
@@ -113,22 +120,33 @@ class Makery:
                 yield Piece(applied=_applied(order), cause="disk", why=f"no space is left in {self.folder}")
             return
         location = passes().location(orders[0][0].attempt.one.name)
-        works = [self._work(order, room) for order, room in orders]
+        works = [self._work(order, room, seconds=seconds) for order, room in orders]
         results = apply_pass(location, works, seconds=seconds or self.pass_s, memory_limit=self.memory_limit)
         for (order, room), made in zip(orders, results, strict=True):
             yield self._piece(order, room, made)
 
-    def _work(self, order: Order, room: Path) -> Work:
+    def _samples(self, capabilities: Capabilities) -> tuple[Path, str] | None:
+        """What a pass looks at, and its digest; None for a pass that looks at nothing."""
+        if not (capabilities.calibrates or capabilities.labels or capabilities.trains):
+            return None
+        return (self.training if capabilities.trains else None) or self.calibration
+
+    def _work(self, order: Order, room: Path, *, seconds: float | None = None) -> Work:
         capabilities = order.attempt.one.capabilities
+        samples = self._samples(capabilities)
+        more: dict[str, Any] = {}
+        if capabilities.trains:
+            more["max_seconds"] = TRAINING_SHARE * (seconds or self.pass_s)
+        if order.format in ("torch", "keras") and self.shapes:
+            more["shapes"] = {name: list(shape) for name, shape in self.shapes.items()}
         return Work(
             model=order.source,
             format=order.format,
-            settings=dict(order.attempt.recipe.settings),
+            settings={**more, **order.attempt.recipe.settings},
             folder=room,
             keep_float=order.keep_float,
             only=order.only,
-            # A verification on a sample is worth having where there are samples.
-            calibration=self.calibration[0] if self.calibration and _looks(capabilities) else None,
+            calibration=None if samples is None else samples[0],
             seed=self.seed,
             threads=self.threads,
         )
@@ -183,10 +201,13 @@ class Makery:
 
     def _key(self, order: Order) -> str:
         one = order.attempt.one
+        samples = self._samples(one.capabilities)
         identity = [
+            __version__,
             order.digest, one.name, one.availability().version, dict(order.attempt.recipe.settings),
             sorted(order.keep_float), sorted(order.only), self.seed,
-            self.calibration[1] if self.calibration and _looks(one.capabilities) else None,
+            None if samples is None else samples[1],
+            {name: list(shape) for name, shape in self.shapes.items()},
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
@@ -196,10 +217,6 @@ class Makery:
         room = self.folder / "variants" / f"{words}-{self._key(order)[:8]}"
         shutil.rmtree(room, ignore_errors=True)
         return room
-
-
-def _looks(capabilities: Any) -> bool:
-    return bool(capabilities.calibrates or capabilities.labels or capabilities.trains)
 
 
 def _applied(

@@ -18,7 +18,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.model.identity import open_model
 from edgewise.model.user_code import is_factory
 from edgewise.optimizing.base import passes
-from edgewise.optimizing.commission import CALIBRATION_SAMPLES, Commission
+from edgewise.optimizing.commission import CALIBRATION_SAMPLES, TRAINING_SAMPLES, Commission
 from edgewise.optimizing.planning import available, read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.units import format_bytes, format_duration
@@ -162,6 +162,7 @@ def make_commission(
         instructions=instructions,
         judged=judged,
         calibration=calibration,
+        training=_training(calibration, limit=calibration_limit),
         task=task,
         task_options=wish.task_options,
         classes=wish.classes,
@@ -206,6 +207,16 @@ def _part(
     rest = tuple(index for at, index in enumerate(judged.indices) if at not in places)
     taken = tuple(judged.indices[at] for at in looked)
     return replace(judged, indices=rest), replace(judged, indices=taken, limit=share)
+
+
+def _training(calibration: Question | None, *, limit: int | None) -> Question | None:
+    """What passes that train learn from: much of a training part, else what is looked at."""
+    if calibration is None or limit is not None:
+        return None
+    if calibration.data.split not in SPLITS_TO_CALIBRATE or calibration.data.split == "all":
+        return None
+    indices = choose_samples(len(calibration.data), limit=TRAINING_SAMPLES, seed=calibration.seed)
+    return replace(calibration, indices=tuple(indices), limit=TRAINING_SAMPLES)
 
 
 def require_data(wish: DataWish | None, words: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from edgewise.errors import BadInput
 from edgewise.optimizing.base import CannotApply, Product, Work
 from edgewise.run.confinement import die_with_host, limit_memory
 
@@ -53,7 +54,7 @@ def _apply(one: Any, work: Work) -> dict[str, Any]:
             "versions": {str(name): str(version) for name, version in product.versions.items()},
             "unchanged": product.unchanged,
         }
-    except CannotApply as error:
+    except (CannotApply, BadInput) as error:
         return {"cause": "unsuitable", "reason": _line(error)}
     except MemoryError:
         return {"cause": "memory", "reason": "there was not enough memory"}

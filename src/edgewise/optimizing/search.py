@@ -96,9 +96,11 @@ class Search:
             witness=self._witness,
             end_by=self._begin + self._commission.budget_s,
         )
+        self._examiner.end_by = self._begin + (1.0 - RACE_SHARE) * self._commission.budget_s
         try:
             self._plan_and_make()
             self._spare_layers()
+            self._examiner.end_by = self._begin + self._commission.budget_s
             self.finals.race()
             self.finals.tune(self.menu, self._gauntlet)
             self.finals.measure_original()
@@ -121,17 +123,31 @@ class Search:
             engines=self._engines,
         )
         self._make_all(exact)
+        self._convert_module()
         attempts: list[Attempt] = []
         for parent in self._find_bases():
             facts = self.state.facts_of(parent)
             attempts += self.menu.choose(facts, kinds=LOSSY, parent=parent, engines=self._engines)
-        self._make_by_rank(attempts)
+        self._make_by_rank([*attempts, *self._module_attempts(LOSSY)])
         for entry in [one for one in self.state.others if one.alive and _is_trained(one)]:
             name = entry.candidate.id
             further = self.menu.choose(
                 self.state.facts_of(name), kinds=("quantisation",), parent=name, engines=self._engines
             )
             self._make_all([attempt for attempt in further if attempt.recipe.rank == 0])
+
+    def _convert_module(self) -> None:
+        """A module in the other formats that engines read; it is a file in one of them already."""
+        own = self._original.model.format
+        others = [one for one in self._module_attempts(("conversion",)) if one.one.capabilities.writes != own]
+        self._make_all([attempt for attempt in others if attempt.recipe.rank == 0])
+
+    def _module_attempts(self, kinds: Sequence[str]) -> list[Attempt]:
+        """Passes on the module itself; none where the model is a file."""
+        if not self._commission.is_module:
+            return []
+        facts = replace(self.state.facts_of(ORIGINAL), format=self._commission.format)
+        return self.menu.choose(facts, kinds=kinds, parent=ORIGINAL, engines=self._engines)
 
     def _make_by_rank(self, attempts: Sequence[Attempt]) -> None:
         """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
@@ -191,8 +207,11 @@ class Search:
                 facts = self.state.facts_of(attempt.parent)
                 flights[attempt.parent] = Preflight(facts, threads=self._commission.threads or 1, budget_s=room)
             for engine in attempt.engines:
-                flight = flights[attempt.parent]
-                asked[self.state.name(attempt, engine)] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
+                name, flight = self.state.name(attempt, engine), flights[attempt.parent]
+                if self._commission.is_module and self._reads_module(attempt):
+                    asked[name] = Prediction(speedup=None, because="it changes the module, before there is a file")
+                else:
+                    asked[name] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
         self.state.predictions |= asked
         self._witness.predicted(asked)
 

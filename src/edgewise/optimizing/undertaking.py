@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from edgewise.comparing.contenders import NATIVE
 from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.evaluating.evaluator import Question
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.accuracy import ANSWERS, Examiner
 from edgewise.optimizing.base import Facts, passes
@@ -50,6 +50,7 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
         pass_s=commission.budget_s,
         memory_limit=commission.memory_limit,
         fresh=commission.fresh,
+        shapes=commission.shapes,
     )
     model = _convert(commission, makery) if commission.is_module else open_model(commission.model).ref
     engines = choose_engines(model.format, commission.runtimes)
@@ -103,7 +104,8 @@ def choose_engines(form: str, asked: Sequence[str]) -> list[str]:
 
 def _check_layers(model: ModelRef, commission: Commission) -> None:
     """Refuse names of layers that there are not: who misspells one believes it spared. Raises `BadInput`."""
-    if not commission.keep_float:
+    # A layer may have got its name from a pass that comes before.
+    if not commission.keep_float or any("simplify" in word for word in commission.passes):
         return
     known = [operator.name for operator in read_graph(model.path).operators]
     for name in commission.keep_float:
@@ -136,9 +138,8 @@ def _convert(commission: Commission, makery: Makery) -> ModelRef:
     if recipe is None:
         raise BadInput(f"{name} has no way to convert {commission.model}", advice="export the model yourself")
     attempt = Attempt(one=one, recipe=recipe, parent=ORIGINAL, engines=())
-    source = Path(commission.model.partition(":")[0])
-    digest = hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else f"{time.time_ns()}"
-    order = Order(attempt=attempt, source=commission.model, format=commission.format, digest=digest)
+    # Always anew: what a factory loads besides its own file can't be known.
+    order = Order(attempt=attempt, source=commission.model, format=commission.format, digest=f"{time.time_ns()}")
     piece = next(makery.make([order]))
     if piece.model is None:
         raise RunFailed(f"{commission.model} could not be converted: {piece.why}", advice="see what the pass printed")
@@ -165,33 +166,42 @@ def _no_facts(commission: Commission) -> Facts:
 
 def _calibrate(commission: Commission, original: Job, examiner: Examiner, makery: Makery) -> DataRef | None:
     """Write the samples that passes may look at, prepared for the original; say what they are. Raises `BadInput`."""
-    question = commission.calibration
-    if question is None:
+    if commission.training is not None and commission.is_module:
+        makery.training = _keep_samples(commission, commission.training, "training.npz", original, examiner)[0]
+    if commission.calibration is None:
         return None
-    feeds, labels, digest = examiner.prepare(question)
-    if not feeds:
+    makery.calibration, found = _keep_samples(commission, commission.calibration, "calibration.npz", original, examiner)
+    return found
+
+
+def _keep_samples(
+    commission: Commission, question: Question, name: str, original: Job, examiner: Examiner
+) -> tuple[tuple[Path, str], DataRef]:
+    """Samples, prepared, in a file of the search's folder: where, their digest, what they are. Raises `BadInput`."""
+    prepared = examiner.prepare(question)
+    if not prepared.feeds:
         raise BadInput(
             f"not one sample of {question.data.name} can be used to calibrate",
             advice="look at the data, or at how samples are prepared (--prepare)",
         )
-    file = commission.folder / "calibration.npz"
+    file = commission.folder / name
     try:
-        write_calibration(file, feeds, labels)
+        write_calibration(file, prepared.feeds, prepared.labels)
     except OSError as error:
         raise BadInput(
             f"the calibration samples can't be written to {commission.folder}: {error.strerror or error}",
             advice="free some space, or name another folder with -o",
         ) from error
-    makery.calibration = (file, f"{digest}{original.workload.inputs}")
     data = question.data
-    return DataRef(
+    found = DataRef(
         name=data.name,
         path=None if data.path is None else str(data.path.resolve()),
         format=data.format,
         split=data.split,
-        size=len(feeds),
-        sha256=digest,
+        size=len(prepared.feeds),
+        sha256=prepared.digest,
     )
+    return (file, prepared.fed), found
 
 
 def _forget(run: Run) -> None:

@@ -39,9 +39,7 @@ class TorchDistill:
         """The module with half, and with a quarter, of its channels; which other student fits only its author knows."""
         if facts.quantized or sum(bool(each.weights) for each in facts.graph.operators) < 2:
             return ()
-        return tuple(
-            Recipe(label=f"−{ratio:.0%}", settings={"ratio": ratio}, rank=2) for ratio in (0.5, 0.75)
-        )  # torch-prune gets there in steps, which costs less accuracy
+        return tuple(Recipe(label=f"−{ratio:.0%}", settings={"ratio": ratio}, rank=2) for ratio in (0.5, 0.75))
 
     def apply(self, work: Work) -> Product:
         """Write ``model.onnx``, the student.

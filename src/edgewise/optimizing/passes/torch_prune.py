@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from edgewise.optimizing.passes.torch_training import Lesson, Outcome, Plan
 
 STEPS = 4
-"""On the bundled digits network at a ratio of 0.5, 4 steps kept 98.7 % of the test images right, one step 98.0 %."""
+"""A choice, not a finding: on the bundled digits network at a ratio of 0.5, one seed each, 1, 2 and 4 steps left
+97.6 %, 98.1 % and 97.8 % of 540 test images right, which is too close to tell them apart."""
 
 
 class TorchPrune:

@@ -18,8 +18,8 @@ from edgewise.optimizing.passes.torch_modules import flatten_outputs
 Form = Literal["logits", "probabilities", "values"]
 
 STEPS = 1600
-"""Steps that bring the bundled digits network with half of its channels back to within a point of its accuracy, from
-128 samples."""
+"""With these, 128 samples and half of the channels the bundled digits network got from 99.6 % to 97.8 % of its test
+images (one seed)."""
 MIN_EPOCHS = 10
 MIN_HELD_OUT = 5
 """Fewer samples than this say nothing; then all are trained on and nothing is held out."""
