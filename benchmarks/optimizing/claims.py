@@ -249,7 +249,7 @@ def check_int8(nets: Sequence[Net], *, vnni: bool | None) -> Claim:
 
 
 def check_signs(nets: Sequence[Net]) -> Claim:
-    """The pre-flight's sign, cell by cell."""
+    """The pre-flight's sign, cell by cell; not known where too many cells lack a prediction or a measurement."""
     rows, right, judged, absent = [], 0, 0, 0
     for net in nets:
         for cell in net["cells"]:
@@ -263,11 +263,17 @@ def check_signs(nets: Sequence[Net]) -> Claim:
                         f"{shown} |")  # fmt: skip
     return Claim(
         title=f"the pre-flight's sign is right in at least {SIGN:.0%} of cells (network × pass × engine)",
-        holds=None if not judged else right / judged >= SIGN,
+        holds=_holds_share(right, judged, absent),
         found=f"{right} of {judged} cells" + (f" ({right / judged:.1%})" if judged else "")
         + (f"; {absent} more lack a prediction or a measurement" if absent else ""),
         lines=("| network | pass | engine | predicted | measured | sign |", "|---|---|---|--:|--:|---|", *rows),
     )  # fmt: skip
+
+
+def _holds_share(right: int, judged: int, absent: int) -> bool | None:
+    if not judged or right / judged < SIGN:
+        return False if judged else None
+    return True if right / (judged + absent) >= SIGN else None
 
 
 def show(one: Speed, *, digits: int = 2, interval: bool = True) -> str:

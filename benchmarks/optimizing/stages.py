@@ -147,6 +147,8 @@ class Stage:
         samples = self._samples(tool.form)
         if model is None or samples is None:
             return replace(entry, why=f"n/a: no {tool.form} file" if model is None else "n/a: no samples")
+        if tool.labels and not self.subject.labelled:
+            return replace(entry, why="n/a: it needs labels")
         made = make(name, model, samples, kept.parent, olive=self.olive, seconds=parse_duration(self.settings.budget))
         spec = RuntimeSpec(name=tool.engine, threads=1)
         entry = replace(entry, path=made.path, spec=spec, seconds=made.seconds, why=made.why)
@@ -175,21 +177,29 @@ class Stage:
         )
 
     def _judge(self, entries: list[Entry]) -> list[Entry]:
-        kept = self.folder / "answers.json"
-        names = [one.name for one in entries]
-        if kept.is_file():
-            known = [entry_of(one) for one in json.loads(kept.read_text(encoding="utf-8"))]
-            if [one.name for one in known] == names:
-                return known
+        asked = [one.to_document() for one in entries]
+        known = self._known("answers", asked)
+        if known is not None:
+            return [entry_of(one) for one in known]
         self.tell("answers on the data")
         judge_answers(self.subject, entries, limit=self.settings.limit)
-        _write(kept, [one.to_document() for one in entries])
+        self._keep("answers", asked, [one.to_document() for one in entries])
         return entries
 
+    def _known(self, name: str, asked: Any) -> Any:
+        """What an earlier run found for the same question; None where there is nothing."""
+        kept = self.folder / f"{name}.json"
+        found = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+        return found.get("found") if found.get("asked") == json.loads(json.dumps(asked)) else None
+
+    def _keep(self, name: str, asked: Any, found: Any) -> None:
+        _write(self.folder / f"{name}.json", {"asked": asked, "found": found})
+
     def _race(self, entries: list[Entry]) -> dict[str, Any]:
-        kept = self.folder / "race.json"
-        if kept.is_file():
-            return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        asked = [one.to_document() for one in entries]
+        known = self._known("race", asked)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
         self.tell("race")
         found = race(entries, list(couples_of(entries)), budget_s=parse_duration(self.settings.race))
         for one in entries:
@@ -203,7 +213,7 @@ class Stage:
             "twins": found.twins,
             "race": {"pairs": found.pairs, "elapsed_s": found.elapsed_s, "stopped_because": found.stopped_because},
         }
-        _write(kept, document)
+        self._keep("race", asked, document)
         return document
 
     def _measure_cells(self, searches: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

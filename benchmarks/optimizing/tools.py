@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -167,6 +168,7 @@ class Tool:
     Attributes:
         engine: whose format it makes.
         form: of the model it starts from.
+        labels: whether it needs some.
     """
 
     title: str
@@ -174,6 +176,7 @@ class Tool:
     form: str
     make: Callable[[Path, Calibration, Path], Path]
     packages: tuple[str, ...]
+    labels: bool = False
 
 
 TOOLS = {
@@ -188,7 +191,7 @@ TOOLS = {
     "nncf-openvino": Tool(title="NNCF (OpenVINO)", engine="openvino", form="onnx", make=nncf_openvino,
                           packages=("nncf", "openvino")),
     "nncf-accuracy": Tool(title="NNCF accuracy control", engine="openvino", form="onnx", make=nncf_controlled,
-                          packages=("nncf", "openvino")),
+                          packages=("nncf", "openvino"), labels=True),
     "litert-static": Tool(title="ai-edge-quantizer static", engine="litert", form="tflite", make=litert_static,
                           packages=("ai-edge-quantizer",)),
     "litert-dynamic": Tool(title="ai-edge-quantizer dynamic", engine="litert", form="tflite", make=litert_dynamic,
@@ -205,7 +208,8 @@ def make(name: str, model: Path, samples: Path, folder: Path, *, olive: str, sec
     """
     if name.startswith("olive") and not olive:
         return Made(path=None, seconds=0.0, why="n/a: no Python with Olive was named (--olive-python)")
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # what a run left that was cut off
+    folder.mkdir(parents=True)
     begin = time.monotonic()
     try:
         done = subprocess.run(

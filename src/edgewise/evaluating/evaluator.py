@@ -134,6 +134,8 @@ class Prompter:
 
     def join(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """The arrays of samples as the model takes them, a batch at a time, the last filled up with its last sample."""
+        if self._batch == 1:
+            return [list(feed) for feed in feeds]
         groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
         full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
         return [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]

@@ -14,7 +14,7 @@ from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, as
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
 from edgewise.evaluating.recording import describe, measurement_of
-from edgewise.evaluating.reference import ReferenceJudge
+from edgewise.evaluating.reference import ReferenceJudge, blame_reference
 from edgewise.evaluating.scores import Gap, Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting, Task
 from edgewise.model.identity import open_model
@@ -231,7 +231,7 @@ class _Examiner:
             try:
                 stack.enter_context(judge.prompter.inference)
             except InferenceFailed as error:
-                return Answers(entries=(), failure=error.failure)
+                return Answers(entries=(), failure=blame_reference(error.failure))
         return None
 
     def _identity(self, judge: Judge) -> dict[str, Any]:

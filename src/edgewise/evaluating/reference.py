@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgewise.errors import BadInput
@@ -10,6 +11,13 @@ from edgewise.evaluating.agreement import compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, Prompter
 from edgewise.evaluating.task import Feed, Record, Table
+from edgewise.record import Failure
+from edgewise.run.inference import InferenceFailed
+
+
+def blame_reference(failure: Failure) -> Failure:
+    """The failure of the other model, which shall not be taken for that of the one that is judged."""
+    return replace(failure, message=f"the reference failed: {failure.message}")
 
 
 class ReferenceJudge:
@@ -39,7 +47,10 @@ class ReferenceJudge:
                     f"{error.name} suits the model and not its reference: {error.reason}",
                     advice="both must be fed the same data",
                 ) from error
-        answers = self.prompter.infer(feeds)
+        try:
+            answers = self.prompter.infer(feeds)
+        except InferenceFailed as error:
+            raise InferenceFailed(blame_reference(error.failure)) from error
         self._outputs = {sample.index: outputs for sample, outputs in zip(samples, answers, strict=True)}
 
     def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:

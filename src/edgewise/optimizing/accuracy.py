@@ -16,7 +16,7 @@ from edgewise.evaluating.agreement import compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample, choose_samples
 from edgewise.evaluating.evaluator import Answers, Array, Progress, Prompter, Pupil, Question, ask
 from edgewise.evaluating.recording import describe, measurement_of
-from edgewise.evaluating.reference import ReferenceJudge
+from edgewise.evaluating.reference import ReferenceJudge, blame_reference
 from edgewise.evaluating.scores import Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting
 from edgewise.model.identity import open_model
@@ -208,7 +208,7 @@ class Examiner:
                 try:
                     stack.enter_context(judge.prompter.inference)
                 except InferenceFailed as error:
-                    return Marks(answers=Answers(entries=(), failure=error.failure), complete=False)
+                    return Marks(answers=Answers(entries=(), failure=blame_reference(error.failure)), complete=False)
             answers = ask(
                 self._pupil(job),
                 question,

@@ -88,8 +88,9 @@ class Finals:
             if best is not None and not entry.candidate.accepted:
                 # What the first race proved stays proven; this one was cut short, or had too much noise.
                 entry.candidate, entry.run, self._state.findings = before
-                for one in alive:
-                    one.candidate = replace(one.candidate, accepted=False)
+                for one in [one for one in alive if one.candidate.accepted]:
+                    why = f"{one.candidate.why}, in a race that did not prove {entry.candidate.id} faster again"
+                    one.candidate = replace(one.candidate, accepted=False, why=why)
 
     def measure_original(self) -> None:
         """The original alone, where no race told its latency or memory and a bound is about these."""

@@ -16,7 +16,7 @@ from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant
 
 LEAST_SNR_DB = 20.0
-"""Without data: of outputs on random inputs against the original's. Below, the difference is a third of the signal."""
+"""Without data: of outputs on random inputs against the original's. Below, they differ by a tenth of the signal."""
 
 
 class Gauntlet:

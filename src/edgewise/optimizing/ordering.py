@@ -162,7 +162,7 @@ def make_commission(
         instructions=instructions,
         judged=judged,
         calibration=calibration,
-        training=_training(calibration, limit=calibration_limit),
+        training=_training(calibration, judged, limit=calibration_limit),
         task=task,
         task_options=wish.task_options,
         classes=wish.classes,
@@ -209,9 +209,9 @@ def _part(
     return replace(judged, indices=rest), replace(judged, indices=taken, limit=share)
 
 
-def _training(calibration: Question | None, *, limit: int | None) -> Question | None:
-    """What passes that train learn from: much of a training part, else what is looked at."""
-    if calibration is None or limit is not None:
+def _training(calibration: Question | None, judged: Question, *, limit: int | None) -> Question | None:
+    """What passes that train learn from: much of a training part that is not judged, else what is looked at."""
+    if calibration is None or limit is not None or calibration.data.split == judged.data.split:
         return None
     if calibration.data.split not in SPLITS_TO_CALIBRATE or calibration.data.split == "all":
         return None

@@ -69,8 +69,8 @@ class Menu:
         for name in self.registry.names():
             if self.words is not None and name not in self.words:
                 continue
-            one = self.registry.get(name)
-            if facts.format not in one.capabilities.reads or one.capabilities.kind not in kinds:
+            one = self._load(name)
+            if one is None or facts.format not in one.capabilities.reads or one.capabilities.kind not in kinds:
                 continue
             usable = self._usable_engines(one, facts, engines)
             why = self._obstacle(one, facts, usable)
@@ -78,14 +78,39 @@ class Menu:
                 self._leave_out(name, why)
                 continue
             recipes = self._recipes(name, one, facts)
-            if not recipes:
-                self._leave_out(name, "it has nothing to offer for this model")
             found += [Attempt(one=one, recipe=recipe, parent=parent, engines=usable) for recipe in recipes]
         return sorted(found, key=lambda attempt: attempt.recipe.rank)
 
-    def is_named(self, attempt: Attempt) -> bool:
-        """Whether the user asked for this very recipe."""
-        return self.words is not None and attempt.recipe.label in self.words.get(attempt.one.name, [])
+    def refuse_unknown(self, facts: Sequence[Facts]) -> None:
+        """Refuse names of recipes that no file has from which the search starts. Raises `BadInput`.
+
+        Settings of engines depend on the file that is chosen in the end: these are not known yet.
+        """
+        for name, labels in (self.words or {}).items():
+            one = self._load(name)
+            readable = [each for each in facts if one is not None and each.format in one.capabilities.reads]
+            if one is None or not labels or not readable or one.capabilities.kind == "tuning":
+                continue
+            known = list(dict.fromkeys(recipe.label for each in readable for recipe in one.recipes(each)))
+            if unknown := [label for label in labels if label not in known]:
+                raise BadInput(
+                    f"{name} has no recipe {unknown[0]!r} for this model",
+                    advice=f"it has: {', '.join(filter(None, known)) or 'one without a name'}",
+                )
+
+    def _load(self, name: str) -> Pass | None:
+        """The pass, where its plug-in loads."""
+        try:
+            return self.registry.get(name)
+        except Unavailable as error:
+            self._leave_out(name, error.message)
+            return None
+
+    def is_named(self, attempt: Attempt, *, whole: bool = False) -> bool:
+        """Whether the user asked for this very recipe, or, with `whole`, for the pass."""
+        if self.words is None or attempt.one.name not in self.words:
+            return False
+        return whole or attempt.recipe.label in self.words[attempt.one.name]
 
     def _usable_engines(self, one: Pass, facts: Facts, engines: Sequence[str]) -> tuple[str, ...]:
         made, registry = one.capabilities.writes or facts.format, runtimes()
@@ -108,18 +133,23 @@ class Menu:
         return ""
 
     def _recipes(self, name: str, one: Pass, facts: Facts) -> list[Recipe]:
-        recipes = list(one.recipes(facts))
+        """What is to be tried on this file; what a user asked for and it has not is left out with a note."""
+        try:
+            recipes = list(one.recipes(facts))
+        except Exception as error:  # somebody else's plug-in may raise anything
+            self._leave_out(name, f"it can't tell its recipes: {type(error).__name__}: {error}")
+            return []
         labels = [] if self.words is None else self.words[name]
         if not labels:
-            return [recipe for recipe in recipes if recipe.rank <= self.rank]
+            found = [recipe for recipe in recipes if recipe.rank <= self.rank]
+            if not found:
+                self._leave_out(name, "it has nothing to offer for this model")
+            return found
         known = {recipe.label: recipe for recipe in recipes}
         for label in labels:
             if label not in known:
-                raise BadInput(
-                    f"{name} has no recipe {label!r} for this model",
-                    advice=f"it has: {', '.join(filter(None, known)) or 'one without a name'}",
-                )
-        return [known[label] for label in labels]
+                self._leave_out(f"{name}:{label}", f"there is no such recipe for {facts.path.name}")
+        return [known[label] for label in labels if label in known]
 
     def _leave_out(self, name: str, why: str) -> None:
         note = Untried(name=name, why=why)

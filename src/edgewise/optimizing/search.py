@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from edgewise.optimizing.accuracy import Examiner
 from edgewise.optimizing.base import passes
@@ -17,7 +18,7 @@ from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.finals import Finals
 from edgewise.optimizing.gauntlet import Gauntlet, job_of
 from edgewise.optimizing.making import Makery, Order, Piece
-from edgewise.optimizing.planning import Attempt, Menu, read_words
+from edgewise.optimizing.planning import Attempt, Menu, facts_of, read_words
 from edgewise.optimizing.preflight import Preflight
 from edgewise.optimizing.sensitivity import layers_of, measure_sensitivity
 from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
@@ -86,6 +87,8 @@ class Search:
             RunFailed: the original itself does not run.
             BadInput: data and model don't fit.
         """
+        own = facts_of(Path(self._original.model.path), shapes=dict(self._commission.shapes))
+        self.menu.refuse_unknown([own, replace(own, format=self._commission.format)])
         self._witness.stage("The original")
         self._gauntlet.admit_original(self._original)
         self.finals = Finals(
@@ -153,13 +156,14 @@ class Search:
         """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
         self._make_all(self._predict([attempt for attempt in attempts if attempt.recipe.rank == 0]))
         saved = {one.attempt.one.name for one in self.state.others if one.alive and one.attempt is not None}
+        usual = {attempt.one.name for attempt in attempts if attempt.recipe.rank == 0}
         lossy = {one.attempt.one.name for one in self.state.others if one.attempt is not None and _lost(one)}
         more = [
             attempt
             for attempt in attempts
             if attempt.recipe.rank > 0
             and (self._commission.rank > 1 or (attempt.one.name in lossy and attempt.one.name not in saved)
-                 or self.menu.is_named(attempt))
+                 or self.menu.is_named(attempt, whole=attempt.one.name not in usual))
         ]  # fmt: skip
         self._make_all(self._predict(more))
 

@@ -71,7 +71,7 @@ class Inference:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._live is not None
-        if kind is None:
+        if kind is None and self._live.result.failure is None:
             self._live.order("end")
             self._live.listen("done")
         else:
