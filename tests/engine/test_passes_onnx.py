@@ -165,6 +165,33 @@ def test_dynamic_quantisation_leaves_named_layers_alone_a_split_gemm_too(digits,
     assert (counts["ConvInteger"], counts["MatMulInteger"]) == (0, 1)
 
 
+def test_dynamic_quantisation_takes_transposed_gemms_of_different_sizes(tmp_path):
+    """The quantiser transposes their weights, and must not trip over shapes that were inferred before."""
+    rng = np.random.default_rng(0)
+    sizes = (24, 48, 10)
+    constants = [
+        onnx.numpy_helper.from_array(rng.standard_normal((after, before), np.float32), f"w{before}")
+        for before, after in zip(sizes, sizes[1:], strict=False)
+    ]
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("Gemm", ["x", "w24"], ["h"], name="first", transB=1),
+        helper.make_node("Relu", ["h"], ["r"], name="relu"),
+        helper.make_node("Gemm", ["r", "w48"], ["y"], name="second", transB=1),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, [1, 24])], [value("y", 1, [1, 10])], initializer=constants,
+        value_info=[value("w24", 1, [48, 24]), value("w48", 1, [10, 48])],
+    )  # fmt: skip
+    path = tmp_path / "gemm.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    product = apply("ort-dynamic", describe(path), tmp_path / "out", settings={"weights": "int8"})
+    assert product.notes[0] == "quantised operators: 2 MatMulInteger"
+    x = rng.standard_normal((1, 24), np.float32)
+    assert snr_db(infer(path, [x])[0], infer(product.model, [x])[0]) > 30.0
+
+
 def test_half_precision_leaves_named_layers_in_float32(digits, tmp_path):
     facts, _ = digits
     product = apply("onnx-fp16", facts, tmp_path / "made", keep_float=(CONVOLUTIONS[1],))

@@ -181,6 +181,10 @@ class Finals:
         rows = {(row.b, row.metric): row for row in findings.comparisons}
         for variant in findings.variants:
             entry = self._state.entries[variant.label]
+            if not variant.run.sessions and variant.run.failure is None:
+                if variant.label != ORIGINAL:
+                    entry.drop("the time budget left no room for a race")
+                continue
             entry.run = _with_marks(variant.run, entry)
             if variant.label == ORIGINAL:
                 self._tell_original(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
@@ -73,7 +74,7 @@ class OrtDynamic:
             if work.only and not only:
                 raise CannotApply("none of the named layers is left after folding")
             quantize_dynamic(
-                prepared.path,
+                _forget_shapes(prepared.path),
                 path,
                 op_types_to_quantize=list(_MATRIX_PRODUCTS) if settings["operators"] == "matmul" else None,
                 per_channel=settings["per_channel"],
@@ -94,6 +95,23 @@ class OrtDynamic:
             notes=tuple(filter(None, (f"quantised operators: {changed}", note))),
             versions=versions_of("onnxruntime", "onnx"),
         )
+
+
+def _forget_shapes(path: Path) -> Path:
+    """The model beside it without the shapes that were inferred of its constants.
+
+    The quantiser transposes weights of Gemm, and then trips over the shapes that they had.
+    """
+    import onnx
+
+    model = onnx.load(path)
+    constants = {constant.name for constant in model.graph.initializer}
+    kept = [info for info in model.graph.value_info if info.name not in constants]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+    bare = path.with_name("bare.onnx")
+    onnx.save(model, bare)
+    return bare
 
 
 def _split(names: Sequence[str]) -> list[str]:
