@@ -180,3 +180,143 @@ DEEDS = {
     "broken": lambda work: _make(work, b"edgewise-fake 1\n{ this is no JSON"),
     "empty": lambda work: _make(work, b""),
 }
+
+
+# --- passes that change the script of a fake model, for whole searches ---
+
+FUSION = Capabilities(kind="fusion", reads=("fake",), writes="fake", exact=True, runtimes=("fake",))
+
+
+class Faster(Scripted):
+    """Half the time, the same outputs."""
+
+    name = "faster"
+    capabilities = FUSION
+
+    def change(self, script, work):
+        script["latency_ns"] = [number // 2 for number in script["latency_ns"]]
+
+
+class Fastest(Faster):
+    """A tenth of the time; one class for everything."""
+
+    name = "fastest"
+
+    def change(self, script, work):
+        script["latency_ns"] = [number // 10 for number in script["latency_ns"]]
+        script["outputs_value"] = 0.0
+
+
+class Slower(Faster):
+    name = "slower"
+
+    def change(self, script, work):
+        script["latency_ns"] = [number * 2 for number in script["latency_ns"]]
+
+
+class Same(Faster):
+    """Another file that is no faster."""
+
+    name = "same"
+
+    def change(self, script, work):
+        script["import_ns"] = 5
+
+
+class Copied(Faster):
+    """The very file it was given, under another name."""
+
+    name = "copied"
+
+    def apply(self, work):
+        file = work.folder / "copy.fake"
+        file.write_bytes(Path(work.model).read_bytes())
+        return Product(model=file)
+
+
+class Unchanged(Faster):
+    name = "unchanged"
+
+    def apply(self, work):
+        return Product(model=Path(work.model), unchanged=True)
+
+
+class Failing(Faster):
+    name = "failing"
+
+    def apply(self, work):
+        raise OddError
+
+
+class Crashing(Faster):
+    name = "crashing"
+
+    def apply(self, work):
+        os.abort()
+
+
+class Filling(Faster):
+    name = "filling"
+
+    def apply(self, work):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class Broken(Faster):
+    """No model at all."""
+
+    name = "broken"
+
+    def apply(self, work):
+        return _make(work, b"edgewise-fake 1\n{ this is no JSON")
+
+
+class Nan(Faster):
+    name = "nan"
+
+    def change(self, script, work):
+        super().change(script, work)
+        script["behaviour"] = {"at": "outputs", "do": "nan"}
+
+
+class Narrow(Faster):
+    """Another number of classes."""
+
+    name = "narrow"
+
+    def change(self, script, work):
+        script["outputs"][0]["shape"] = [1, 2]
+
+
+class Unloadable(Faster):
+    name = "unloadable"
+
+    def change(self, script, work):
+        script["behaviour"] = {"at": "load", "do": "abort"}
+
+
+class Dying(Faster):
+    """Dies on the data, after the first look."""
+
+    name = "dying"
+
+    def change(self, script, work):
+        super().change(script, work)
+        script["behaviour"] = {"at": "invoke", "after": 30, "do": "segfault"}
+
+
+class Tiring(Faster):
+    """Dies in the race, long after it was judged."""
+
+    name = "tiring"
+
+    def change(self, script, work):
+        super().change(script, work)
+        script["behaviour"] = {"at": "invoke", "after": 110, "do": "segfault"}
+
+
+class Hanging(Faster):
+    name = "hanging"
+
+    def apply(self, work):
+        time.sleep(3600)

@@ -154,6 +154,16 @@ class Pass(Protocol):
         """Do it. Raises `CannotApply`, MemoryError, or whatever its libraries raise. Not called for tuning."""
 
 
+class Packaged:
+    """What most passes are: usable where the packages that `capabilities` names are installed."""
+
+    capabilities: Capabilities
+
+    def availability(self) -> Availability:
+        """Whether its packages are installed, from metadata, without importing them."""
+        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
+
+
 def passes() -> Registry[Pass]:
     """All passes, built-in and plugged in."""
     return Registry("edgewise.passes", "pass")

@@ -109,8 +109,16 @@ class Search:
             self.finals.measure_original()
         except KeyboardInterrupt:
             self.state.stopped = "interrupted"
+            self._say_left("interrupted before its race")
             return True
+        self._say_left("not raced: others came first")
         return False
+
+    def _say_left(self, why: str) -> None:
+        """Everybody that nothing was decided of says why."""
+        for entry in self.state.others:
+            if not entry.candidate.why:
+                entry.drop(why)
 
     def _left(self) -> float:
         """Seconds before the races."""

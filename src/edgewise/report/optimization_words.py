@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from edgewise.amounts import factor_text, points_range
-from edgewise.metrics import METRICS
+from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, Number, Optimization, Stage
 from edgewise.report.accuracy import change_text
 from edgewise.report.cells import label_of, quantity
@@ -87,17 +87,8 @@ def _overlap(a: Number, b: Number) -> bool:
 
 
 def change_of(drop: Number, metric: str) -> Number:
-    """How the metric itself moved, from how much was lost of it."""
-    if drop.value is None or METRICS[metric].better == "lower":
-        return drop
-    low, high = drop.low, drop.high
-    return Number(
-        value=0.0 - drop.value,
-        low=None if high is None else 0.0 - high,
-        high=None if low is None else 0.0 - low,
-        basis=drop.basis,
-        method=drop.method,
-    )
+    """How the metric itself moved, from how much was lost of it: the same turn as the other way round."""
+    return drop_of(drop, metric)
 
 
 def accuracy_text(drop: Number, metric: str, *, unit: bool = True, space: bool = True) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import recognise
 from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
 from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
+from edgewise.evaluating.offline import environment
 
 _OPTIONS = ("image", "audio", "text", "columns", "label", "label_kind")
 _TEXTS = ("text", "sentence", "content")
@@ -148,7 +147,7 @@ def _load(folder: Path) -> Any:
     names = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
     if not all(isinstance(name, str) and _is_plain(name) for name in names):
         raise BadInput(f"{folder / 'state.json'} names files outside of its folder", advice=_ADVICE)
-    with _offline():
+    with environment({"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}):
         try:
             import datasets
         except ImportError as error:
@@ -163,22 +162,6 @@ def _load(folder: Path) -> Any:
         except Exception as error:  # errors of pyarrow, of JSON, of its own
             raise BadInput(f"{folder} can't be read: {_line(error)}", advice=_ADVICE) from error
         return table
-
-
-@contextlib.contextmanager
-def _offline() -> Iterator[None]:
-    """Whatever the library would like to fetch, it can't."""
-    wanted = {"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _open_split(path: Path, split: str, folder: Path, table: Any, options: Mapping[str, str]) -> TableSplit:

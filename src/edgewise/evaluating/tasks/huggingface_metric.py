@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 import numbers
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.offline import environment
 from edgewise.evaluating.own_metric import MOST_RESAMPLES, MOST_SECONDS, JoinedTable
 from edgewise.evaluating.task import Drives, Judge, Record, Table, Watches
 from edgewise.text import one_line
@@ -224,9 +224,7 @@ def _load(folder: Path, script: Path) -> Module:
 @contextmanager
 def _offline() -> Iterator[None]:
     """Hugging Face's packages are told not to reach for the network; afterwards they are as they were."""
-    before = {name: os.environ.get(name) for name in _OFFLINE}
-    os.environ.update(dict.fromkeys(_OFFLINE, "1"))
-    try:
+    with environment(dict.fromkeys(_OFFLINE, "1")):
         try:
             from evaluate import config
         except ImportError:
@@ -238,12 +236,6 @@ def _offline() -> Iterator[None]:
             yield
         finally:
             config.HF_EVALUATE_OFFLINE = allowed
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _takes_lists(module: Module) -> bool:

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.optimizing.base import Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.passes import litert_recipes as recipes
 from edgewise.optimizing.passes.litert_files import read_float_model
-from edgewise.registry import Availability
 
 _WEIGHTS = (8, 4)
 
 
-class LitertDynamic:
+class LitertDynamic(Packaged):
     """ai-edge-quantizer's dynamic-range quantisation. Setting: ``weights``, bits, 8 or 4."""
 
     name = "litert-dynamic"
@@ -28,10 +27,6 @@ class LitertDynamic:
         runtimes=("litert",),
         distributions=recipes.DISTRIBUTIONS,
     )
-
-    def availability(self) -> Availability:
-        """Whether ai-edge-quantizer is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """int8 weights, and four bits where operators take them."""

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.graph import Graph
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.calibration import read_calibration
 from edgewise.optimizing.passes import litert_recipes as recipes
 from edgewise.optimizing.passes.litert_files import Address, FloatModel, read_float_model
 from edgewise.optimizing.passes.litert_kernels import find_unaccelerated
-from edgewise.registry import Availability
 
 _ACTIVATIONS = (8, 16)
 _RANGES = ("minmax", "moving-average")
@@ -22,7 +21,7 @@ _SCOPES = ("accelerated", "all")
 _STEMS = ("int8", "float")
 
 
-class LitertStatic:
+class LitertStatic(Packaged):
     """ai-edge-quantizer's static quantisation.
 
     Settings: ``activations``, bits, 8 or 16; ``ranges``, ``minmax`` or ``moving-average``; ``io``, ``float`` (inputs
@@ -42,10 +41,6 @@ class LitertStatic:
         keeps_float=True,
         distributions=recipes.DISTRIBUTIONS,
     )
-
-    def availability(self) -> Availability:
-        """Whether ai-edge-quantizer is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """Widest ranges first: on small sets a moving average clips what is seen late or seldom."""

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.optimizing.base import Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.passes import litert_recipes as recipes
 from edgewise.optimizing.passes.litert_files import read_float_model
-from edgewise.registry import Availability
 
 _WEIGHTS = ("int8", "float16", "int4")
 _BITS = {"int8": 8, "float16": 16, "int4": 4}
 
 
-class LitertWeights:
+class LitertWeights(Packaged):
     """ai-edge-quantizer's weight-only quantisation. Setting: ``weights``: ``int8``, ``float16`` or ``int4``."""
 
     name = "litert-weights"
@@ -28,10 +27,6 @@ class LitertWeights:
         keeps_float=True,
         distributions=recipes.DISTRIBUTIONS,
     )
-
-    def availability(self) -> Availability:
-        """Whether ai-edge-quantizer is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """int8, float16 where the weights are not of it already, and int4 where operators take it."""

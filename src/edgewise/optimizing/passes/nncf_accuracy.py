@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 if TYPE_CHECKING:
     from edgewise.optimizing.passes.nncf_tools import Subject
 
 
-class NncfAccuracy:
+class NncfAccuracy(Packaged):
     """`edgewise.optimizing.base.Pass` around ``nncf.quantize_with_accuracy_control``.
 
     The accuracy it controls is top-1 on the calibration samples, the only ones a pass is given.
@@ -35,10 +34,6 @@ class NncfAccuracy:
         keeps_float=True,
         distributions=("nncf", "openvino"),
     )
-
-    def availability(self) -> Availability:
-        """Whether nncf is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One with each preset."""

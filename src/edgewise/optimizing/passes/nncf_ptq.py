@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 
-class NncfPtq:
+class NncfPtq(Packaged):
     """`edgewise.optimizing.base.Pass` around ``nncf.quantize``.
 
     Settings:
@@ -31,10 +30,6 @@ class NncfPtq:
         keeps_float=True,
         distributions=("nncf", "openvino"),
     )
-
-    def availability(self) -> Availability:
-        """Whether nncf is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """NNCF's default and thorough bias correction; then none, a float stem for ONNX, and the other preset."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 _MODES = ("int8_sym", "int8_asym", "int4_sym", "int4_asym")
 
 
-class NncfWeights:
+class NncfWeights(Packaged):
     """`edgewise.optimizing.base.Pass` around ``nncf.compress_weights``.
 
     Settings:
@@ -28,10 +27,6 @@ class NncfWeights:
         runtimes=("openvino",),
         distributions=("nncf", "openvino"),
     )
-
-    def availability(self) -> Availability:
-        """Whether nncf and openvino are installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """8 bits first; 4 bits only where there are products of matrices."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 
-class OnnxFp16:
+class OnnxFp16(Packaged):
     """`edgewise.optimizing.base.Pass` around ``onnxruntime.transformers.float16``. It has no settings.
 
     Inputs and outputs stay float32.
@@ -25,10 +24,6 @@ class OnnxFp16:
         keeps_float=True,
         distributions=("onnxruntime",),
     )
-
-    def availability(self) -> Availability:
-        """Whether onnxruntime is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One, where there are float32 weights."""

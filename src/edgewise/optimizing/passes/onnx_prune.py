@@ -19,13 +19,12 @@ from edgewise.optimizing.base import (
     CannotApply,
     Capabilities,
     Facts,
+    Packaged,
     Product,
     Recipe,
     Work,
-    packages_availability,
 )
 from edgewise.optimizing.passes.onnx_files import NATIVE, load_model, save_model, versions_of
-from edgewise.registry import Availability
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +36,7 @@ SCOPES = ("global", "layer")
 _CHUNK = 2**20
 
 
-class OnnxPrune:
+class OnnxPrune(Packaged):
     """Sets the smallest weights of Conv, Gemm and MatMul to zero.
 
     Biases and normalisations stay. Settings: either ``sparsity``, a share between 0 and 1, with ``scope``, ``global``
@@ -50,10 +49,6 @@ class OnnxPrune:
     capabilities = Capabilities(
         kind="pruning", reads=("onnx",), writes="onnx", keeps_float=True, distributions=("onnx",)
     )
-
-    def availability(self) -> Availability:
-        """Always: onnx comes with edgewise."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """None is tried first: without sparse kernels nothing gets faster. Small networks bear 30 %, if that."""

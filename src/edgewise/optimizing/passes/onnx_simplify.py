@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 
-class OnnxSimplify:
+class OnnxSimplify(Packaged):
     """`edgewise.optimizing.base.Pass` around ``onnxslim.slim``. It has no settings."""
 
     name = "onnx-simplify"
@@ -16,10 +15,6 @@ class OnnxSimplify:
     capabilities = Capabilities(
         kind="simplification", reads=("onnx",), writes="onnx", exact=True, distributions=("onnxslim",)
     )
-
-    def availability(self) -> Availability:
-        """Whether onnxslim is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One. It changes nothing that a quantised model's engine looks for, so such models are taken too."""

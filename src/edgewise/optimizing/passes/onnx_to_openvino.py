@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgewise.optimizing.base import Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, Product, Recipe, Work
 
 _PASSIVE = ("Constant", "Parameter", "Result")
 
 
-class OnnxToOpenVino:
+class OnnxToOpenVino(Packaged):
     """`edgewise.optimizing.base.Pass` around ``openvino.convert_model``: weights keep their type, no settings."""
 
     name = "onnx-to-openvino"
@@ -25,10 +24,6 @@ class OnnxToOpenVino:
         distributions=("openvino",),
         extra="openvino",
     )
-
-    def availability(self) -> Availability:
-        """Whether openvino is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One. A quantised model stays as quantised as it is."""

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.passes.saturation import sums_saturate
-from edgewise.registry import Availability
 
 _INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
 _MATRIX_PRODUCTS = ("MatMul", "Gemm", "LSTM", "Attention")
 
 
-class OrtDynamic:
+class OrtDynamic(Packaged):
     """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.quantize_dynamic``.
 
     Settings:
@@ -34,10 +33,6 @@ class OrtDynamic:
         keeps_float=True,
         distributions=("onnxruntime",),
     )
-
-    def availability(self) -> Availability:
-        """Whether onnxruntime is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """The library's default with weights its engine has kernels for; products of matrices alone beside it."""

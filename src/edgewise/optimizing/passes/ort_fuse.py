@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 _LAYOUT_DOMAIN = "com.microsoft.nchwc"
 
 
-class OrtFuse:
+class OrtFuse(Packaged):
     """`edgewise.optimizing.base.Pass` around ``SessionOptions.optimized_model_filepath``.
 
     onnxruntime does the same whenever it loads a model, so the gain is a faster start, not a faster inference.
@@ -29,10 +28,6 @@ class OrtFuse:
         runtimes=("onnxruntime",),
         distributions=("onnxruntime",),
     )
-
-    def availability(self) -> Availability:
-        """Whether onnxruntime is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """``extended``, then ``all``, whose result fits this processor only."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 _NONE = "it has no MatMul with a constant matrix, the only operator that takes 4-bit weights"
 
 
-class OrtInt4:
+class OrtInt4(Packaged):
     """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.matmul_nbits_quantizer``.
 
     Settings:
@@ -30,10 +29,6 @@ class OrtInt4:
         runtimes=("onnxruntime",),
         distributions=("onnxruntime", "onnx-ir"),
     )
-
-    def availability(self) -> Availability:
-        """Whether onnxruntime is installed, and onnx-ir, which its quantiser imports without requiring it."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """Blocks of 32, computed in int8; then with zero points and in float32. None without a MatMul."""

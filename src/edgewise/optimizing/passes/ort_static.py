@@ -10,13 +10,12 @@ from edgewise.optimizing.base import (
     CannotApply,
     Capabilities,
     Facts,
+    Packaged,
     Product,
     Recipe,
     Work,
-    packages_availability,
 )
 from edgewise.optimizing.passes.saturation import sums_saturate
-from edgewise.registry import Availability
 
 if TYPE_CHECKING:
     from edgewise.optimizing.passes.ort_preparation import Prepared
@@ -35,7 +34,7 @@ _FEW_CHANNELS = 4
 _COLORS = 3
 
 
-class OrtStatic:
+class OrtStatic(Packaged):
     """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization``.
 
     Settings:
@@ -59,10 +58,6 @@ class OrtStatic:
         keeps_float=True,
         distributions=("onnxruntime",),
     )
-
-    def availability(self) -> Availability:
-        """Whether onnxruntime is installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """The usual one, one with a float stem where there is one, then other calibrations and types."""

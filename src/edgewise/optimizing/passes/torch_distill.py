@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.passes.torch_modules import TorchModel
-from edgewise.registry import Availability
 
 
-class TorchDistill:
+class TorchDistill(Packaged):
     """Trains a student on the samples: one that is given, or the module itself with fewer channels.
 
     The loss is that of `torch_training.find_loss`: of the labels plus T² times the divergence from the teacher at
@@ -30,10 +29,6 @@ class TorchDistill:
         distributions=("torch", "torch-pruning", "onnxscript"),
         extra="torch-optimize",
     )
-
-    def availability(self) -> Availability:
-        """Whether PyTorch, torch-pruning and the exporter's onnxscript are installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """The module with half, and with a quarter, of its channels; which other student fits only its author knows."""

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 if TYPE_CHECKING:
     from edgewise.optimizing.passes.torch_slimming import Slimmer
@@ -19,7 +18,7 @@ STEPS = 4
 97.6 %, 98.1 % and 97.8 % of 540 test images right, which is too close to tell them apart."""
 
 
-class TorchPrune:
+class TorchPrune(Packaged):
     """Removes channels by group norm and trains what is left on the samples: their labels and the module's own outputs.
 
     Without labels, or where the outputs score no classes, it learns from the module's outputs alone.
@@ -38,10 +37,6 @@ class TorchPrune:
         distributions=("torch", "torch-pruning", "onnxscript"),
         extra="torch-optimize",
     )
-
-    def availability(self) -> Availability:
-        """Whether PyTorch, torch-pruning and the exporter's onnxscript are installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """A half and a quarter of the channels; nothing where the only layer's channels are the outputs'."""

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.passes.torch_modules import TorchModel
-from edgewise.registry import Availability
 
 _INTEGER_OPS = ("QuantizeLinear", "DequantizeLinear")
 #: Largest number of samples that ranges are taken from; more changes them little and takes as much longer.
 _SAMPLES = 128
 
 
-class TorchPt2e:
+class TorchPt2e(Packaged):
     """Observes the module on samples, rounds its convolutions and linear layers to 8 bits, and exports that."""
 
     name = "torch-pt2e"
@@ -37,10 +36,6 @@ class TorchPt2e:
         distributions=("torch", "torchao", "onnxscript"),
         extra="torch-optimize",
     )
-
-    def availability(self) -> Availability:
-        """Whether PyTorch, torchao and the exporter's onnxscript are installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """Eight bits; seven for processors whose 8-bit products saturate (x86 without VNNI)."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
-from edgewise.registry import Availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 
 
-class TorchToLitert:
+class TorchToLitert(Packaged):
     """Converts a module as it is; the file's outputs are compared with the module's before it is handed on."""
 
     name = "torch-to-litert"
@@ -21,10 +20,6 @@ class TorchToLitert:
         distributions=("torch", "litert-torch", "ai-edge-litert"),
         extra="torch-optimize",
     )
-
-    def availability(self) -> Availability:
-        """Whether PyTorch and litert-torch are installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One: shapes are those of the example inputs."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
 from edgewise.optimizing.passes.torch_modules import TorchModel
-from edgewise.registry import Availability
 
 MIN_OPSET = 17
 
 
-class TorchToOnnx:
+class TorchToOnnx(Packaged):
     """Exports a module as it is; the file's outputs are compared with the module's before it is handed on."""
 
     name = "torch-to-onnx"
@@ -25,10 +24,6 @@ class TorchToOnnx:
         distributions=("torch", "onnxscript"),
         extra="torch-optimize",
     )
-
-    def availability(self) -> Availability:
-        """Whether PyTorch and its exporter's onnxscript are installed."""
-        return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """With the batch of the example inputs; with an open batch only where everything is asked for."""

@@ -1,0 +1,420 @@
+"""Whole searches on make-believe models: what is chosen is proven, and everything else says why it is not."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import fake_passes as scripted
+from edgewise.errors import BadInput, RunFailed
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.task import tasks
+from edgewise.optimizing.base import passes
+from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.ordering import Limits, make_bounds
+from edgewise.optimizing.planning import read_words
+from edgewise.optimizing.state import Silent
+from edgewise.optimizing.undertaking import undertake
+from edgewise.testing import write_fake_model
+from small_questions import NET, Rows, corrupt, question, rows
+
+MS = 1_000_000
+CLASSES = 3
+COUNT = 60
+BUDGET_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def few_turns(monkeypatch):
+    """What is tested here is found out in some turns as well as in a hundred."""
+    monkeypatch.setattr("edgewise.run.interleaving.TURNS", 20)
+
+
+def original(folder: Path, **script) -> Path:
+    """Its best class is always the last one."""
+    return write_fake_model(
+        folder / "net.fake",
+        **{
+            "graph": NET,
+            "outputs": [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}],
+            "latency_ns": [4 * MS],
+            **script,
+        },
+    )
+
+
+def labelled(**settings) -> Rows:
+    """The last class but for a few."""
+    return Rows(rows(COUNT), [CLASSES - 1 if index % 10 else 0 for index in range(COUNT)], **settings)
+
+
+class Watching(Silent):
+    """Notes what it is told; `racing` may press Ctrl-C."""
+
+    def __init__(self, *, interrupt=""):
+        self.stages, self.examined_ids, self.interrupt = [], [], interrupt
+
+    def stage(self, title):
+        self.stages.append(title)
+        if self.interrupt and title.startswith(self.interrupt):
+            raise KeyboardInterrupt
+
+    def examined(self, candidate):
+        self.examined_ids.append(candidate.id)
+
+
+class Bench:
+    """Searches below one folder."""
+
+    def __init__(self, folder: Path, monkeypatch) -> None:
+        self.folder, self.monkeypatch, self.saved = folder, monkeypatch, []
+
+    def install(self, *classes):
+        scripted.install(self.monkeypatch, self.folder, *classes)
+        self.names = tuple(one.name for one in classes)
+
+    def search(self, *classes, data=None, limits=None, witness=None, model=None, labels=True, **settings):
+        if classes:
+            self.install(*classes)
+        data = labelled() if data is None else data
+        judged = question(data) if data is not False else None
+        task = tasks().get("classification") if judged is not None and labels else None
+        headline = "" if judged is None else "accuracy_top1" if labels else "agreement_top1"
+        commission = Commission(
+            **{
+                "model": str(model or original(self.folder)),
+                "format": "fake",
+                "folder": self.folder / "out",
+                "instructions": Instructions(),
+                "bounds": make_bounds(limits or Limits(), headline=headline),
+                "judged": judged,
+                "task": task,
+                "runtimes": ("fake",),
+                "passes": self.names,
+                "budget_s": BUDGET_S,
+                "words": (str(model or self.folder / "net.fake"), "--data", "d.npz"),
+                **settings,
+            }
+        )
+        result = undertake(commission, save=self.saved.append, witness=witness or Silent())
+        assert_proven(result)
+        return result
+
+
+def assert_proven(result):
+    """What holds of every search, however it ended."""
+    json.dumps(result.to_document())
+    everyone = {one.id: one for one in (result.baseline, *result.candidates)}
+    assert len(everyone) == len(result.candidates) + 1 and not result.baseline.accepted
+    for one in result.candidates:
+        assert one.why and one.why.isprintable(), one
+        if one.accepted:
+            assert one.stage == "raced" and one.metrics["speedup"].low > 1.0 and one.why.startswith("faster: "), one
+            assert all(one.metrics[bound.metric].value is not None for bound in result.bounds)
+    if result.chosen is None:
+        assert result.command == "" and result.files == {}
+    else:
+        assert everyone[result.chosen].accepted and result.unmet == "" and result.closest is None
+        assert all(Path(path).is_file() for path in result.files.values())
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Bench(tmp_path, monkeypatch)
+
+
+def whys(result):
+    return {one.id.removesuffix(" @ fake"): one.why for one in result.candidates}
+
+
+def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
+    witness = Watching()
+    result = bench.search(scripted.Faster, scripted.Slower, scripted.Fastest, witness=witness)
+    assert result.chosen == "faster @ fake" and result.headline == "accuracy_top1"
+    found = whys(result)
+    assert found["faster"].startswith("faster: 2.0") and "Top-1 accuracy +0.00 pt" in found["faster"]
+    assert found["slower"].startswith("slower: 0.50")
+    # 54 of 60 are the last class, 6 the first.
+    assert found["fastest"].startswith("Top-1 accuracy −80.00 pt [") and "a drop of 80.0 pt is over" in found["fastest"]
+    baseline = result.baseline.metrics
+    assert baseline["accuracy_top1"].value == pytest.approx(0.9) and baseline["latency"].value == pytest.approx(4e-3)
+    chosen = result.candidate(result.chosen).metrics
+    assert chosen["latency"].value == pytest.approx(2e-3) and chosen["accuracy_drop"].value == 0.0
+    assert {"original", "faster @ fake", "slower @ fake", "fastest @ fake"} <= set(witness.examined_ids)
+
+    file, provenance = Path(result.files["chosen"]), json.loads(Path(result.files["provenance"]).read_text())
+    assert file.parent == bench.folder / "out" and file.name == "net.faster.fake"
+    assert provenance["parent"]["sha256"] == result.baseline.model.sha256
+    assert provenance["model"]["sha256"] == result.candidate(result.chosen).model.sha256
+    assert [one["name"] for one in provenance["passes"]] == ["faster"]
+    assert provenance["passes"][0]["versions"] == {"scripted": "1.0"}
+    words = shlex.split(result.command)
+    assert words[:2] == ["edgewise", "optimize"]
+    assert read_words([words[words.index("--passes") + 1]], passes()) == {"faster": []}
+
+    raced = {run.job.model.sha256: run for run in bench.saved if run.artifacts}
+    assert len(raced) == 3  # the original and the two that raced
+    artifact = raced[result.candidate(result.chosen).model.sha256].artifacts[-1]
+    assert artifact["accepted"] and artifact["files"]["chosen"] == str(file)
+    assert set(result.front) >= {"faster @ fake"}
+
+
+def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
+    result = bench.search(
+        scripted.Failing, scripted.Crashing, scripted.Filling, scripted.Broken, scripted.Nan, scripted.Narrow,
+        scripted.Unloadable, scripted.Dying, scripted.Copied, scripted.Unchanged, scripted.Same,
+    )  # fmt: skip
+    found = whys(result)
+    assert result.chosen is None and result.unmet == "" and not result.interrupted
+    assert found["failing"].startswith("the pass failed: OddError: first")
+    assert found["crashing"] == "the pass failed: the pass crashed (SIGABRT)"
+    assert found["filling"] == "the disk is full: No space left on device"
+    assert found["broken"].startswith("what it made can't be read: ")
+    assert found["nan"].startswith("broken: output 0 is not finite for 16 of 16 samples")
+    assert found["narrow"].startswith("broken: output 0 has the shape (1, 2)")
+    assert found["unloadable"].startswith("fake can't run it: ") and "SIGABRT" in found["unloadable"]
+    assert found["dying"].startswith("failed on the data: ") and "SIGSEGV" in found["dying"]
+    assert found["copied"] == "the same file as original"
+    assert "unchanged" not in found and any(note.startswith("unchanged: ") for note in result.notes)
+    assert found["same"].startswith(("no faster: ", "not proven faster: "))
+    stages = {one.id.removesuffix(" @ fake"): one.stage for one in result.candidates}
+    assert stages["failing"] == "planned" and stages["narrow"] == "loaded" and stages["same"] == "raced"
+    assert psutil.Process().children(recursive=True) == []
+
+
+@pytest.mark.slow
+def test_what_dies_in_the_race_is_not_chosen(bench):
+    result = bench.search(scripted.Tiring, scripted.Slower)
+    found = whys(result)
+    assert result.chosen is None and found["tiring"].startswith("failed in the race: "), found
+
+
+@pytest.mark.slow
+def test_an_earlier_search_is_used_again_unless_it_is_not_to_be(bench):
+    first = bench.search(scripted.Faster, scripted.Same)
+    journal = (bench.folder / "out" / "made.jsonl").read_text()
+    reads = Rows(rows(COUNT), labelled().labels)
+    second = bench.search(data=reads)
+    assert second.chosen == first.chosen and (bench.folder / "out" / "made.jsonl").read_text() == journal
+    again = len(reads.read_numbers)
+    assert again < COUNT  # the first look only: what was judged is known
+    fresh = Rows(rows(COUNT), labelled().labels)
+    bench.search(data=fresh, fresh=True)
+    assert len(fresh.read_numbers) >= again + 3 * COUNT
+    assert len((bench.folder / "out" / "made.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_other_labels_are_judged_anew_in_the_same_folder(bench):
+    bench.search(scripted.Faster)
+    other = bench.search(data=Rows(rows(COUNT), [0] * COUNT, mark="mended"))
+    assert other.baseline.metrics["accuracy_top1"].value == 0.0
+
+
+@pytest.mark.slow
+def test_only_slower_ones_are_no_recommendation(bench):
+    result = bench.search(scripted.Slower)
+    assert result.chosen is None and result.unmet == "" and whys(result)["slower"].startswith("slower: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [1.5e-3, 3e-3])
+def test_a_bound_that_nothing_meets_names_what_comes_closest(bench, limit):
+    result = bench.search(scripted.Faster, scripted.Slower, limits=Limits(latency_s=limit))
+    if limit == 3e-3:
+        assert result.chosen == "faster @ fake"
+        return
+    assert result.chosen is None and result.closest == "faster @ fake"
+    assert result.unmet == "Latency 2.00 ms is over --max-latency 1.50 ms"
+    assert "but Latency 2.00 ms is over --max-latency 1.50 ms" in whys(result)["faster"]
+
+
+@pytest.mark.slow
+def test_the_original_may_come_closest(bench):
+    result = bench.search(scripted.Slower, limits=Limits(latency_s=3.9e-3))
+    assert (result.chosen, result.closest) == (None, "original")
+    assert result.unmet == "Latency 4.00 ms is over --max-latency 3.90 ms"
+
+
+@pytest.mark.slow
+def test_an_original_that_meets_the_bounds_is_measured_where_nothing_else_runs(bench):
+    result = bench.search(scripted.Failing, limits=Limits(latency_s=5e-3))
+    assert (result.chosen, result.unmet, result.closest) == (None, "", None)
+    assert result.baseline.metrics["latency"].value == pytest.approx(4e-3)
+
+
+@pytest.mark.slow
+def test_a_size_that_nothing_has_is_told_without_a_race(bench):
+    result = bench.search(scripted.Failing, limits=Limits(size_bytes=10))
+    assert result.closest == "original" and "over --max-size 10 B" in result.unmet
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["Variants", "Race"])
+def test_ctrl_c_keeps_what_was_found(bench, stage):
+    result = bench.search(scripted.Faster, scripted.Failing, witness=Watching(interrupt=stage))
+    assert result.interrupted and result.chosen is None and result.stopped_because == "interrupted"
+    if stage == "Race":
+        assert {one.stage for one in result.candidates} == {"judged", "planned"}
+    again = bench.search()
+    assert again.chosen == "faster @ fake" and not again.interrupted
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_midst_of_a_race_leaves_no_process(bench):
+    class Pressing(Watching):
+        def racing(self):
+            signal.setitimer(signal.ITIMER_REAL, 1.5)
+            return None
+
+    def press(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, press)
+    try:
+        result = bench.search(scripted.Faster, witness=Pressing())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert result.interrupted or result.chosen == "faster @ fake"
+    assert psutil.Process().children(recursive=True) == []
+
+
+@pytest.mark.slow
+def test_a_hanging_pass_is_given_up_and_others_are_tried(bench):
+    begin = time.monotonic()
+    # Its recipes come in the order of names: `faster` is made first.
+    result = bench.search(scripted.Faster, scripted.Hanging, budget_s=60.0)
+    assert whys(result)["hanging"].startswith("gave up: it took longer than ")
+    assert result.chosen == "faster @ fake" and time.monotonic() - begin < 120.0
+
+
+@pytest.mark.slow
+def test_with_no_time_nothing_is_tried_and_it_says_so(bench):
+    begin = time.monotonic()
+    result = bench.search(scripted.Faster, scripted.Slower, budget_s=0.01)
+    assert result.chosen is None and result.stopped_because == "the time budget"
+    assert set(whys(result).values()) == {"not tried: the time budget left no room"}
+    assert time.monotonic() - begin < 60.0
+
+
+@pytest.mark.slow
+def test_without_data_outputs_must_be_like_the_original_s(bench):
+    result = bench.search(scripted.Faster, scripted.Fastest, data=False)
+    found = whys(result)
+    assert result.chosen == "faster @ fake" and result.headline == ""
+    assert "outputs" in found["fastest"] and not result.candidate("fastest @ fake").accepted
+    assert result.candidate("fastest @ fake").stage != "raced"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drop", ["1pt", "2%"])
+def test_without_labels_the_original_is_right(bench, drop):
+    result = bench.search(
+        scripted.Faster, scripted.Fastest, data=Rows(rows(COUNT)), labels=False, limits=Limits(accuracy_drop=drop)
+    )
+    found = whys(result)
+    assert result.chosen == "faster @ fake" and result.headline == "agreement_top1"
+    assert found["fastest"].startswith("Top-1 agreement −100.00 pt"), found
+
+
+@pytest.mark.slow
+def test_a_metric_of_its_own_unit_has_a_bound_of_its_own(bench):
+    model = original(bench.folder, outputs=[{"name": "y", "shape": [1, 1], "dtype": "float32"}])
+    targets = [float(row.sum()) + 0.001 for row in rows(COUNT)]
+    result = bench.search(
+        scripted.Faster, scripted.Fastest, model=model, data=Rows(rows(COUNT), targets), task=tasks().get("regression"),
+        bounds=make_bounds(Limits(accuracy_drop="0.01"), headline="mae"),
+    )  # fmt: skip
+    assert result.chosen == "faster @ fake" and result.baseline.metrics["mae"].value == pytest.approx(0.001, rel=1e-3)
+    found = whys(result)["fastest"]
+    assert found.startswith("MAE +") and " pt" not in found and "is over --max-accuracy-drop 0.01" in found
+
+
+# --- data that is not as it should be ---
+
+
+@pytest.mark.parametrize("numbers", [(0,), (3, 17, 44), tuple(range(50))])
+def test_corrupt_samples_are_left_out_for_everybody(bench, numbers):
+    result = bench.search(scripted.Failing, data=labelled(on_read=corrupt(*numbers)))
+    assert result.data.size == COUNT
+    assert result.baseline.metrics["accuracy_top1"].method.endswith(f"n = {COUNT - len(numbers)}")
+
+
+def test_a_sample_of_another_shape_is_left_out(bench):
+    data = [*rows(COUNT)]
+    data[7] = np.zeros(9, np.float32)
+    result = bench.search(scripted.Failing, data=Rows(data, labelled().labels))
+    assert result.baseline.metrics["accuracy_top1"].method.endswith(f"n = {COUNT - 1}")
+
+
+def test_data_of_which_nothing_can_be_used_is_refused(bench):
+    with pytest.raises(BadInput):
+        bench.search(scripted.Failing, data=labelled(on_read=corrupt(*range(COUNT))))
+
+
+def test_strict_is_strict_in_a_search_too(bench):
+    bench.install(scripted.Failing)
+    strict = question(labelled(on_read=corrupt(5)), strict=True)
+    with pytest.raises(BadInput, match=r"row\[5\]"):
+        bench.search(judged=strict)
+
+
+def test_samples_to_calibrate_that_can_t_be_used_are_left_out(bench):
+    looked = question(Rows(rows(20), [0] * 20, split="train", on_read=corrupt(0, 5)))
+    result = bench.search(scripted.Failing, calibration=looked)
+    assert result.calibration.size == 18 and result.calibration.split == "train"
+    with np.load(bench.folder / "out" / "calibration.npz") as kept:
+        assert kept["input_0"].shape == (18, 4) and kept["labels"].tolist() == [0] * 18
+    with pytest.raises(BadInput, match="can be used to calibrate"):
+        bench.search(calibration=question(Rows(rows(4), on_read=corrupt(*range(4)))))
+
+
+# --- originals that are not as they should be ---
+
+
+@pytest.mark.parametrize("behaviour", [{"at": "load", "do": "abort"}, {"at": "first", "do": "raise"}])
+def test_an_original_that_does_not_run_is_told(bench, behaviour):
+    with pytest.raises(RunFailed, match="the original does not run in fake"):
+        bench.search(scripted.Faster, model=original(bench.folder, behaviour=behaviour))
+
+
+def test_an_original_that_dies_on_the_data_is_told(bench):
+    dying = original(bench.folder, behaviour={"at": "invoke", "after": 30, "do": "segfault"})
+    with pytest.raises(RunFailed, match="SIGSEGV"):
+        bench.search(scripted.Faster, model=dying)
+
+
+def test_an_original_with_outputs_that_are_no_numbers_is_told(bench):
+    with pytest.raises(BadInput, match="the original is broken: output 0 is not finite"):
+        bench.search(scripted.Faster, model=original(bench.folder, behaviour={"at": "outputs", "do": "nan"}))
+
+
+def test_a_folder_that_can_t_be_written_is_told_before_anything(bench):
+    (bench.folder / "file").write_text("")
+    with pytest.raises(BadInput, match="can't write to"):
+        bench.search(scripted.Faster, folder=bench.folder / "file" / "out")
+
+
+def test_a_layer_that_there_is_not_can_t_be_kept(bench):
+    with pytest.raises(BadInput, match="no layer called 'mixx'") as caught:
+        bench.search(scripted.Faster, keep_float=("mixx",))
+    assert "mix" in caught.value.advice
+
+
+def test_a_data_set_that_raises_in_the_midst_leaves_no_process(bench):
+    def read(index):
+        if index == 40:
+            raise RuntimeError("odd")
+
+    with pytest.raises(RuntimeError, match="odd"):
+        bench.search(scripted.Faster, data=labelled(on_read=read))
+    assert psutil.Process().children(recursive=True) == []
