@@ -53,11 +53,15 @@ def need_engines() -> None:
 
 
 def workplace(folder: Path) -> dict[str, str]:
-    """Put the bundled network into `folder` and return the environment of a user who has nothing else."""
+    """Put the bundled network and images into `folder`; gives the environment of a user who has nothing else."""
+    import numpy as np
+
     from edgewise.data import path
 
     for suffix in ("onnx", "tflite"):
         shutil.copy(path(f"digits_cnn.{suffix}"), folder / f"model.{suffix}")
+    with np.load(path("digits_calibration.npz")) as train, np.load(path("digits_test.npz")) as test:
+        np.savez(folder / "digits.npz", x_train=train["x"], y_train=train["y"], x_test=test["x"], y_test=test["y"])
     home = folder / "home"
     home.mkdir()
     return {

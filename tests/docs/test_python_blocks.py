@@ -9,7 +9,9 @@ import pages
 import pytest
 
 EXTENDING = pages.ROOT / "docs" / "extending.md"
-WITH_PYTHON = {pages.name(page): page for page in pages.PAGES if page != EXTENDING and pages.blocks(page, "python")}
+PLUG_INS = (EXTENDING, EXTENDING.with_name("extending-improving.md"))
+"""Their blocks are files of plug-ins, tested here and in test_improving_pages.py."""
+WITH_PYTHON = {pages.name(page): page for page in pages.PAGES if page not in PLUG_INS and pages.blocks(page, "python")}
 
 
 @pytest.mark.engine

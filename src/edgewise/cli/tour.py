@@ -71,7 +71,7 @@ def command(
         "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
         "on every runtime that is installed here. 'edgewise doctor' lists them.",
     )
-    paths = [bundled(name) for name in MODELS]
+    paths = _readable([bundled(name) for name in MODELS])
     typed = shlex.join(["edgewise", "bench", f"--sessions={SESSIONS}", *map(str, paths)])
     setting.say_step(1, "Benchmark", typed)
     benched = measure(_plan(paths, profile=False), store=store, keep=setting.keep, meters=True, quiet=quiet)
@@ -91,6 +91,14 @@ def command(
     if ended == ExitCode.INTERRUPTED:
         return ended
     return max(code, ended, _compare(setting, benched.runs, result))
+
+
+def _readable(paths: Sequence[Path]) -> list[Path]:
+    """Those that an installed runtime reads; all of them where none is, so that the benchmark says what to install."""
+    from edgewise.model.identity import open_model
+    from edgewise.optimizing.planning import installed_runtimes
+
+    return [path for path in paths if installed_runtimes(open_model(path).ref.format)] or list(paths)
 
 
 def _profile(setting: Setting, best: Run) -> Outcome:

@@ -255,6 +255,8 @@ class _Examiner:
             )
         table = judge.tabulate(answers.records)
         scores = score(table, seed=self._exam.question.seed)
+        if answers.interrupted:
+            scores = tuple(_of_a_part(one) for one in scores)
         gaps = self._compare(answers, judge)
         if self._first is None:
             self._first = answers, judge
@@ -296,6 +298,14 @@ class _Examiner:
             judge.tabulate([after for _, after in pairs]),
             seed=self._exam.question.seed,
         )
+
+
+def _of_a_part(one: Score) -> Score:
+    """The score without an interval: the first samples of a data set, often in the order of their classes, are no
+    random ones, and say nothing of the rest.
+    """
+    method = f"of the first {one.n} samples in the data's order: no estimate of the rest"
+    return replace(one, low=None, high=None, method=method)
 
 
 def _first_reason(answers: Answers) -> str:

@@ -81,13 +81,14 @@ class Finals:
         if not alive:
             return
         self._witness.stage(f"Race: settings of {entry.job.runtime.name}")
-        before = (entry.candidate, entry.run, self._state.findings)
+        original = self._state.original
+        before = (entry.candidate, entry.run, original.candidate, original.run, self._state.findings)
         try:
             self._run(_entrants([*([] if best is None else [entry]), *alive]))
         finally:
             if best is not None and not entry.candidate.accepted:
                 # What the first race proved stays proven; this one was cut short, or had too much noise.
-                entry.candidate, entry.run, self._state.findings = before
+                entry.candidate, entry.run, original.candidate, original.run, self._state.findings = before
                 for one in [one for one in alive if one.candidate.accepted]:
                     why = f"{one.candidate.why}, in a race that did not prove {entry.candidate.id} faster again"
                     one.candidate = replace(one.candidate, accepted=False, why=why)
@@ -113,7 +114,11 @@ class Finals:
     def find_front(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Ids and metrics of the Pareto front over everything that was raced, the original included."""
         entries = self._state.entries.values()
-        variants = [Variant(label=one.candidate.id, run=one.run) for one in entries if one.run is not None]
+        variants = [
+            Variant(label=one.candidate.id, run=one.run)
+            for one in entries
+            if one.run is not None and (one is self._state.original or _has_ratio(one.candidate))
+        ]
         wanted = ("latency", "model_size", "memory_peak", *((self._headline,) if self._headline else ()))
         if len(variants) < 2:
             return (), ()
@@ -255,6 +260,12 @@ def _with_marks(run: Run, entry: Entry) -> Run:
     known = {row.metric for row in run.measurements}
     more = tuple(row for row in entry.marks.measurements if row.metric not in known)
     return replace(run, measurements=(*run.measurements, *more), evaluation=entry.marks.evaluation)
+
+
+def _has_ratio(candidate: Candidate) -> bool:
+    """Whether the race told how it compares, with an interval; of others nothing is proven, nor disproven."""
+    speed = candidate.metrics.get("speedup")
+    return speed is not None and speed.low is not None
 
 
 def _raced(run: Run) -> dict[str, Number]:

@@ -92,7 +92,8 @@ class Gauntlet:
                 return f"{self.words(marks)} on a part of the data, more than what it may lose"
         marks = self._examiner.grade(job, progress=self._witness.answered)
         if marks is not None and marks.answers.failure is not None:
-            return f"failed on the data: {marks.answers.failure.message}"
+            late = marks.answers.failure.cause == "Timeout" and "time budget" in marks.answers.failure.message
+            return f"{'not judged' if late else 'failed on the data'}: {marks.answers.failure.message}"
         entry.marks = marks
         entry.advance("judged", marks.metrics if marks is not None else {})
         return self._find_unmet(entry, marks)

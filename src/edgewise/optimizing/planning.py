@@ -86,6 +86,15 @@ class Menu:
 
         Settings of engines depend on the file that is chosen in the end: these are not known yet.
         """
+        loaded = [one for name in self.words or {} if (one := self._load(name)) is not None]
+        reached = {each.format for each in facts} | {one.capabilities.writes for one in loaded}
+        for one in loaded:
+            if not reached & set(one.capabilities.reads):
+                raise BadInput(
+                    f"{one.name} takes {', '.join(one.capabilities.reads)}, and {facts[0].path.name} is "
+                    f"{facts[0].format}",
+                    advice="convert it first, or name a pass that takes it",
+                )
         for name, labels in (self.words or {}).items():
             one = self._load(name)
             readable = [each for each in facts if one is not None and each.format in one.capabilities.reads]

@@ -31,7 +31,7 @@ from edgewise.units import significant
 FEW_LAYERS = 10
 """Of layers that the terminal shows."""
 _LAYER_CELLS = 40
-_NO_RATIO_INTERVAL = "of this ratio no interval is known; both values have their own"
+_NO_RATIO_INTERVAL = "of this ratio no interval is known"
 _TONES: dict[str, Tone] = {"chosen": "good", "accepted": "good", "original": "plain"}
 _MARKS = {"original": "○", "chosen": "★", "accepted": "✓"}
 _NO_MARK = "·"

@@ -135,17 +135,36 @@ def headline_of(result: Optimization) -> tuple[str, str]:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
-        return f"{begun}{one_line(chosen.id)}: {said}", ""
+        doubt = chosen.why.partition("too few samples")
+        return f"{begun}{one_line(chosen.id)}: {said}", one_line("".join(doubt[1:]))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"
         return f"No variant meets {bounds}", f"the closest is {closest}; in the way: {one_line(result.unmet)}"
     begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
+    undecided = [one for one in result.candidates if _is_open(one)]
+    if undecided and not result.interrupted:
+        best = max(undecided, key=_hoped)
+        more = "give more with --time-budget: what was made is kept"
+        return "Not decided: the time was over", f"nearest was {one_line(best.id)}: {one_line(best.why)}; {more}"
     nearest = nearest_of(result)
     if nearest is None:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"it came as far as: {nearest.stage}"
     return begun, f"nearest was {one_line(nearest.id)}: {why}"
+
+
+def _is_open(one: Candidate) -> bool:
+    """Whether nothing speaks against it but that there was no time to prove it."""
+    far = STAGES.index(one.stage) >= STAGES.index("judged")
+    return far and not one.accepted and ("time budget" in one.why or one.why.startswith("not proven faster"))
+
+
+def _hoped(one: Candidate) -> float:
+    """How much faster it seems to be, by the race or else by the pre-flight."""
+    speed = number_of(one, "speedup").value
+    predicted = None if one.predicted is None else one.predicted.speedup
+    return speed or predicted or 0.0
 
 
 def reason_of(candidate: Candidate) -> str:
