@@ -141,7 +141,9 @@ def test_what_is_there_is_not_overwritten_unless_it_may_be(capsys, place):
 
 
 def test_a_metric_of_one_s_own(capsys, place):
-    (place / "own.py").write_text("def firsts(outputs, labels):\n    return sum(label == 0 for label in labels) / len(outputs)\n")
+    (place / "own.py").write_text(
+        "def firsts(outputs, labels):\n    return sum(label == 0 for label in labels) / len(outputs)\n"
+    )
     assert evaluate("--metric", "own.py:firsts", "--json") == ExitCode.DONE
     values = {row["id"]: row["value"] for row in json.loads(capsys.readouterr().out)["metrics"]}
     assert (values["score:firsts"], values["accuracy_top1"]) == (0.1, 0.9)
@@ -177,6 +179,7 @@ def make():
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(place):
     (place / "slow.py").write_text(SLOW)
     command = [

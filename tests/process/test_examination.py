@@ -203,7 +203,11 @@ def test_a_reference_that_fails_is_a_failed_run(tmp_path):
     (one,) = examined(
         classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference
     ).examined  # fmt: skip
-    assert one.run.status == "failed" and "the reference failed: " in one.run.failure.message and "SIGABRT" in one.run.failure.message
+    assert (
+        one.run.status == "failed"
+        and "the reference failed: " in one.run.failure.message
+        and "SIGABRT" in one.run.failure.message
+    )
 
 
 def test_a_reference_that_dies_on_the_way_is_a_failed_run(tmp_path):
@@ -213,7 +217,11 @@ def test_a_reference_that_dies_on_the_way_is_a_failed_run(tmp_path):
     (one,) = examined(
         classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference
     ).examined  # fmt: skip
-    assert one.run.status == "failed" and "the reference failed: " in one.run.failure.message and "exit code 7" in one.run.failure.message
+    assert (
+        one.run.status == "failed"
+        and "the reference failed: " in one.run.failure.message
+        and "exit code 7" in one.run.failure.message
+    )
 
 
 def test_latency_and_accuracy_stand_in_one_run(tmp_path):

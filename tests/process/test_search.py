@@ -8,121 +8,22 @@ import signal
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
 import fake_passes as scripted
-from edgewise.errors import BadInput, RunFailed
-from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
 from edgewise.optimizing.base import passes
-from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.ordering import Limits, make_bounds
 from edgewise.optimizing.planning import read_words
-from edgewise.optimizing.state import Silent
-from edgewise.optimizing.undertaking import undertake
-from edgewise.testing import write_fake_model
-from small_questions import NET, Rows, corrupt, question, rows
-
-MS = 1_000_000
-CLASSES = 3
-COUNT = 60
-BUDGET_S = 120.0
+from search_bench import COUNT, Bench, Watching, labelled, original
+from small_questions import Rows, rows
 
 
 @pytest.fixture(autouse=True)
 def few_turns(monkeypatch):
     """What is tested here is found out in some turns as well as in a hundred."""
     monkeypatch.setattr("edgewise.run.interleaving.TURNS", 20)
-
-
-def original(folder: Path, **script) -> Path:
-    """Its best class is always the last one."""
-    return write_fake_model(
-        folder / "net.fake",
-        **{
-            "graph": NET,
-            "outputs": [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}],
-            "latency_ns": [4 * MS],
-            **script,
-        },
-    )
-
-
-def labelled(**settings) -> Rows:
-    """The last class but for a few."""
-    return Rows(rows(COUNT), [CLASSES - 1 if index % 10 else 0 for index in range(COUNT)], **settings)
-
-
-class Watching(Silent):
-    """Notes what it is told; `racing` may press Ctrl-C."""
-
-    def __init__(self, *, interrupt=""):
-        self.stages, self.examined_ids, self.interrupt = [], [], interrupt
-
-    def stage(self, title):
-        self.stages.append(title)
-        if self.interrupt and title.startswith(self.interrupt):
-            raise KeyboardInterrupt
-
-    def examined(self, candidate):
-        self.examined_ids.append(candidate.id)
-
-
-class Bench:
-    """Searches below one folder."""
-
-    def __init__(self, folder: Path, monkeypatch) -> None:
-        self.folder, self.monkeypatch, self.saved = folder, monkeypatch, []
-
-    def install(self, *classes):
-        scripted.install(self.monkeypatch, self.folder, *classes)
-        self.names = tuple(one.name for one in classes)
-
-    def search(self, *classes, data=None, limits=None, witness=None, model=None, labels=True, **settings):
-        if classes:
-            self.install(*classes)
-        data = labelled() if data is None else data
-        judged = question(data) if data is not False else None
-        task = tasks().get("classification") if judged is not None and labels else None
-        headline = "" if judged is None else "accuracy_top1" if labels else "agreement_top1"
-        commission = Commission(
-            **{
-                "model": str(model or original(self.folder)),
-                "format": "fake",
-                "folder": self.folder / "out",
-                "instructions": Instructions(),
-                "bounds": make_bounds(limits or Limits(), headline=headline),
-                "judged": judged,
-                "task": task,
-                "runtimes": ("fake",),
-                "passes": self.names,
-                "budget_s": BUDGET_S,
-                "words": (str(model or self.folder / "net.fake"), "--data", "d.npz"),
-                **settings,
-            }
-        )
-        result = undertake(commission, save=self.saved.append, witness=witness or Silent())
-        assert_proven(result)
-        return result
-
-
-def assert_proven(result):
-    """What holds of every search, however it ended."""
-    json.dumps(result.to_document())
-    everyone = {one.id: one for one in (result.baseline, *result.candidates)}
-    assert len(everyone) == len(result.candidates) + 1 and not result.baseline.accepted
-    for one in result.candidates:
-        assert one.why and one.why.isprintable(), one
-        if one.accepted:
-            assert one.stage == "raced" and one.metrics["speedup"].low > 1.0 and one.why.startswith("faster: "), one
-            assert all(one.metrics[bound.metric].value is not None for bound in result.bounds)
-    if result.chosen is None:
-        assert result.command == "" and result.files == {}
-    else:
-        assert everyone[result.chosen].accepted and result.unmet == "" and result.closest is None
-        assert all(Path(path).is_file() for path in result.files.values())
 
 
 @pytest.fixture
@@ -135,6 +36,7 @@ def whys(result):
     return {one.id.removesuffix(" @ fake"): one.why for one in result.candidates}
 
 
+@pytest.mark.slow
 def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
     witness = Watching()
     result = bench.search(scripted.Faster, scripted.Slower, scripted.Fastest, witness=witness)
@@ -167,6 +69,7 @@ def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
     assert set(result.front) >= {"faster @ fake"}
 
 
+@pytest.mark.slow
 def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     result = bench.search(
         scripted.Failing, scripted.Crashing, scripted.Filling, scripted.Broken, scripted.Nan, scripted.Narrow,
@@ -337,84 +240,3 @@ def test_a_metric_of_its_own_unit_has_a_bound_of_its_own(bench):
     assert result.chosen == "faster @ fake" and result.baseline.metrics["mae"].value == pytest.approx(0.001, rel=1e-3)
     found = whys(result)["fastest"]
     assert found.startswith("MAE +") and " pt" not in found and "is over --max-accuracy-drop 0.01" in found
-
-
-# --- data that is not as it should be ---
-
-
-@pytest.mark.parametrize("numbers", [(0,), (3, 17, 44), tuple(range(50))])
-def test_corrupt_samples_are_left_out_for_everybody(bench, numbers):
-    result = bench.search(scripted.Failing, data=labelled(on_read=corrupt(*numbers)))
-    assert result.data.size == COUNT
-    assert result.baseline.metrics["accuracy_top1"].method.endswith(f"n = {COUNT - len(numbers)}")
-
-
-def test_a_sample_of_another_shape_is_left_out(bench):
-    data = [*rows(COUNT)]
-    data[7] = np.zeros(9, np.float32)
-    result = bench.search(scripted.Failing, data=Rows(data, labelled().labels))
-    assert result.baseline.metrics["accuracy_top1"].method.endswith(f"n = {COUNT - 1}")
-
-
-def test_data_of_which_nothing_can_be_used_is_refused(bench):
-    with pytest.raises(BadInput):
-        bench.search(scripted.Failing, data=labelled(on_read=corrupt(*range(COUNT))))
-
-
-def test_strict_is_strict_in_a_search_too(bench):
-    bench.install(scripted.Failing)
-    strict = question(labelled(on_read=corrupt(5)), strict=True)
-    with pytest.raises(BadInput, match=r"row\[5\]"):
-        bench.search(judged=strict)
-
-
-def test_samples_to_calibrate_that_can_t_be_used_are_left_out(bench):
-    looked = question(Rows(rows(20), [0] * 20, split="train", on_read=corrupt(0, 5)))
-    result = bench.search(scripted.Failing, calibration=looked)
-    assert result.calibration.size == 18 and result.calibration.split == "train"
-    with np.load(bench.folder / "out" / "calibration.npz") as kept:
-        assert kept["input_0"].shape == (18, 4) and kept["labels"].tolist() == [0] * 18
-    with pytest.raises(BadInput, match="can be used to calibrate"):
-        bench.search(calibration=question(Rows(rows(4), on_read=corrupt(*range(4)))))
-
-
-# --- originals that are not as they should be ---
-
-
-@pytest.mark.parametrize("behaviour", [{"at": "load", "do": "abort"}, {"at": "first", "do": "raise"}])
-def test_an_original_that_does_not_run_is_told(bench, behaviour):
-    with pytest.raises(RunFailed, match="the original does not run in fake"):
-        bench.search(scripted.Faster, model=original(bench.folder, behaviour=behaviour))
-
-
-def test_an_original_that_dies_on_the_data_is_told(bench):
-    dying = original(bench.folder, behaviour={"at": "invoke", "after": 30, "do": "segfault"})
-    with pytest.raises(RunFailed, match="SIGSEGV"):
-        bench.search(scripted.Faster, model=dying)
-
-
-def test_an_original_with_outputs_that_are_no_numbers_is_told(bench):
-    with pytest.raises(BadInput, match="the original is broken: output 0 is not finite"):
-        bench.search(scripted.Faster, model=original(bench.folder, behaviour={"at": "outputs", "do": "nan"}))
-
-
-def test_a_folder_that_can_t_be_written_is_told_before_anything(bench):
-    (bench.folder / "file").write_text("")
-    with pytest.raises(BadInput, match="can't write to"):
-        bench.search(scripted.Faster, folder=bench.folder / "file" / "out")
-
-
-def test_a_layer_that_there_is_not_can_t_be_kept(bench):
-    with pytest.raises(BadInput, match="no layer called 'mixx'") as caught:
-        bench.search(scripted.Faster, keep_float=("mixx",))
-    assert "mix" in caught.value.advice
-
-
-def test_a_data_set_that_raises_in_the_midst_leaves_no_process(bench):
-    def read(index):
-        if index == 40:
-            raise RuntimeError("odd")
-
-    with pytest.raises(RuntimeError, match="odd"):
-        bench.search(scripted.Faster, data=labelled(on_read=read))
-    assert psutil.Process().children(recursive=True) == []

@@ -205,6 +205,7 @@ def test_what_went_wrong_is_told_and_not_remembered(made):
     assert [piece.again for piece in made.make(*orders)] == [False] * len(FAILURES) + [True]
 
 
+@pytest.mark.slow
 def test_a_late_pass_is_told(made):
     (piece,) = made.makery().make([made.order("hang")], seconds=3.0)
     assert (piece.cause, piece.why) == ("late", "gave up: it took longer than 3 s")

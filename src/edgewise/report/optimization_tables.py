@@ -157,7 +157,11 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         columns.append(Column(title="Why"))
     rows = tuple(_variant_row(result, one, place, kind, scale[0], narrow=narrow) for place, one in enumerate(ordered))
     notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
-    notes = (*notes, "predicted before it was made, measured in the race: time before over time after")
+    notes = (
+        *notes,
+        "predicted before it was made, within its own engine; measured in the race, against the original in the "
+        "original's engine: time before over time after",
+    )
     if narrow and kind and kind == result.headline:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)

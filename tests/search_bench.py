@@ -1,0 +1,109 @@
+"""Whole searches on make-believe models below one folder, and what holds of every one of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fake_passes as scripted
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.task import tasks
+from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.ordering import Limits, make_bounds
+from edgewise.optimizing.state import Silent
+from edgewise.optimizing.undertaking import undertake
+from edgewise.testing import write_fake_model
+from small_questions import NET, Rows, question, rows
+
+MS = 1_000_000
+CLASSES = 3
+COUNT = 60
+BUDGET_S = 120.0
+
+
+def original(folder: Path, **script) -> Path:
+    """Its best class is always the last one."""
+    return write_fake_model(
+        folder / "net.fake",
+        **{
+            "graph": NET,
+            "outputs": [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}],
+            "latency_ns": [4 * MS],
+            **script,
+        },
+    )
+
+
+def labelled(**settings) -> Rows:
+    """The last class but for a few."""
+    return Rows(rows(COUNT), [CLASSES - 1 if index % 10 else 0 for index in range(COUNT)], **settings)
+
+
+class Watching(Silent):
+    """Notes what it is told; `racing` may press Ctrl-C."""
+
+    def __init__(self, *, interrupt=""):
+        self.stages, self.examined_ids, self.interrupt = [], [], interrupt
+
+    def stage(self, title):
+        self.stages.append(title)
+        if self.interrupt and title.startswith(self.interrupt):
+            raise KeyboardInterrupt
+
+    def examined(self, candidate):
+        self.examined_ids.append(candidate.id)
+
+
+class Bench:
+    """Searches below one folder."""
+
+    def __init__(self, folder: Path, monkeypatch) -> None:
+        self.folder, self.monkeypatch, self.saved = folder, monkeypatch, []
+
+    def install(self, *classes):
+        scripted.install(self.monkeypatch, self.folder, *classes)
+        self.names = tuple(one.name for one in classes)
+
+    def search(self, *classes, data=None, limits=None, witness=None, model=None, labels=True, **settings):
+        if classes:
+            self.install(*classes)
+        data = labelled() if data is None else data
+        judged = question(data) if data is not False else None
+        task = tasks().get("classification") if judged is not None and labels else None
+        headline = "" if judged is None else "accuracy_top1" if labels else "agreement_top1"
+        commission = Commission(
+            **{
+                "model": str(model or original(self.folder)),
+                "format": "fake",
+                "folder": self.folder / "out",
+                "instructions": Instructions(),
+                "bounds": make_bounds(limits or Limits(), headline=headline),
+                "judged": judged,
+                "task": task,
+                "runtimes": ("fake",),
+                "passes": self.names,
+                "budget_s": BUDGET_S,
+                "words": (str(model or self.folder / "net.fake"), "--data", "d.npz"),
+                **settings,
+            }
+        )
+        result = undertake(commission, save=self.saved.append, witness=witness or Silent())
+        assert_proven(result)
+        return result
+
+
+def assert_proven(result):
+    """What holds of every search, however it ended."""
+    json.dumps(result.to_document())
+    everyone = {one.id: one for one in (result.baseline, *result.candidates)}
+    assert len(everyone) == len(result.candidates) + 1 and not result.baseline.accepted
+    for one in result.candidates:
+        assert one.why and one.why.isprintable(), one
+        if one.accepted:
+            assert one.stage == "raced" and one.metrics["speedup"].low > 1.0 and one.why.startswith("faster: "), one
+            assert all(one.metrics[bound.metric].value is not None for bound in result.bounds)
+    if result.chosen is None:
+        assert result.command == "" and result.files == {}
+    else:
+        assert everyone[result.chosen].accepted and result.unmet == "" and result.closest is None
+        assert all(Path(path).is_file() for path in result.files.values())
