@@ -31,8 +31,10 @@ FACE = [
     "__version__",
     "bench",
     "compare",
+    "evaluate",
     "inspect",
     "open_store",
+    "optimize",
     "profile",
 ]
 HEAVY = {

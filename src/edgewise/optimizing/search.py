@@ -369,7 +369,8 @@ def _loss(entry: Entry) -> float:
 
 def _counts(fragile: int, layers: int) -> Iterator[int]:
     """How many layers to spare, in the order of trying: those that stand out, then twice as many, up to half."""
-    count = max(1, fragile)
-    while count <= max(1, layers // 2):
+    most = max(1, layers // 2)
+    count = min(max(1, fragile), most)
+    while count <= most:
         yield count
         count *= 2
