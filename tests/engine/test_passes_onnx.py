@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -171,7 +172,7 @@ def test_dynamic_quantisation_takes_transposed_gemms_of_different_sizes(tmp_path
     sizes = (24, 48, 10)
     constants = [
         onnx.numpy_helper.from_array(rng.standard_normal((after, before), np.float32), f"w{before}")
-        for before, after in zip(sizes, sizes[1:], strict=False)
+        for before, after in pairwise(sizes)
     ]
     helper = onnx.helper
     nodes = [
