@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +108,10 @@ def test_greedy_writing_ends_at_the_end_token(tokenizer):
     assert judge.settings["tokenizer"].startswith("sha256:")
     values = judge.tabulate([record]).values()
     assert values["exact_match"] == values["f1_tokens"] == 1
-    assert values["bleu"] == pytest.approx(1, abs=1e-12)
+    if find_spec("sacrebleu") is None:  # it says how words are told apart
+        assert math.isnan(values["bleu"])
+    else:
+        assert values["bleu"] == pytest.approx(1, abs=1e-12)
     assert judge.answer(record) == ("two three four five", ["two three four five", "other"])
 
 
