@@ -33,7 +33,7 @@ def speedup_of(row: Comparison | None) -> Number:
 
 
 def drop_of(gap: Number, metric: str) -> Number:
-    """How much worse the headline became, above 0 where it did, from variant less original."""
+    """How much worse the headline became, above 0 where it did, from variant less original; and back again."""
     if gap.value is None or METRICS[metric].better == "lower":
         return gap
     low, high = gap.low, gap.high

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.metrics import METRICS, SHARES
+from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, Number, Optimization
 from edgewise.report.accuracy import with_range
 from edgewise.report.cells import label_of
@@ -17,7 +18,6 @@ from edgewise.report.optimization_words import (
     NOT_REACHED,
     accuracy_text,
     bytes_text,
-    change_of,
     nearest_of,
     number_of,
     reason_of,
@@ -115,7 +115,7 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
         drop = number_of(other, "accuracy_drop")
         if drop.value is None:
             return absent(one_line(drop.absent_because or NOT_REACHED))
-        change = change_of(drop, metric)
+        change = drop_of(drop, metric)
         return Cell(text=accuracy_text(drop, metric), value=change.value, low=change.low, high=change.high)
     text = bytes_text(before, after)
     if not text or before.value is None or after.value is None:
@@ -245,7 +245,7 @@ def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: b
     drop = number_of(one, "accuracy_drop")
     if drop.value is None:
         return absent(one_line(drop.absent_because or NOT_REACHED))
-    change = change_of(drop, kind)
+    change = drop_of(drop, kind)
     text = accuracy_text(drop, kind, unit=False, space=not narrow)
     return Cell(text=text, value=change.value, low=change.low, high=change.high)
 

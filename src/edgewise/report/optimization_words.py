@@ -86,14 +86,9 @@ def _overlap(a: Number, b: Number) -> bool:
     return a.low <= b.high and b.low <= a.high
 
 
-def change_of(drop: Number, metric: str) -> Number:
-    """How the metric itself moved, from how much was lost of it: the same turn as the other way round."""
-    return drop_of(drop, metric)
-
-
 def accuracy_text(drop: Number, metric: str, *, unit: bool = True, space: bool = True) -> str:
     """``"−0.21 pt [−0.92, +0.51]"``."""
-    change = change_of(drop, metric)
+    change = drop_of(drop, metric)
     if change.value is None:
         return ABSENT
     interval = points_range(metric, change.low, change.high)
