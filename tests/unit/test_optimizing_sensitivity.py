@@ -108,7 +108,7 @@ class Answers:
     def grade_slice(self, job):
         if job == "Conv1":
             raise BadInput("odd labels")
-        return Marks(answers=None, complete=False, metrics={"accuracy_drop": Number(value=0.25)})
+        return Marks(answers=None, metrics={"accuracy_drop": Number(value=0.25)})
 
     grade = grade_slice
 

@@ -55,13 +55,11 @@ class Marks:
     """What a variant got for its answers.
 
     Attributes:
-        complete: whether all samples were judged.
         metrics: the headline and ``accuracy_drop``.
         measurements, evaluation: for its run.
     """
 
     answers: Answers
-    complete: bool
     metrics: Mapping[str, Number] = field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     evaluation: Evaluation | None = None
@@ -208,7 +206,7 @@ class Examiner:
                 try:
                     stack.enter_context(judge.prompter.inference)
                 except InferenceFailed as error:
-                    return Marks(answers=Answers(entries=(), failure=blame_reference(error.failure)), complete=False)
+                    return Marks(answers=Answers(entries=(), failure=blame_reference(error.failure)))
             answers = ask(
                 self._pupil(job),
                 question,
@@ -227,14 +225,13 @@ class Examiner:
         if answers.interrupted:
             raise KeyboardInterrupt
         if answers.failure is not None or not answers.records:
-            return Marks(answers=answers, complete=False)
+            return Marks(answers=answers)
         return self._mark(job, question, judge, answers)
 
     def _mark(self, job: Job, question: Question, judge: Judge, answers: Answers) -> Marks:
         table = judge.tabulate(answers.records)
         scores = score(table, seed=self._commission.seed, only=self._about)
         metrics = {one.metric: _number(one) for one in scores}
-        complete = self._commission.judged is not None and len(question.indices) == len(self._commission.judged.indices)
         drop = self._drop(judge, answers, metrics)
         evaluation = describe(
             answers,
@@ -251,7 +248,6 @@ class Examiner:
         # The original's answers are what others are paired with; theirs are not needed again, and there may be many.
         return Marks(
             answers=answers if self.original is None and drop is None else replace(answers, entries=()),
-            complete=complete,
             metrics={**headline, **snr, **({"accuracy_drop": drop} if drop is not None else {})},
             measurements=tuple(map(measurement_of, scores)),
             evaluation=evaluation,
