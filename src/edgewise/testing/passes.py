@@ -138,6 +138,8 @@ def _check_product(one: Pass, facts: Facts, work: Work) -> Product:
     model = open_model(product.model)
     wanted = one.capabilities.writes or facts.format
     _require(model.ref.format == wanted, f"product: it is {model.ref.format}, capabilities say {wanted}")
+    if model.ref.format == "onnx":
+        _check_onnx(product.model)
     _require(
         len(model.signature.inputs) == len(facts.signature.inputs)
         and len(model.signature.outputs) == len(facts.signature.outputs),
@@ -148,6 +150,16 @@ def _check_product(one: Pass, facts: Facts, work: Work) -> Product:
     }
     _require(not left, f"product: files are left over: {sorted(path.name for path in left)}")
     return product
+
+
+def _check_onnx(path: Path) -> None:
+    """Engines are laxer than the standard, and other tools are not."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(str(path))
+    except onnx.checker.ValidationError as error:
+        raise AssertionError(f"product: onnx.checker refuses it: {error}") from error
 
 
 def _check_without_samples(one: Pass, work: Work) -> None:

@@ -16,6 +16,7 @@ from edgewise.optimizing.passes.openvino_tools import HEAVY, hidden_biases, impo
 from edgewise.optimizing.passes.openvino_tools import save_model as save_openvino
 from edgewise.optimizing.passes.ort_calibration import load_calibration, model_inputs
 from edgewise.optimizing.passes.ort_preparation import count_quantized, find_stem, prepare
+from edgewise.optimizing.passes.qdq_sparing import protect_float_layers
 from edgewise.optimizing.passes.qdq_types import fit_for_onnxruntime
 
 _SCALING = ("Convert", "Multiply", "Subtract", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
@@ -55,7 +56,11 @@ class Subject:
 
     def finish(self, model: Any) -> str:
         """Fit `model` for its engines, in place. Returns a note; "" where nothing was to do."""
-        return fit_for_onnxruntime(model) if self.format == "onnx" else ""
+        if self.format != "onnx":
+            return ""
+        told = fit_for_onnxruntime(model)
+        protect_float_layers(model)
+        return told
 
     def save(self, model: Any, folder: Path) -> Path:
         """Write `model` into `folder` in the format of this one."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,47 @@ def _free_weights_of_inputs(model: Any) -> None:
         del model.graph.input[:]
         model.graph.input.extend(kept)
         model.ir_version = max(model.ir_version, 4)
+
+
+def sort_nodes(model: Any) -> Any:
+    """Put the nodes of the main graph in the order in which they run, as ONNX wants it, in place. Returns `model`.
+
+    Tools append what they add at the end, and engines put up with that.
+    """
+    made = {name for node in model.graph.node for name in node.output if name}
+    missing: list[int] = []
+    takers: dict[str, list[int]] = {}
+    # Copies: what a message holds is gone when its list is emptied.
+    nodes = [type(node).FromString(node.SerializeToString()) for node in model.graph.node]
+    for index, node in enumerate(nodes):
+        names = {name for name in _taken(node) if name in made}
+        missing.append(len(names))
+        for name in names:
+            takers.setdefault(name, []).append(index)
+    ready = [index for index, count in enumerate(missing) if not count]
+    heapify(ready)  # what could run at once keeps its order
+    order = []
+    while ready:
+        index = heappop(ready)
+        order.append(nodes[index])
+        for taker in (each for name in nodes[index].output for each in takers.pop(name, ())):
+            missing[taker] -= 1
+            if not missing[taker]:
+                heappush(ready, taker)
+    if len(order) < len(nodes):
+        raise CannotApply("its nodes wait for one another")
+    del model.graph.node[:]
+    model.graph.node.extend(order)
+    return model
+
+
+def _taken(node: Any) -> Iterator[str]:
+    """Tensors that a node takes, those of the graphs within it too."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _taken(inner)
 
 
 def count_nodes(model: Any) -> Counter[str]:

@@ -65,6 +65,8 @@ class OnnxFp16(Packaged):
 def _convert(model: Any, kept: list[str]) -> Any:
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
+    from edgewise.optimizing.passes.onnx_files import sort_nodes
+
     copy = type(model)()
     copy.CopyFrom(model)
-    return convert_float_to_float16(copy, keep_io_types=True, node_block_list=kept)
+    return sort_nodes(convert_float_to_float16(copy, keep_io_types=True, node_block_list=kept))

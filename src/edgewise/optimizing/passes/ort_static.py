@@ -89,6 +89,7 @@ class OrtStatic(Packaged):
         from edgewise.optimizing.passes.onnx_files import save_model, versions_of
         from edgewise.optimizing.passes.ort_calibration import find_ranges
         from edgewise.optimizing.passes.ort_preparation import describe_quantized, find_stem, prepare
+        from edgewise.optimizing.passes.qdq_sparing import protect_float_layers
 
         settings = {**DEFAULTS, **work.settings}
         with prepare(work) as prepared:
@@ -98,6 +99,7 @@ class OrtStatic(Packaged):
             model = _quantize(prepared, ranges, settings, excluded=excluded, only=_only(prepared, work))
             if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
                 raise CannotApply("onnxruntime found no operator to quantise in it")
+            protect_float_layers(model)
             notes = [describe_quantized(model, before=prepared.model, heavy=HEAVY), prepared.note]
             stem = find_stem(prepared.model) if settings["float_stem"] else []
         path = save_model(model, work.folder / "model.onnx")
@@ -123,6 +125,7 @@ def _quantize(
     """The quantised ``onnx.ModelProto``."""
     from onnxruntime.quantization import QDQQuantizer, QuantType
 
+    from edgewise.optimizing.passes.onnx_files import sort_nodes
     from edgewise.optimizing.passes.ort_calibration import load_shaped, quantizable_types
 
     types = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
@@ -139,7 +142,7 @@ def _quantize(
         {},
     )
     quantizer.quantize_model()
-    return quantizer.model.model
+    return sort_nodes(quantizer.model.model)
 
 
 def _has_weights(graph: Graph) -> bool:
