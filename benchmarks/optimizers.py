@@ -67,7 +67,6 @@ def settings_of(words: argparse.Namespace) -> Settings:
         cells=words.cells,
         limit=words.limit,
         agreement_drop=words.agreement_drop,
-        free=tuple(words.free.split(",")),
     )
 
 
@@ -92,12 +91,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=FASHION, help="folder with Fashion-MNIST")
     parser.add_argument("--work", type=Path, default=Path("build/optimizers"), help="where every step is kept")
     parser.add_argument("--only", default="", help="names of networks, separated by commas")
-    parser.add_argument("--budget", default=USUAL.budget, help="of every search and tool")
+    parser.add_argument(
+        "--budget", default=USUAL.budget, help="of every search in one engine, twice of the free one; 60s,resnet50=150s"
+    )
     parser.add_argument("--race", default=USUAL.race, help="of the race of everybody")
     parser.add_argument("--cells", default=USUAL.cells, help="of the race of pre-flight cells per engine; 0s: none")
     parser.add_argument("--limit", type=int, help="samples to judge on, for a quick look")
     parser.add_argument("--agreement-drop", default=USUAL.agreement_drop, help="for networks without labels")
-    parser.add_argument("--free", default="onnx", help="formats to start from with the engine left free: onnx,tflite")
     parser.add_argument("--olive-python", default="", help="a Python that has olive-ai and torch")
     parser.add_argument("-o", "--output", type=Path, help="JSON of everything")
     words = parser.parse_args()

@@ -33,12 +33,12 @@ class Settings:
     """How much is done.
 
     Attributes:
-        budget: of every search and of every tool.
+        budget: of every search in one engine and of every tool; ``60s,resnet50=150s`` gives a network its own. The
+            search with the engine left free has twice as much: it starts from two files.
         race: of the race of everybody.
         cells: of an engine's race of pre-flight cells; ``0s`` leaves them out.
         limit: judged samples; None is all.
         agreement_drop: what a search may lose where there are no labels, as a share of best classes that differ.
-        free: formats from which a search with the engine left free starts; the first is the one that claims are about.
     """
 
     budget: str = "300s"
@@ -47,7 +47,12 @@ class Settings:
     limit: int | None = None
     drop: str = "1pt"
     agreement_drop: str = "100pt"
-    free: tuple[str, ...] = ("onnx",)
+
+    def budget_s(self, name: str) -> float:
+        """Of one network, s."""
+        usual, *others = self.budget.split(",")
+        own = dict(each.split("=", 1) for each in others)
+        return parse_duration(own.get(name, usual))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +99,9 @@ class Stage:
         return document
 
     def _keys(self) -> Iterator[str]:
-        """Engines, then the searches with the engine left free."""
+        """Engines, then the search with the engine left free."""
         yield from (engine for engine, form in ENGINES.items() if form in self.subject.files)
-        forms = [form for form in self.settings.free if form in self.subject.files]
-        yield from (FREE if index == 0 else f"{FREE} {form}" for index, form in enumerate(forms))
+        yield FREE
 
     def _search(self, key: str) -> dict[str, Any]:
         """The document of `edgewise.optimize`, or ``{"error": …}``."""
@@ -106,10 +110,12 @@ class Stage:
             return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
         self.tell(f"edgewise optimize, {key}")
         drop = self.settings.drop if self.subject.labelled else self.settings.agreement_drop
-        form = ENGINES.get(key) or key.partition(" ")[2] or self.settings.free[0]
+        first, *others = (file for form, file in self.subject.files.items() if form == ENGINES.get(key, form))
+        budget_s = self.settings.budget_s(self.subject.name)
         try:
             found = edgewise.optimize(
-                self.subject.files[form],
+                first,
+                also=others,
                 data=self.subject.data,
                 output=self.folder / "edgewise" / key.replace(" ", "-"),
                 limit=self.settings.limit,
@@ -118,7 +124,7 @@ class Stage:
                 max_accuracy_drop=drop,
                 runtimes=[key] if key in ENGINES else [],
                 threads=1,
-                time_budget=parse_duration(self.settings.budget),
+                time_budget=2 * budget_s if key == FREE else budget_s,
             )
         except EdgewiseError as error:
             document: dict[str, Any] = {"error": error.message}
@@ -149,7 +155,9 @@ class Stage:
             return replace(entry, why=f"n/a: no {tool.form} file" if model is None else "n/a: no samples")
         if tool.labels and not self.subject.labelled:
             return replace(entry, why="n/a: it needs labels")
-        made = make(name, model, samples, kept.parent, olive=self.olive, seconds=parse_duration(self.settings.budget))
+        made = make(
+            name, model, samples, kept.parent, olive=self.olive, seconds=self.settings.budget_s(self.subject.name)
+        )
         spec = RuntimeSpec(name=tool.engine, threads=1)
         entry = replace(entry, path=made.path, spec=spec, seconds=made.seconds, why=made.why)
         if not made.why.startswith("n/a"):
@@ -235,10 +243,7 @@ class Stage:
 
 
 def _engine_words(key: str) -> str:
-    if key in ENGINES:
-        return f"{key} only"
-    form = key.partition(" ")[2]
-    return "engine free" + (f" (from {form})" if form else "")
+    return f"{key} only" if key in ENGINES else "engine free"
 
 
 def _summarise(found: dict[str, Any]) -> dict[str, Any]:
@@ -251,7 +256,7 @@ def _summarise(found: dict[str, Any]) -> dict[str, Any]:
 
 def describe(settings: Settings) -> dict[str, Any]:
     """JSON-shaped."""
-    return asdict(settings) | {"free": list(settings.free)}
+    return asdict(settings)
 
 
 def _write(path: Path, document: Any) -> None:

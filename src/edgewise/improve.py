@@ -109,6 +109,7 @@ def evaluate(
 def optimize(
     model: PathLike,
     *,
+    also: Sequence[PathLike] = (),
     data: PathLike | None = None,
     output: PathLike | None = None,
     task: str | None = None,
@@ -146,6 +147,7 @@ def optimize(
 
     Args:
         model: a file, or a factory ``module:function`` that returns a trained torch module.
+        also: files of the same network in other formats, so that engines which do not read the first can be tried.
         data: what variants are judged on; passes look at its training part, or at a part that is then not judged.
         output: folder for variants and the result; None is ``MODEL-optimized`` here.
         calibrate_on: the split that passes may look at.
@@ -204,6 +206,7 @@ def optimize(
             accuracy_drop=max_accuracy_drop,
             least_accuracy=min_accuracy,
         ),
+        also=tuple(map(os.fspath, also)),
         aim=aim,
         runtimes=tuple(runtimes),
         threads=threads,

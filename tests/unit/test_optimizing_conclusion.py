@@ -13,8 +13,8 @@ from edgewise.optimizing.base import Capabilities, Recipe
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.conclusion import _command, _copy
 from edgewise.optimizing.planning import Attempt
-from edgewise.optimizing.state import ORIGINAL, Entry, State
-from edgewise.optimizing.variant import AppliedPass, Candidate
+from edgewise.optimizing.state import Entry, State
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate
 from edgewise.record import RuntimeSpec
 from tiny_models import write_tiny_onnx
 
@@ -67,8 +67,9 @@ def test_a_model_in_one_file_lies_in_the_folder_under_a_name_that_tells_its_pass
 def test_the_line_to_type_has_every_pass_recipe_and_spared_layer(tmp_path):
     path = write_tiny_onnx(tmp_path / "model.onnx")
     one = candidate(path, ("onnx-simplify", "", ()), ("ort-static", "per-tensor entropy", ("/a b/Conv", "/c")))
-    words = shlex.split(_command(commission(tmp_path, words=("my net.onnx", "--data", "d")), one, engine="onnxruntime"))
-    assert words[:5] == ["edgewise", "optimize", "my net.onnx", "--data", "d"]
+    asked = commission(tmp_path, words=("my net.onnx", "--data", "d"), also=("my net.tflite",))
+    words = shlex.split(_command(asked, one, one.model, engine="onnxruntime"))
+    assert words[:7] == ["edgewise", "optimize", "my net.onnx", "--data", "d", "--also", "my net.tflite"]
     assert words[words.index("--passes") + 1] == "onnx-simplify,ort-static:per-tensor entropy"
     assert [words[at + 1] for at, word in enumerate(words) if word == "--keep-float"] == ["/a b/Conv", "/c"]
 

@@ -49,7 +49,7 @@ class Made:
         )
 
     def makery(self, **settings) -> Makery:
-        fields = {"calibration": None, "seed": 0, "threads": 1, "pass_s": 30.0, **settings}
+        fields = {"seed": 0, "threads": 1, "pass_s": 30.0, **settings}
         return Makery(folder=self.folder, **fields)
 
     def make(self, *orders, **settings):
@@ -98,8 +98,8 @@ def test_other_samples_matter_to_passes_that_look_at_them_only(made, tmp_path):
     file = tmp_path / "calibration.npz"
     file.write_bytes(b"")
     looks = made.order(one=Looks())
-    made.make(made.order(), looks, calibration=(file, "x"))
-    blind, looking = made.make(made.order(), looks, calibration=(file, "y"))
+    made.make(made.order(), looks, calibration={"": (file, "x")})
+    blind, looking = made.make(made.order(), looks, calibration={"": (file, "y")})
     assert blind.again and not looking.again
 
 
@@ -244,6 +244,6 @@ def test_a_piece_keeps_its_old_file_until_the_new_one_is_there_under_another_nam
 
 def test_samples_are_given_to_passes_that_look_at_them_only(made, tmp_path):
     file = tmp_path / "calibration.npz"
-    makery = made.makery(calibration=(file, "x"))
+    makery = made.makery(calibration={"": (file, "x")})
     assert makery._work(made.order(one=Looks()), tmp_path).calibration == file
     assert makery._work(made.order(), tmp_path).calibration is None

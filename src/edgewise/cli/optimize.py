@@ -49,6 +49,10 @@ def command(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help=".onnx, .tflite, OpenVINO .xml, or a factory FILE.py:FUNCTION.")
     ],
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="The network in another format: take that too; repeatable"),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -201,6 +205,7 @@ def command(
             accuracy_drop=max_accuracy_drop,
             least_accuracy=min_accuracy,
         ),
+        also=tuple(also or ()),
         aim=aim,
         runtimes=tuple(settings.split_words(runtime)),
         threads=threads,

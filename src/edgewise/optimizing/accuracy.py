@@ -154,13 +154,13 @@ class Examiner:
             return None
         return self._grade(job, judged.indices, self._judge(job), progress=progress)
 
-    def prepare(self, question: Question) -> Prepared:
-        """Samples prepared for the original, with their labels where these are classes.
+    def prepare(self, question: Question, job: Job) -> Prepared:
+        """Samples prepared for a model, with their labels where these are classes.
 
         Raises:
             BadInput: no sample of this data can be fed to the model.
         """
-        prompter = Prompter(self._pupil(self._job), question.data, assembly=self._assembly)
+        prompter = Prompter(self._pupil(job), question.data, assembly=self._assembly)
         feeds: list[list[Array]] = []
         labels: list[int] = []
         refused: BadInput | None = None

@@ -23,6 +23,7 @@ class Commission:
     """Attributes:
     model: a file, or a factory ``package.module:function`` or ``file.py:function``.
     format: ``onnx``, ``tflite``, ``openvino``, ``torch`` or ``keras``.
+    also: further files of the network, in other formats: variants may be them, and may be made of them.
     folder: where variants and the result go; what an earlier search left there is used again.
     instructions: how to prepare samples.
     judged: the data on which variants are judged; None: outputs are compared on random inputs only.
@@ -45,6 +46,7 @@ class Commission:
     format: str
     folder: Path
     instructions: Instructions
+    also: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
     judged: Question | None = None
     calibration: Question | None = None

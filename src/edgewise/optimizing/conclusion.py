@@ -17,9 +17,9 @@ from edgewise.model.identity import open_model
 from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.search import Search
-from edgewise.optimizing.state import ORIGINAL, Entry
-from edgewise.optimizing.variant import Candidate, Number, Optimization
-from edgewise.record import DataRef, Run
+from edgewise.optimizing.state import Entry
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Number, Optimization
+from edgewise.record import DataRef, ModelRef, Run
 
 SCHEMA = 1
 
@@ -64,8 +64,13 @@ def conclude(
         interrupted=interrupted,
     )
     if chosen is not None:
-        result = _with_files(result, commission, state.entries[chosen])
-    errors = [error for entry in state.entries.values() if (error := _keep(entry, result, save)) is not None]
+        result = _with_files(result, commission, state.entries[chosen], state.root_of(chosen))
+    errors = [
+        error
+        for entry in state.entries.values()
+        if entry.run is not None
+        and (error := _keep(entry, result, state.root_of(entry.candidate.id), save)) is not None
+    ]
     return replace(result, save_errors=tuple(errors))
 
 
@@ -102,15 +107,15 @@ def _conditions(search: Search, commission: Commission) -> dict[str, Any]:
     }
 
 
-def _with_files(result: Optimization, commission: Commission, entry: Entry) -> Optimization:
+def _with_files(result: Optimization, commission: Commission, entry: Entry, root: ModelRef) -> Optimization:
     """The chosen model's files at the top of the folder, with provenance and instructions beside them."""
     candidate = entry.candidate
     assert candidate.model is not None
-    command = _command(commission, candidate, engine=result.baseline.runtime.name)
+    command = _command(commission, candidate, root, engine=result.baseline.runtime.name)
     try:
         file = _copy(candidate, commission)
         provenance = file.with_name(f"{file.name}.provenance.json")
-        document = provenance_of(result, candidate, command=command)
+        document = provenance_of(result, candidate, root, command=command)
         provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         files = {"chosen": str(file), "provenance": str(provenance)}
         if commission.instructions.steps or commission.instructions.task:
@@ -147,12 +152,15 @@ def _copy(candidate: Candidate, commission: Commission) -> Path:
     return target
 
 
-def provenance_of(result: Optimization, candidate: Candidate, *, command: str) -> dict[str, Any]:
-    """Where a variant comes from, and what it was found to be worth, JSON-shaped."""
+def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, *, command: str) -> dict[str, Any]:
+    """Where a variant comes from, and what it was found to be worth, JSON-shaped.
+
+    Args:
+        parent: the file of the user's that it was made of.
+    """
     from edgewise import __version__
 
-    assert candidate.model is not None and result.baseline.model is not None
-    parent = result.baseline.model
+    assert candidate.model is not None
     return {
         "schema": SCHEMA,
         "edgewise": __version__,
@@ -172,12 +180,17 @@ def provenance_of(result: Optimization, candidate: Candidate, *, command: str) -
     }
 
 
-def _command(commission: Commission, candidate: Candidate, *, engine: str) -> str:
+def _command(commission: Commission, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
     """The line that makes the variant again; `engine` is the original's."""
     own = commission.words[0] if commission.words else commission.model
-    if not candidate.passes:  # the original's own file, in another engine
-        return shlex.join(["edgewise", "compare", f"{own},runtime={engine}", f"{own},runtime={candidate.runtime.name}"])
-    words = ["edgewise", "optimize", *(commission.words or (own,))]
+    if not candidate.passes:  # a file of the user's as it is, in another engine
+        given = [path for path in commission.also if open_model(path).ref.sha256 == root.sha256]
+        other = given[0] if given else own
+        return shlex.join(
+            ["edgewise", "compare", f"{own},runtime={engine}", f"{other},runtime={candidate.runtime.name}"]
+        )
+    also = [word for path in commission.also for word in ("--also", path)]
+    words = ["edgewise", "optimize", *(commission.words or (own,)), *also]
     passes = [f"{one.name}:{one.label}" if one.label else one.name for one in candidate.passes]
     words += ["--passes", ",".join(passes)] if passes else []
     spared = list(dict.fromkeys(name for one in candidate.passes for name in one.keep_float))
@@ -189,15 +202,14 @@ def _command(commission: Commission, candidate: Candidate, *, engine: str) -> st
     return shlex.join(words)
 
 
-def _keep(entry: Entry, result: Optimization, save: Callable[[Run], None]) -> StoreError | None:
+def _keep(entry: Entry, result: Optimization, root: ModelRef, save: Callable[[Run], None]) -> StoreError | None:
     """The run with where its model comes from, saved; why it could not be."""
-    if entry.run is None:
-        return None
+    assert entry.run is not None
     candidate = entry.candidate
     artifact: dict[str, Any] = {
         "kind": "variant",
         "id": candidate.id,
-        "parent": None if result.baseline.model is None else result.baseline.model.sha256,
+        "parent": root.sha256,
         "passes": [asdict(one) for one in candidate.passes],
         "accepted": candidate.accepted,
         "why": candidate.why,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from edgewise.optimizing.base import CannotApply
+from edgewise.optimizing.passes.onnx_files import in_order
 
 _ONNX_TYPES = {
     "float32": "FLOAT", "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float64": "DOUBLE", "bool": "BOOL",
@@ -43,7 +44,7 @@ def cut_onnx(source: Path, target: Path, cut: Mapping[str, Any]) -> Path:
     needed = set(cut["outputs"])
     borders = {border["name"] for border in cut["inputs"]}
     nodes = []
-    for node in reversed(_in_order(graph.node)):
+    for node in reversed(in_order(graph.node)):
         makes = {name for name in node.output if name}
         stays = bool(makes & wanted) or (not makes & listed and bool(makes & needed))
         if stays and not makes & borders:
@@ -62,25 +63,6 @@ def cut_onnx(source: Path, target: Path, cut: Mapping[str, Any]) -> Path:
     load_external_data_for_model(excerpt, str(source.parent))
     onnx.save(_with_types(excerpt), str(target))
     return target
-
-
-def _in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Nodes so that each follows what it reads; files are not always written so."""
-    makers = {name: node for node in nodes for name in node.output if name}
-    ordered: dict[int, Any] = {}
-    for root in nodes:
-        pending = [(root, False)]
-        while pending:
-            node, ready = pending.pop()
-            if id(node) in ordered:
-                continue
-            if ready:
-                ordered[id(node)] = node
-                continue
-            pending.append((node, True))
-            before = (makers[name] for name in node.input if name in makers)
-            pending.extend((each, False) for each in before if id(each) not in ordered)
-    return list(ordered.values())
 
 
 def _border(border: Mapping[str, Any]) -> Any:

@@ -15,9 +15,9 @@ from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, ch
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
-from edgewise.optimizing.race import BASE_S, EACH_S, MOST, Entrant, measure_alone, race, thin_out
-from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
-from edgewise.optimizing.variant import AppliedPass, Candidate, Number
+from edgewise.optimizing.race import EACH_S, MOST, ROUNDS, Entrant, how_many, measure_alone, race, screen
+from edgewise.optimizing.state import Entry, State, Witness
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Number
 from edgewise.record import Run
 from edgewise.units import significant
 
@@ -51,11 +51,14 @@ class Finals:
         if not alive:
             return
         entrants = _entrants(alive)
-        # With little time, few: a verdict takes rounds of everybody.
-        most = max(1, min(MOST, int((self._end_by - time.monotonic() - BASE_S / 2) // EACH_S)))
-        if len(entrants) > most:
+        left = self._end_by - time.monotonic()
+        if len(entrants) > how_many(left, EACH_S):
             self._witness.stage(f"A short measurement of {len(entrants)} variants")
-            kept, brief = thin_out(entrants, keep=most, observer=None)
+            begin = time.monotonic()
+            order, brief = screen(entrants, observer=None)
+            took = time.monotonic() - begin
+            # A round of the race starts everybody once more, and measures about as long.
+            kept = order[: how_many(left - took, min(EACH_S, ROUNDS * took / len(entrants)))]
             for name, run in brief.items():
                 if name not in kept:
                     self._leave_behind(self._state.entries[name], run, brief[kept[-1]] if kept else None)

@@ -9,8 +9,8 @@ from edgewise.errors import BadInput, EdgewiseError, RunFailed
 from edgewise.optimizing.accuracy import Examiner, Marks
 from edgewise.optimizing.choice import accuracy_words, check_bounds, limit_of
 from edgewise.optimizing.commission import Commission
-from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness, sizes_of
-from edgewise.optimizing.variant import Candidate, Number
+from edgewise.optimizing.state import Entry, State, Witness, sizes_of
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Number
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant

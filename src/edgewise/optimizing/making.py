@@ -53,12 +53,14 @@ class Order:
     Attributes:
         source: the parent's file, or a factory.
         digest: SHA-256 of the source.
+        root: SHA-256 of the user's file that the source was made of: samples are prepared for that one.
     """
 
     attempt: Attempt
     source: str
     format: str
     digest: str
+    root: str = ""
     keep_float: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
@@ -68,13 +70,14 @@ class Makery:
     """Makes pieces in the folder of a search.
 
     Attributes:
-        calibration: the file of samples and its digest; None where there is no data.
+        calibration: SHA-256 of a file of the user's → the file of samples prepared for it, and their digest; empty
+            where there is no data.
         training: the same for passes that train; None: those of the calibration.
         shapes: of a module's inputs, by the user.
     """
 
     folder: Path
-    calibration: tuple[Path, str] | None
+    calibration: dict[str, tuple[Path, str]] = field(default_factory=dict)
     training: tuple[Path, str] | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int
@@ -125,15 +128,15 @@ class Makery:
         for (order, room), made in zip(orders, results, strict=True):
             yield self._piece(order, room, made)
 
-    def _samples(self, capabilities: Capabilities) -> tuple[Path, str] | None:
+    def _samples(self, capabilities: Capabilities, root: str) -> tuple[Path, str] | None:
         """What a pass looks at, and its digest; None for a pass that looks at nothing."""
         if not (capabilities.calibrates or capabilities.labels or capabilities.trains):
             return None
-        return (self.training if capabilities.trains else None) or self.calibration
+        return (self.training if capabilities.trains else None) or self.calibration.get(root)
 
     def _work(self, order: Order, room: Path, *, seconds: float | None = None) -> Work:
         capabilities = order.attempt.one.capabilities
-        samples = self._samples(capabilities)
+        samples = self._samples(capabilities, order.root)
         more: dict[str, Any] = {}
         if capabilities.trains:
             more["max_seconds"] = TRAINING_SHARE * (seconds or self.pass_s)
@@ -201,7 +204,7 @@ class Makery:
 
     def _key(self, order: Order) -> str:
         one = order.attempt.one
-        samples = self._samples(one.capabilities)
+        samples = self._samples(one.capabilities, order.root)
         identity = [
             __version__,
             order.digest, one.name, one.availability().version, dict(order.attempt.recipe.settings),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgewise.comparing.contenders import NATIVE
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
@@ -217,6 +218,13 @@ def is_quantized(graph: Graph) -> bool:
 def installed_runtimes(form: str) -> tuple[str, ...]:
     """Engines that are installed and read the format, those of a sweep only."""
     return tuple(name for name, one in runtimes() if _reads(one, form) and availability_of(one))
+
+
+def find_readers(form: str, names: Sequence[str]) -> list[str]:
+    """Engines of `names` that read the format, its own first."""
+    registry = runtimes()
+    readers = [name for name in names if form in registry.get(name).formats]
+    return sorted(readers, key=lambda name: name != NATIVE.get(form))
 
 
 def _reads(one: Runtime, form: str) -> bool:

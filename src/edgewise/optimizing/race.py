@@ -17,7 +17,9 @@ from edgewise.run.plan import Plan
 MOST = 8
 """Variants in a race beside the original; more are first thinned out by a short measurement of each."""
 BASE_S, EACH_S = 20.0, 12.0
-"""What a race may take, and what every variant adds."""
+"""What a race may take, and what every variant adds, s."""
+ROUNDS = 6
+"""That a race should have room for: verdicts are given from the fifth on."""
 BRIEF = Stopping(sessions=1, max_s=0.3, min_s=0.1)
 
 _TERMS = Terms(metrics=("latency", "memory_peak", "model_size"), force=True)
@@ -26,14 +28,19 @@ _TERMS = Terms(metrics=("latency", "memory_peak", "model_size"), force=True)
 Entrant = tuple[str, Job]
 
 
-def thin_out(entrants: Sequence[Entrant], *, keep: int, observer: Observer | None) -> tuple[list[str], dict[str, Run]]:
-    """The ids of the fastest by one short measurement each, and all these runs."""
+def how_many(seconds: float, each: float) -> int:
+    """How many variants to race in `seconds` with the original, where everyone takes `each`; at least one."""
+    return max(1, min(MOST, int(seconds // each) - 1))
+
+
+def screen(entrants: Sequence[Entrant], *, observer: Observer | None) -> tuple[list[str], dict[str, Run]]:
+    """Ids by one short measurement each, the fastest first, and all these runs."""
     dispatcher = Dispatcher(save=_forget, observer=observer, sensors=METERS_OFF)
     jobs = tuple(replace(job, workload=replace(job.workload, stopping=BRIEF)) for _, job in entrants)
     runs = dispatcher.execute(Plan(jobs=jobs))
     found = {name: run for (name, _), run in zip(entrants, runs, strict=True)}
     timed = {name: latency for name, run in found.items() if (latency := run.value("latency")) is not None}
-    return sorted(timed, key=lambda name: timed[name])[:keep], found
+    return sorted(timed, key=lambda name: timed[name]), found
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:

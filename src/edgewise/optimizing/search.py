@@ -18,12 +18,12 @@ from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.finals import Finals
 from edgewise.optimizing.gauntlet import Gauntlet, job_of
 from edgewise.optimizing.making import Makery, Order, Piece
-from edgewise.optimizing.planning import Attempt, Menu, facts_of, read_words
+from edgewise.optimizing.planning import Attempt, Menu, facts_of, find_readers, read_words
 from edgewise.optimizing.preflight import Preflight
 from edgewise.optimizing.sensitivity import layers_of, measure_sensitivity
-from edgewise.optimizing.state import ORIGINAL, Entry, State, Witness
-from edgewise.optimizing.variant import Candidate, Prediction
-from edgewise.record import Job, Run, RuntimeSpec
+from edgewise.optimizing.state import Entry, State, Witness
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Prediction
+from edgewise.record import Job, ModelRef, Run, RuntimeSpec
 
 RACE_SHARE = 0.4
 """Of the time budget that is kept for races."""
@@ -46,6 +46,7 @@ class Search:
     Args:
         original: the job of the original; a module was made a file first.
         engines: that may be used, the original's first.
+        given: further files of the network.
     """
 
     def __init__(
@@ -59,12 +60,15 @@ class Search:
         save: Callable[[Run], None],
         witness: Witness,
         begin: float,
+        given: Sequence[ModelRef] = (),
     ) -> None:
         self._commission = commission
         self._witness = witness
         self._engines = tuple(engines)
         self._begin = begin
         self._original = original
+        self._given = tuple(given)
+        self._roots = [ORIGINAL]
         self._examiner = examiner
         self._makery = makery
         self.state = State(shapes=commission.shapes)
@@ -72,8 +76,8 @@ class Search:
         self.menu = Menu(
             words=read_words(commission.passes, registry),
             rank=commission.rank,
-            calibrates=makery.calibration is not None,
-            labels=makery.calibration is not None and commission.task is not None,
+            calibrates=bool(makery.calibration),
+            labels=bool(makery.calibration) and commission.task is not None,
             registry=registry,
         )
         self._gauntlet = Gauntlet(commission, examiner, self.state, witness)
@@ -87,8 +91,9 @@ class Search:
             RunFailed: the original itself does not run.
             BadInput: data and model don't fit.
         """
-        own = facts_of(Path(self._original.model.path), shapes=dict(self._commission.shapes))
-        self.menu.refuse_unknown([own, replace(own, format=self._commission.format)])
+        shapes = dict(self._commission.shapes)
+        own, *others = (facts_of(Path(one.path), shapes=shapes) for one in (self._original.model, *self._given))
+        self.menu.refuse_unknown([own, replace(own, format=self._commission.format), *others])
         self._witness.stage("The original")
         self._gauntlet.admit_original(self._original)
         self.finals = Finals(
@@ -127,13 +132,15 @@ class Search:
     def _plan_and_make(self) -> None:
         """All variants but those that layers' sensitivity leads to, each as far as its accuracy on all of the data."""
         self._try_engines()
-        exact = self.menu.choose(
-            self.state.facts_of(ORIGINAL),
-            kinds=("simplification", "fusion", "conversion"),
-            parent=ORIGINAL,
-            engines=self._engines,
-        )
-        self._make_all(exact)
+        self._try_given()
+        for root in self._roots:
+            exact = self.menu.choose(
+                self.state.facts_of(root),
+                kinds=("simplification", "fusion", "conversion"),
+                parent=root,
+                engines=self._engines,
+            )
+            self._make_all(exact)
         self._convert_module()
         attempts: list[Attempt] = []
         for parent in self._find_bases():
@@ -192,18 +199,37 @@ class Search:
             entry = self.state.entries[candidate.id] = Entry(candidate=candidate)
             self._gauntlet.examine(entry, self._original.model)
 
+    def _try_given(self) -> None:
+        """The user's further files, in every engine that reads them; in the first only, where passes are named."""
+        for model in self._given:
+            engines = find_readers(model.format, self._engines)
+            # Two files may have one name, in folders of their own.
+            name = model.name if f"{model.name} @ {engines[0]}" not in self.state.entries else model.path
+            for engine in engines[:1] if self._commission.passes else engines:
+                candidate = Candidate(
+                    id=f"{name} @ {engine}", parent=ORIGINAL, model=model, runtime=RuntimeSpec(name=engine)
+                )
+                entry = self.state.entries[candidate.id] = Entry(candidate=candidate)
+                self._gauntlet.examine(entry, model)
+            self._roots.append(f"{name} @ {engines[0]}")
+
     def _find_bases(self) -> list[str]:
-        """Variants that lossy passes start from: one per format, simplified where that changed anything."""
-        found = {self._original.model.format: ORIGINAL}
+        """Variants that lossy passes start from: what was given, and one per format that can be made of it.
+
+        Simplified where that changed anything.
+        """
+        found = {root: root for root in self._roots if root == ORIGINAL or self.state.entries[root].alive}
+        formats = {self.state.facts_of(root).format for root in found}
         for entry in self.state.others:
-            attempt, model = entry.attempt, entry.candidate.model
-            if attempt is None or model is None or not entry.alive:
+            attempt, name = entry.attempt, entry.candidate.id
+            if attempt is None or entry.candidate.model is None or not entry.alive or attempt.parent not in found:
                 continue
-            kind = attempt.one.capabilities.kind
-            if kind == "conversion":
-                found.setdefault(model.format, entry.candidate.id)
-            if kind == "simplification" and found.get(model.format) == ORIGINAL:
-                found[model.format] = entry.candidate.id
+            kind, form = attempt.one.capabilities.kind, entry.candidate.model.format
+            if kind == "conversion" and form not in formats:
+                found[name] = name
+                formats.add(form)
+            if kind == "simplification" and found[attempt.parent] == attempt.parent:
+                found[attempt.parent] = name
         return list(found.values())
 
     def _predict(self, attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -256,6 +282,7 @@ class Search:
             source=self._commission.model if module else parent.model.path,
             format=self._commission.format if module else parent.model.format,
             digest=parent.model.sha256,
+            root=self.state.root_of(attempt.parent).sha256,
             keep_float=(*self._commission.keep_float, *keep_float),
         )
 

@@ -13,11 +13,18 @@ from edgewise.optimizing.base import Facts
 from edgewise.optimizing.making import Order, Piece
 from edgewise.optimizing.planning import Attempt, facts_of
 from edgewise.optimizing.sensitivity import Sensitivities
-from edgewise.optimizing.variant import AppliedPass, Candidate, LayerSensitivity, Number, Prediction, Stage
+from edgewise.optimizing.variant import (
+    ORIGINAL,
+    AppliedPass,
+    Candidate,
+    LayerSensitivity,
+    Number,
+    Prediction,
+    Stage,
+    root_of,
+)
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
 from edgewise.run.dispatch import Observer
-
-ORIGINAL = "original"
 
 
 class Witness(Protocol):
@@ -137,11 +144,14 @@ class State:
 
     def name(self, attempt: Attempt, engine: str, *, suffix: str = "") -> str:
         """The id of the result of `attempt` in `engine`: what was done to the original, and where it runs."""
-        parent = self.entries[attempt.parent].candidate
-        name = f"{attempt.name}{suffix} @ {engine}"
-        if attempt.parent == ORIGINAL or parent.passes[-1].name in _SILENT:
-            return name
-        return f"{parent.id.partition(' @ ')[0]} + {name}"
+        base, name = self.entries[attempt.parent].candidate, f"{attempt.name}{suffix} @ {engine}"
+        while base.parent is not None and base.passes and base.passes[-1].name in _SILENT:
+            base = self.entries[base.parent].candidate
+        return name if base.id == ORIGINAL else f"{base.id.partition(' @ ')[0]} + {name}"
+
+    def root_of(self, name: str) -> ModelRef:
+        """The file of the user's that a variant was made of, which may be the variant's own."""
+        return root_of(name, {key: entry.candidate for key, entry in self.entries.items()})
 
     def add(
         self, attempt: Attempt, engine: str, *, suffix: str = "", piece: Piece | None = None, why: str = ""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from edgewise.comparing.contenders import NATIVE
 from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.evaluator import Question
 from edgewise.model.identity import open_model, read_graph
+from edgewise.model.user_code import is_factory
 from edgewise.optimizing.accuracy import ANSWERS, Examiner
 from edgewise.optimizing.base import Facts, passes
 from edgewise.optimizing.calibration import write_calibration
@@ -19,10 +19,10 @@ from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.conclusion import conclude
 from edgewise.optimizing.gauntlet import job_of
 from edgewise.optimizing.making import Makery, Order
-from edgewise.optimizing.planning import Attempt
+from edgewise.optimizing.planning import Attempt, find_readers
 from edgewise.optimizing.search import Search
-from edgewise.optimizing.state import ORIGINAL, Witness
-from edgewise.optimizing.variant import Optimization
+from edgewise.optimizing.state import Witness
+from edgewise.optimizing.variant import ORIGINAL, Optimization
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec
 from edgewise.run.assembly import METERS_OFF, Assembly
 from edgewise.runtime.base import availability_of, runtimes
@@ -44,7 +44,6 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
         shutil.rmtree(commission.folder / ANSWERS, ignore_errors=True)
     makery = Makery(
         folder=commission.folder,
-        calibration=None,
         seed=commission.seed,
         threads=commission.threads or 1,
         pass_s=commission.budget_s,
@@ -54,11 +53,13 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
     )
     model = _convert(commission, makery) if commission.is_module else open_model(commission.model).ref
     engines = choose_engines(model.format, commission.runtimes)
+    given = open_given(commission.also, model, engines)
     original = job_of(model, RuntimeSpec(name=engines[0]), commission)
     if not commission.is_module:
-        _check_layers(model, commission)
+        _check_layers((model, *given), commission)
     examiner = Examiner(commission, original, assembly=Assembly(save=_forget, sensors=METERS_OFF))
-    calibration = _calibrate(commission, original, examiner, makery)
+    others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), commission) for one in given]
+    calibration = _calibrate(commission, [original, *others], examiner, makery)
     search = Search(
         commission,
         original=original,
@@ -68,6 +69,7 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
         save=save,
         witness=witness,
         begin=begin,
+        given=given,
     )
     interrupted = search.run()
     return conclude(
@@ -93,26 +95,43 @@ def choose_engines(form: str, asked: Sequence[str]) -> list[str]:
         if not availability:
             raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
     names = list(asked) or [name for name, one in registry if one.in_default and availability_of(one)]
-    readers = [name for name in names if form in registry.get(name).formats]
+    readers = find_readers(form, names)
     if not readers:
         raise Unavailable(
             f"no engine that may be used reads {form}", advice="see 'edgewise doctor', or name others with -r"
         )
-    first = NATIVE[form] if NATIVE.get(form) in readers else readers[0]
-    return [first, *(name for name in names if name != first)]
+    return [readers[0], *(name for name in names if name != readers[0])]
 
 
-def _check_layers(model: ModelRef, commission: Commission) -> None:
+def open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]) -> list[ModelRef]:
+    """The further files of the network. Raises `BadInput`, `BadModel`, `Unavailable`."""
+    found: list[ModelRef] = []
+    for path in paths:
+        if is_factory(path):
+            raise BadInput(f"--also {path}: a factory can't stand beside a file", advice="make it MODEL, alone")
+        model = open_model(path).ref
+        if model.sha256 in (original.sha256, *(one.sha256 for one in found)):
+            raise BadInput(f"--also {path} is the same file as another one", advice="leave it out")
+        if not find_readers(model.format, engines):
+            raise Unavailable(
+                f"no engine that may be used reads {path} ({model.format})",
+                advice="see 'edgewise doctor', or name others with -r",
+            )
+        found.append(model)
+    return found
+
+
+def _check_layers(models: Sequence[ModelRef], commission: Commission) -> None:
     """Refuse names of layers that there are not: who misspells one believes it spared. Raises `BadInput`."""
     # A layer may have got its name from a pass that comes before.
     if not commission.keep_float or any("simplify" in word for word in commission.passes):
         return
-    known = [operator.name for operator in read_graph(model.path).operators]
+    known = [operator.name for model in models for operator in read_graph(model.path).operators]
     for name in commission.keep_float:
         if name not in known:
             near = get_close_matches(name, known, n=3, cutoff=0.4)
             raise BadInput(
-                f"{model.name} has no layer called {name!r}",
+                f"{' and '.join(model.name for model in models)} has no layer called {name!r}",
                 advice=f"such as {', '.join(near or known[:3])}; 'edgewise inspect' lists them all",
             )
 
@@ -164,21 +183,30 @@ def _no_facts(commission: Commission) -> Facts:
     )
 
 
-def _calibrate(commission: Commission, original: Job, examiner: Examiner, makery: Makery) -> DataRef | None:
-    """Write the samples that passes may look at, prepared for the original; say what they are. Raises `BadInput`."""
+def _calibrate(commission: Commission, jobs: Sequence[Job], examiner: Examiner, makery: Makery) -> DataRef | None:
+    """Write the samples that passes may look at; say what they are. Raises `BadInput`.
+
+    Args:
+        jobs: of the original and of the other given files: samples are prepared for each.
+    """
     if commission.training is not None and commission.is_module:
-        makery.training = _keep_samples(commission, commission.training, "training.npz", original, examiner)[0]
+        makery.training = _keep_samples(commission, commission.training, "training.npz", jobs[0], examiner)[0]
     if commission.calibration is None:
         return None
-    makery.calibration, found = _keep_samples(commission, commission.calibration, "calibration.npz", original, examiner)
+    found = None
+    for index, job in enumerate(jobs, start=1):
+        name = "calibration.npz" if index == 1 else f"calibration-{index}.npz"
+        kept, data = _keep_samples(commission, commission.calibration, name, job, examiner)
+        makery.calibration[job.model.sha256] = kept
+        found = found or data
     return found
 
 
 def _keep_samples(
-    commission: Commission, question: Question, name: str, original: Job, examiner: Examiner
+    commission: Commission, question: Question, name: str, job: Job, examiner: Examiner
 ) -> tuple[tuple[Path, str], DataRef]:
     """Samples, prepared, in a file of the search's folder: where, their digest, what they are. Raises `BadInput`."""
-    prepared = examiner.prepare(question)
+    prepared = examiner.prepare(question, job)
     if not prepared.feeds:
         raise BadInput(
             f"not one sample of {question.data.name} can be used to calibrate",

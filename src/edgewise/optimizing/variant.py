@@ -11,6 +11,8 @@ from edgewise.record import DataRef, ModelRef, RuntimeSpec
 from edgewise.record.run import Basis
 
 SCHEMA = 1
+ORIGINAL = "original"
+"""Id of what the others are compared with."""
 
 Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced"]
 """How far a variant came: planned; its file exists; an engine loads it; its outputs agree on a few samples; accurate
@@ -140,6 +142,15 @@ class Candidate:
         }
 
 
+def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
+    """The file of the user's that a variant was made of, which may be the variant's own."""
+    candidate = candidates[name]
+    while candidate.parent is not None and candidate.passes:
+        candidate = candidates[candidate.parent]
+    assert candidate.model is not None
+    return candidate.model
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
     """A constraint of the user, such as ``latency`` ≤ 0.005 s.
@@ -206,8 +217,14 @@ class Optimization:
 
     def candidate(self, name: str) -> Candidate:
         """The candidate called `name`, the baseline included. Raises KeyError."""
-        found = {one.id: one for one in (self.baseline, *self.candidates)}
-        return found[name]
+        return self._by_id()[name]
+
+    def root_of(self, name: str) -> ModelRef:
+        """The file of the user's that a variant was made of. Raises KeyError."""
+        return root_of(name, self._by_id())
+
+    def _by_id(self) -> dict[str, Candidate]:
+        return {one.id: one for one in (self.baseline, *self.candidates)}
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document of ``edgewise optimize``."""

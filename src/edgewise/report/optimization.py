@@ -74,10 +74,9 @@ def provenance_lines(result: Optimization) -> list[str]:
         return []
     chosen = result.candidate(result.chosen)
     lines = []
-    if result.baseline.model is not None:
-        parent = result.baseline.model
-        lines.append(f"from {parent.name}, sha256 {parent.sha256[:16]}")
-    lines += [pass_text(each) for each in chosen.passes] or ["no pass: the original's own file"]
+    parent = result.root_of(result.chosen)
+    lines.append(f"from {parent.name}, sha256 {parent.sha256[:16]}")
+    lines += [pass_text(each) for each in chosen.passes] or ["no pass: the file as it was given"]
     lines.append(f"runs in {runtime_text(chosen)}")
     return _unique(lines)
 

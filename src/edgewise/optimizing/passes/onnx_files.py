@@ -118,15 +118,25 @@ def _free_weights_of_inputs(model: Any) -> None:
 
 
 def sort_nodes(model: Any) -> Any:
-    """Put the nodes of the main graph in the order in which they run, as ONNX wants it, in place. Returns `model`.
+    """Put the nodes of the main graph in the order in which they run, as ONNX wants it, in place. Returns `model`."""
+    # Copies: what a message holds is gone when its list is emptied.
+    order = [type(node).FromString(node.SerializeToString()) for node in in_order(model.graph.node)]
+    del model.graph.node[:]
+    model.graph.node.extend(order)
+    return model
+
+
+def in_order(nodes: Sequence[Any]) -> list[Any]:
+    """Nodes so that each follows what it reads; otherwise they keep their order.
 
     Tools append what they add at the end, and engines put up with that.
+
+    Raises:
+        CannotApply: some wait for one another.
     """
-    made = {name for node in model.graph.node for name in node.output if name}
+    made = {name for node in nodes for name in node.output if name}
     missing: list[int] = []
     takers: dict[str, list[int]] = {}
-    # Copies: what a message holds is gone when its list is emptied.
-    nodes = [type(node).FromString(node.SerializeToString()) for node in model.graph.node]
     for index, node in enumerate(nodes):
         names = {name for name in _taken(node) if name in made}
         missing.append(len(names))
@@ -144,9 +154,7 @@ def sort_nodes(model: Any) -> Any:
                 heappush(ready, taker)
     if len(order) < len(nodes):
         raise CannotApply("its nodes wait for one another")
-    del model.graph.node[:]
-    model.graph.node.extend(order)
-    return model
+    return order
 
 
 def _taken(node: Any) -> Iterator[str]:
