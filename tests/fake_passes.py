@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -320,3 +321,14 @@ class Hanging(Faster):
 
     def apply(self, work):
         time.sleep(3600)
+
+
+class Looking(Faster):
+    """A quarter less time, and it tells which samples it was given."""
+
+    name = "looking"
+    capabilities = replace(FUSION, calibrates=True)
+
+    def change(self, script, work):
+        script["latency_ns"] = [number * 3 // 4 for number in script["latency_ns"]]
+        script["looked_at"] = work.calibration.name

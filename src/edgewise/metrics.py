@@ -143,6 +143,15 @@ SHARES = frozenset(
 )  # fmt: skip
 """Metrics that are parts of a whole, 0 to 1: people read them in percent."""
 
+_IDS = tuple(row.id for row in _ROWS)
+_SCORES = frozenset(_IDS[_IDS.index("accuracy_top1") :])
+
+
+def is_score(metric: str) -> bool:
+    """Whether a metric tells how right answers are."""
+    return metric in _SCORES or _OWN.fullmatch(metric) is not None
+
+
 _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
@@ -79,5 +80,7 @@ class Registry(Generic[T]):
         try:
             return self._entry_points[name]
         except KeyError:
-            known = ", ".join(self.names()) or "none"
-            raise Unavailable(f"no {self.noun} is called {name!r}", advice=f"known: {known}") from None
+            near = get_close_matches(name, self.names(), n=1)
+            known = f"known: {', '.join(self.names()) or 'none'}"
+            advice = f"did you mean {near[0]!r}? {known}" if near else known
+            raise Unavailable(f"no {self.noun} is called {name!r}", advice=advice) from None

@@ -23,7 +23,7 @@ from sample_runs import KWS, failed_run, same_model_runs
 
 
 @pytest.mark.engine
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_comparison(tmp_path, capsys, monkeypatch):
     if not all(runtimes().get(name).availability() for name in ("onnxruntime", "openvino", "litert")):
         pytest.skip("not all three engines are installed")

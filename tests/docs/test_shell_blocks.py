@@ -22,7 +22,7 @@ def test_the_pages_that_should_have_examples_have_them():
 
 
 @pytest.mark.engine
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_shell_blocks_run(name: str, tmp_path: Path):
     pages.need_engines()

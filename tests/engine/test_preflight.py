@@ -172,6 +172,25 @@ def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, mod
     assert Preflight(facts, cache=tmp_path / "c").predict(one, recipe, runtime=runtime) == told
 
 
+@pytest.mark.parametrize(
+    ("model", "name", "runtime", "module"),
+    [
+        ("digits_cnn.onnx", "ort-static", "onnxruntime", "onnxruntime"),
+        ("digits_cnn.onnx", "nncf-ptq", "openvino", "nncf"),
+        ("digits_cnn.tflite", "litert-static", "litert", "ai_edge_quantizer"),
+        ("digits_cnn.tflite", "litert-dynamic", "litert", "ai_edge_quantizer"),
+    ],
+)
+def test_a_real_pass_can_be_rehearsed_on_an_excerpt(tmp_path, model, name, runtime, module):
+    pytest.importorskip(module, reason=f"{name} needs it")
+    facts = facts_of(bundled(model))
+    one = passes().get(name)
+    flight = Preflight(facts, excerpt_s=0.6, cache=tmp_path / "c")
+    told = flight.predict(one, one.recipes(facts)[0], runtime=runtime)
+    assert told.speedup is not None, told.because
+    assert f"of {len(facts.graph.operators)} operators" in told.method
+
+
 class Clumsy:
     """A pass that does what its settings say."""
 

@@ -87,7 +87,7 @@ def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     assert found["dying"].startswith("failed on the data: ") and "SIGSEGV" in found["dying"]
     assert found["copied"] == "the same file as original"
     assert "unchanged" not in found and any(note.startswith("unchanged: ") for note in result.notes)
-    assert found["same"].startswith(("no faster: ", "not proven faster: "))
+    assert found["same"].startswith(("no difference that matters: ", "not proven faster: "))
     stages = {one.id.removesuffix(" @ fake"): one.stage for one in result.candidates}
     assert stages["failing"] == "planned" and stages["narrow"] == "loaded" and stages["same"] == "raced"
     assert psutil.Process().children(recursive=True) == []
@@ -193,7 +193,7 @@ def test_ctrl_c_in_the_midst_of_a_race_leaves_no_process(bench):
 def test_a_hanging_pass_is_given_up_and_others_are_tried(bench):
     begin = time.monotonic()
     # Its recipes come in the order of names: `faster` is made first.
-    result = bench.search(scripted.Faster, scripted.Hanging, budget_s=60.0)
+    result = bench.search(scripted.Faster, scripted.Hanging, budget_s=30.0)
     assert whys(result)["hanging"].startswith("gave up: it took longer than ")
     assert result.chosen == "faster @ fake" and time.monotonic() - begin < 120.0
 

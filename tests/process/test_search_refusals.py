@@ -51,6 +51,7 @@ def test_samples_to_calibrate_that_can_t_be_used_are_left_out(bench):
     looked = question(Rows(rows(20), [0] * 20, split="train", on_read=corrupt(0, 5)))
     result = bench.search(scripted.Failing, calibration=looked)
     assert result.calibration.size == 18 and result.calibration.split == "train"
+    assert "2 of 20 samples to calibrate net.fake could not be used" in result.notes
     with np.load(bench.folder / "out" / "calibration.npz") as kept:
         assert kept["input_0"].shape == (18, 4) and kept["labels"].tolist() == [0] * 18
     with pytest.raises(BadInput, match="can be used to calibrate"):

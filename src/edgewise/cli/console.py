@@ -10,9 +10,16 @@ from rich.console import Console
 from edgewise.report.document import json_text
 
 
+class _Results(Console):
+    """A reader that goes away (a pager, head) is no failure: Rich would end the process with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def out() -> Console:
     """Results. Rich finds out itself whether this is a terminal and how wide."""
-    return Console(soft_wrap=False, highlight=False)
+    return _Results(soft_wrap=False, highlight=False)
 
 
 def err() -> Console:

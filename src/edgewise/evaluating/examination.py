@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -276,8 +276,11 @@ class _Examiner:
             ),
             effective=run.effective or dict(answers.effective),
         )
+        assert run.evaluation is not None
+        lows = {one.metric: one.low for one in scores}
+        notes = (*answers.notes, *guess_notes(lows.get("accuracy_top1"), run.evaluation.confusion))
         return Examined(
-            run=run, scores=scores, gaps=gaps, headline=judge.headline, notes=answers.notes, resumed=answers.resumed
+            run=run, scores=scores, gaps=gaps, headline=judge.headline, notes=notes, resumed=answers.resumed
         )
 
     def _compare(self, answers: Answers, judge: Judge) -> tuple[Gap, ...]:
@@ -298,6 +301,20 @@ class _Examiner:
             judge.tabulate([after for _, after in pairs]),
             seed=self._exam.question.seed,
         )
+
+
+def guess_notes(low: float | None, confusion: Sequence[Sequence[int]] | None) -> tuple[str, ...]:
+    """That a classifier may just as well be guessing: most often samples are not prepared as it wants them.
+
+    Args:
+        low: the lower end of its accuracy's interval; None where there is none.
+    """
+    if low is None or confusion is None or len(confusion) < 2 or low > 1.0 / len(confusion):
+        return ()
+    return (
+        f"no better than guessing among {len(confusion)} classes: are samples prepared as the model wants them "
+        f"(--prepare), and do labels number the classes as it does?",
+    )
 
 
 def _of_a_part(one: Score) -> Score:

@@ -72,14 +72,12 @@ class Prepared:
     Attributes:
         digest: SHA-256 over the samples as they are stored.
         fed: SHA-256 over the arrays as they are fed, and the labels.
-        skipped: samples that could not be used.
     """
 
     feeds: list[list[Array]]
     labels: list[int] | None
     digest: str
     fed: str
-    skipped: int = 0
 
 
 class Examiner:
@@ -164,7 +162,7 @@ class Examiner:
         feeds: list[list[Array]] = []
         labels: list[int] = []
         refused: BadInput | None = None
-        found, fed, skipped = sha256(), sha256(), 0
+        found, fed = sha256(), sha256()
         for index in question.indices:
             try:
                 sample = question.data.read(index)
@@ -175,7 +173,6 @@ class Examiner:
                         f"{error.name} can't be used to calibrate: {error.reason}",
                         advice="mend it, or leave --strict out to skip it",
                     ) from error
-                skipped += 1
                 continue
             except BadInput as error:  # the first that is tried may be the only one that does not fit
                 refused = refused or error
@@ -195,7 +192,6 @@ class Examiner:
             labels=labels if len(labels) == len(joined) else None,
             digest=found.hexdigest(),
             fed=fed.hexdigest(),
-            skipped=skipped,
         )
 
     def _grade(self, job: Job, indices: Sequence[int], judge: Judge, *, progress: Progress | None) -> Marks:

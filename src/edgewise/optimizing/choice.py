@@ -68,7 +68,7 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
         case "same" if aim == "size" and smaller:
             return True, f"smaller and as fast: {words}"
         case "same":
-            return False, f"no faster: {words}"
+            return False, f"no difference that matters: {words}"
     return False, f"not proven faster: {words}" + (f" ({row.because})" if row.because else "")
 
 

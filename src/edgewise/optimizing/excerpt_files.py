@@ -112,7 +112,7 @@ def cut_tflite(source: Path, target: Path, cut: Mapping[str, Any]) -> Path:
     graph.outputs = [moved.get(places[name], places[name]) for name in cut["outputs"]]
     graph.operators = [step for step, _ in steps]
     model.signatureDefs = None
-    _drop_weights(model, read | made | set(graph.inputs))
+    _drop_tensors(model, read | made | set(graph.inputs))
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     target.write_bytes(bytes(builder.Output()))
@@ -123,10 +123,25 @@ def _indices(side: Any) -> list[int]:
     return [] if side is None else [int(index) for index in side]
 
 
-def _drop_weights(model: Any, used: set[int]) -> None:
-    """Empty the buffers that only tensors outside `used` refer to."""
-    tensors = model.subgraphs[0].tensors
-    kept = {tensor.buffer for index, tensor in enumerate(tensors) if index in used}
+def _drop_tensors(model: Any, used: set[int]) -> None:
+    """Take the tensors outside `used` out, and empty the buffers that only these refer to.
+
+    Tools look at every tensor of a graph, and one that nobody makes has no data.
+    """
+    graph = model.subgraphs[0]
+    used |= {index for step in graph.operators for index in _indices(step.intermediates)}
+    places = {old: new for new, old in enumerate(sorted(used - {-1}))} | {-1: -1}
+    graph.tensors = [graph.tensors[old] for old in places if old >= 0]
+    graph.inputs, graph.outputs = (
+        [places[index] for index in _indices(side)] for side in (graph.inputs, graph.outputs)
+    )
+    for step in graph.operators:
+        step.inputs, step.outputs = (
+            [places[index] for index in _indices(side)] for side in (step.inputs, step.outputs)
+        )
+        if step.intermediates is not None:
+            step.intermediates = [places[index] for index in _indices(step.intermediates)]
+    kept = {tensor.buffer for tensor in graph.tensors}
     kept.update(note.buffer for note in model.metadata or ())
     for index, buffer in enumerate(model.buffers):
         if index not in kept:

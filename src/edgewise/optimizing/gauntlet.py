@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from edgewise.errors import BadInput, EdgewiseError, RunFailed
+from edgewise.evaluating.examination import guess_notes
 from edgewise.optimizing.accuracy import Examiner, Marks
 from edgewise.optimizing.choice import accuracy_words, check_bounds, limit_of
 from edgewise.optimizing.commission import Commission
@@ -54,6 +55,9 @@ class Gauntlet:
             why="what the others are compared with",
         )
         self._state.entries[ORIGINAL] = Entry(candidate=candidate, job=job, marks=marks)
+        if marks is not None and marks.evaluation is not None and "accuracy_top1" in marks.metrics:
+            notes = guess_notes(marks.metrics["accuracy_top1"].low, marks.evaluation.confusion)
+            self._state.notes += [f"the original: {note}" for note in notes]
         self._witness.examined(candidate)
 
     def _own_agreement(self) -> dict[str, Number]:

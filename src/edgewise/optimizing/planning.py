@@ -178,8 +178,7 @@ def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list
     found: dict[str, list[str]] = {}
     for word in [part for each in words for part in re.split(rf",\s*(?=(?:{names})(?:[:,]|\s*$))", each)]:
         name, _, label = word.strip().partition(":")
-        if name not in registry.names():
-            raise Unavailable(f"no pass is called {name!r}", advice=f"known: {', '.join(registry.names())}")
+        registry.location(name)  # complains of a name that there is not
         found.setdefault(name, []).extend([label.strip()] if label.strip() else [])
     return found
 

@@ -59,7 +59,7 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
         _check_layers((model, *given), commission)
     examiner = Examiner(commission, original, assembly=Assembly(save=_forget, sensors=METERS_OFF))
     others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), commission) for one in given]
-    calibration = _calibrate(commission, [original, *others], examiner, makery)
+    calibration, notes = _calibrate(commission, [original, *others], examiner, makery)
     search = Search(
         commission,
         original=original,
@@ -71,6 +71,7 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
         begin=begin,
         given=given,
     )
+    search.state.notes += notes
     interrupted = search.run()
     return conclude(
         search,
@@ -183,8 +184,10 @@ def _no_facts(commission: Commission) -> Facts:
     )
 
 
-def _calibrate(commission: Commission, jobs: Sequence[Job], examiner: Examiner, makery: Makery) -> DataRef | None:
-    """Write the samples that passes may look at; say what they are. Raises `BadInput`.
+def _calibrate(
+    commission: Commission, jobs: Sequence[Job], examiner: Examiner, makery: Makery
+) -> tuple[DataRef | None, list[str]]:
+    """Write the samples that passes may look at; say what they are, and what was left out. Raises `BadInput`.
 
     Args:
         jobs: of the original and of the other given files: samples are prepared for each.
@@ -192,14 +195,17 @@ def _calibrate(commission: Commission, jobs: Sequence[Job], examiner: Examiner, 
     if commission.training is not None and commission.is_module:
         makery.training = _keep_samples(commission, commission.training, "training.npz", jobs[0], examiner)[0]
     if commission.calibration is None:
-        return None
-    found = None
+        return None, []
+    found, notes = None, []
     for index, job in enumerate(jobs, start=1):
         name = "calibration.npz" if index == 1 else f"calibration-{index}.npz"
         kept, data = _keep_samples(commission, commission.calibration, name, job, examiner)
         makery.calibration[job.model.sha256] = kept
         found = found or data
-    return found
+        asked = len(commission.calibration.indices)
+        if data.size < asked:
+            notes.append(f"{asked - data.size} of {asked} samples to calibrate {job.model.name} could not be used")
+    return found, notes
 
 
 def _keep_samples(

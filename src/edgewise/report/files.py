@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def check_place(path: Path, *, overwrite: bool, example: str) -> None:
         raise BadInput(f"{path} is a folder", advice=f"give a file in it, such as {example}")
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {path.parent}", advice="make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadInput(f"can't write to {path}", advice="name another place")
     if path.exists() and not overwrite:
         raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")
 

@@ -113,12 +113,12 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
 
 
 def nearest_of(result: Optimization) -> Candidate | None:
-    """The variant that came farthest of those that were not chosen, of equals the fastest; None where there is none."""
+    """The variant that was made, was not chosen and came farthest, of equals the fastest; None where there is none."""
     known = {one.id: one for one in (result.baseline, *result.candidates)}
     if result.closest in known and result.closest != result.baseline.id:
         return known[result.closest]
     return max(
-        (one for one in result.candidates if one.id != result.chosen),
+        (one for one in result.candidates if one.id != result.chosen and one.model is not None),
         key=lambda one: (STAGES.index(one.stage), number_of(one, "speedup").value or 0.0),
         default=None,
     )
@@ -143,6 +143,9 @@ def headline_of(result: Optimization) -> tuple[str, str]:
         more = "give more with --time-budget: what was made is kept"
         return "Not decided: the time was over", f"nearest was {one_line(best.id)}: {one_line(best.why)}; {more}"
     nearest = nearest_of(result)
+    if nearest is None and result.candidates:
+        first = result.candidates[0]
+        return f"{begun}: no variant could be made", f"{one_line(first.id)}: {one_line(first.why)}"
     if nearest is None:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"it came as far as: {nearest.stage}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
+from edgewise.metrics import is_score
 from edgewise.record import Measurement, Run
 from edgewise.store.codec import parse_time
 
@@ -84,8 +85,8 @@ class RunRow:
     Attributes:
         version: of the runtime, as it was asked for.
         cause: why the run failed, where it did.
-        metric: the headline of its scenario; `value`, `low`, `high` (95 % interval) are in `unit`. All None where the
-            run has none.
+        metric: the headline of its scenario, or a score where nothing was timed; `value`, `low`, `high` (95 % interval)
+            are in `unit`. All None where the run has none.
     """
 
     id: str
@@ -169,8 +170,10 @@ def tag_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _headline(run: Run) -> Measurement | None:
-    row = run.measurement(run.headline)
-    return row if row is not None and row.value is not None else None
+    """The measurement that the run is about: its scenario's, or its first score where it was judged and not timed."""
+    known = [row for row in run.measurements if row.value is not None]
+    scores = [row for row in known if is_score(row.metric)] if run.evaluation is not None else []
+    return next((row for row in known if row.metric == run.headline), next(iter(scores), None))
 
 
 def _text(value: str | None) -> Any:
