@@ -51,7 +51,9 @@ def command(
     ],
     also: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="The network in another format: take that too; repeatable"),
+        typer.Option(
+            metavar="FILE", help="The network in another format: take that too; repeatable", rich_help_panel=PASSES
+        ),
     ] = None,
     data: Annotated[
         str | None,
