@@ -59,11 +59,10 @@ def test_passes_start_from_every_file_with_the_samples_prepared_for_it(bench):
     calibration = question(Rows(rows(20), [0] * 20, split="train"))
     result = bench.search(scripted.Looking, also=(str(other),), calibration=calibration)
     assert result.chosen == "twin.fake + looking @ fake"
-    scripts = {
-        one.id: json.loads(Path(one.model.path).read_text().partition("\n")[2])["looked_at"]
-        for one in result.candidates if one.passes
-    }  # fmt: skip
-    assert scripts == {"looking @ fake": "calibration.npz", "twin.fake + looking @ fake": "calibration-2.npz"}
+    assert {one.id: one.passes[0].notes[0] for one in result.candidates if one.passes} == {
+        "looking @ fake": "looked at calibration.npz",
+        "twin.fake + looking @ fake": "looked at calibration-2.npz",
+    }
     assert provenance_of(result)["parent"]["name"] == "twin.fake"
     words = shlex.split(result.command)
     assert words[words.index("--also") + 1] == str(other) and words[words.index("--passes") + 1] == "looking"

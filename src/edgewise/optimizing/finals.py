@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from edgewise.comparing.comparison import Comparison, Findings, Variant
@@ -15,7 +16,7 @@ from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, ch
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
-from edgewise.optimizing.race import EACH_S, MOST, ROUNDS, Entrant, how_many, measure_alone, race, screen
+from edgewise.optimizing.race import EACH_S, MOST, ROUNDS, TURNS_S, Entrant, how_many, measure_alone, race, screen
 from edgewise.optimizing.state import Entry, State, Witness
 from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Number
 from edgewise.record import Run
@@ -57,8 +58,8 @@ class Finals:
             begin = time.monotonic()
             order, brief = screen(entrants, observer=None)
             took = time.monotonic() - begin
-            # A round of the race starts everybody once more, and measures about as long.
-            kept = order[: how_many(left - took, min(EACH_S, ROUNDS * took / len(entrants)))]
+            each = ROUNDS * (took / len(entrants) + TURNS_S)
+            kept = order[: how_many(left - took, min(EACH_S, each))]
             for name, run in brief.items():
                 if name not in kept:
                     self._leave_behind(self._state.entries[name], run, brief[kept[-1]] if kept else None)
@@ -71,7 +72,7 @@ class Finals:
         """Settings of the engine for the best file, raced with it and the original."""
         best = self.choose()
         entry = self._state.entries[best or ORIGINAL]
-        if entry.job is None or entry.candidate.model is None or self._end_by - time.monotonic() < LEAST_RACE_S:
+        if entry.job is None or entry.candidate.model is None:
             return
         attempts = menu.choose(
             self._state.facts_of(entry.candidate.id),
@@ -79,8 +80,14 @@ class Finals:
             parent=entry.candidate.id,
             engines=[entry.job.runtime.name],
         )
-        tuned = [one for attempt in attempts if (one := self._tuned(entry, attempt, gauntlet)) is not None]
-        alive = [one for one in tuned if one.alive][: MOST - 1]
+        # The original and the best take part, too.
+        most = min(MOST - 1, int((self._end_by - time.monotonic()) // EACH_S) - (1 if best is None else 2))
+        if most < 1:
+            note = f"settings of {entry.job.runtime.name} were not tried: the time budget left no room"
+            self._state.notes += [note] if attempts else []
+            return
+        tuned = (one for attempt in attempts if (one := self._tuned(entry, attempt, gauntlet)) is not None)
+        alive = list(islice((one for one in tuned if one.alive), most))
         if not alive:
             return
         self._witness.stage(f"Race: settings of {entry.job.runtime.name}")

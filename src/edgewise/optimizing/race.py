@@ -18,8 +18,11 @@ MOST = 8
 """Variants in a race beside the original; more are first thinned out by a short measurement of each."""
 BASE_S, EACH_S = 20.0, 12.0
 """What a race may take, and what every variant adds, s."""
-ROUNDS = 6
-"""That a race should have room for: verdicts are given from the fifth on."""
+ROUNDS, TURNS_S = 8, 0.5
+"""A race should have room for so many rounds: verdicts are given after the fifth and the eighth. In each, everybody is
+started as for a short measurement, and takes its turns for so long."""
+FAR_BEHIND = 1.5
+"""Who takes so many times as long as the fastest in a short measurement is not raced."""
 BRIEF = Stopping(sessions=1, max_s=0.3, min_s=0.1)
 
 _TERMS = Terms(metrics=("latency", "memory_peak", "model_size"), force=True)
@@ -34,13 +37,14 @@ def how_many(seconds: float, each: float) -> int:
 
 
 def screen(entrants: Sequence[Entrant], *, observer: Observer | None) -> tuple[list[str], dict[str, Run]]:
-    """Ids by one short measurement each, the fastest first, and all these runs."""
+    """Ids by one short measurement each, the fastest first and none that is far behind, and all these runs."""
     dispatcher = Dispatcher(save=_forget, observer=observer, sensors=METERS_OFF)
     jobs = tuple(replace(job, workload=replace(job.workload, stopping=BRIEF)) for _, job in entrants)
     runs = dispatcher.execute(Plan(jobs=jobs))
     found = {name: run for (name, _), run in zip(entrants, runs, strict=True)}
     timed = {name: latency for name, run in found.items() if (latency := run.value("latency")) is not None}
-    return sorted(timed, key=lambda name: timed[name]), found
+    limit = FAR_BEHIND * min(timed.values(), default=0.0)
+    return sorted((name for name in timed if timed[name] <= limit), key=lambda name: timed[name]), found
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:
