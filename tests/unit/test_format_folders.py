@@ -254,6 +254,8 @@ def test_nothing_there_is_said_with_advice(tmp_path: Path):
         Folders().open(tmp_path, {"colour": "red"})
     with pytest.raises(BadInput, match="looks like no data set"):
         open_data(str(tmp_path / "empty"))
+    with pytest.raises(BadInput, match="is an empty folder"):
+        open_data(str(tmp_path / "empty" / "cat"))
 
 
 def write_mask(file: Path, indices: np.ndarray, *, mode: str = "L") -> None:

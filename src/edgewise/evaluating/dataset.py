@@ -172,8 +172,17 @@ def open_data(
             return _not_empty(found.open(path, options or {}), source)
     if not exists:
         raise BadInput(f"there is no data at {source}", advice="give a file, a folder, or MODULE:FUNCTION")
+    if _is_empty(path):
+        raise BadInput(f"{source} is an empty folder", advice="is it the right one? Was it unpacked, or mounted?")
     known = ", ".join(registry.names())
     raise BadInput(f"{source} looks like no data set", advice=f"say what it is with --data-format: {known}")
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError:  # it may not be read
+        return False
 
 
 def _exists(path: Path) -> bool:
