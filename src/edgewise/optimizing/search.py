@@ -29,7 +29,7 @@ RACE_SHARE = 0.4
 """Of the time budget that is kept for races."""
 SENSITIVITY_SHARE = 0.5
 """Of the time left before the races that trying layers one by one may take."""
-PREFLIGHT_SHARE = 0.1
+PREFLIGHT_SHARE = 0.15
 LOSSY = ("quantisation", "compression", "pruning", "distillation")
 TRAINED = ("pruning", "distillation")
 """What these leave in float can be quantised afterwards."""
@@ -237,19 +237,17 @@ class Search:
         if not attempts:
             return []
         self._witness.stage("Pre-flight: what should help here?")
-        flights: dict[str, Preflight] = {}
         asked: dict[str, Prediction] = {}
-        room = PREFLIGHT_SHARE * self._commission.budget_s / len({attempt.parent for attempt in attempts})
-        for attempt in attempts:
-            if attempt.parent not in flights:
-                facts = self.state.facts_of(attempt.parent)
-                flights[attempt.parent] = Preflight(facts, threads=self._commission.threads or 1, budget_s=room)
-            for engine in attempt.engines:
-                name, flight = self.state.name(attempt, engine), flights[attempt.parent]
-                if self._commission.is_module and self._reads_module(attempt):
-                    asked[name] = Prediction(speedup=None, because="it changes the module, before there is a file")
-                else:
-                    asked[name] = flight.predict(attempt.one, attempt.recipe, runtime=engine)
+        room = PREFLIGHT_SHARE * self._commission.budget_s
+        parents = list(dict.fromkeys(attempt.parent for attempt in attempts))
+        for place, parent in enumerate(parents):
+            # What one file leaves over is the others'.
+            begin, share = time.monotonic(), room / (len(parents) - place)
+            flight = Preflight(self.state.facts_of(parent), threads=self._commission.threads or 1, budget_s=share)
+            for attempt in [one for one in attempts if one.parent == parent]:
+                for engine in attempt.engines:
+                    asked[self.state.name(attempt, engine)] = self._foretell(flight, attempt, engine)
+            room -= time.monotonic() - begin
         self.state.predictions |= asked
         self._witness.predicted(asked)
 
@@ -258,6 +256,11 @@ class Search:
             return (attempt.recipe.rank, -max((speed for speed in found if speed is not None), default=1.0))
 
         return sorted(attempts, key=key)
+
+    def _foretell(self, flight: Preflight, attempt: Attempt, engine: str) -> Prediction:
+        if self._commission.is_module and self._reads_module(attempt):
+            return Prediction(speedup=None, because="it changes the module, before there is a file")
+        return flight.predict(attempt.one, attempt.recipe, runtime=engine)
 
     def _make_all(self, attempts: Sequence[Attempt]) -> None:
         """Variants of `attempts`, as far as the time allows."""
