@@ -11,7 +11,7 @@ import pytest
 import fake_passes as scripted
 from edgewise.errors import BadInput, BadModel, Unavailable
 from search_bench import MS, Bench, original
-from small_questions import Rows, question, rows
+from small_questions import NET, Rows, question, rows
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,19 @@ def test_passes_start_from_every_file_with_the_samples_prepared_for_it(bench):
         "looking @ fake": sha["original"],
         "twin.fake + looking @ fake": sha["twin.fake @ fake"],
     }
+
+
+@pytest.mark.slow
+def test_a_layer_is_spared_in_the_file_that_has_it(bench):
+    network = {"operators": [{**NET["operators"][0], "name": "blend"}]}
+    other = twin(bench, graph=network)
+    result = bench.search(scripted.Faster, also=(str(other),), keep_float=("blend",))
+    assert {one.id: one.passes[0].keep_float for one in result.candidates if one.passes} == {
+        "faster @ fake": (),
+        "twin.fake + faster @ fake": ("blend",),
+    }
+    with pytest.raises(BadInput, match=r"net\.fake or twin\.fake has no layer called 'blind'"):
+        bench.search(also=(str(other),), keep_float=("blind",))
 
 
 @pytest.mark.slow

@@ -286,8 +286,17 @@ class Search:
             format=self._commission.format if module else parent.model.format,
             digest=parent.model.sha256,
             root=self.state.root_of(attempt.parent).sha256,
-            keep_float=(*self._commission.keep_float, *keep_float),
+            keep_float=(*self._layers_to_keep(attempt.parent), *keep_float),
         )
+
+    def _layers_to_keep(self, parent: str) -> tuple[str, ...]:
+        """The layers that the user named; where several files were given, those that are in this one."""
+        if not self._given:
+            return self._commission.keep_float
+        root = self.state.root_of(parent)
+        name = next(name for name, entry in self.state.entries.items() if entry.candidate.model == root)
+        known = {operator.name for operator in self.state.facts_of(name).graph.operators}
+        return tuple(layer for layer in self._commission.keep_float if layer in known)
 
     def _reads_module(self, attempt: Attempt) -> bool:
         return self._commission.format in attempt.one.capabilities.reads

@@ -132,7 +132,7 @@ def _check_layers(models: Sequence[ModelRef], commission: Commission) -> None:
         if name not in known:
             near = get_close_matches(name, known, n=3, cutoff=0.4)
             raise BadInput(
-                f"{' and '.join(model.name for model in models)} has no layer called {name!r}",
+                f"{' or '.join(model.name for model in models)} has no layer called {name!r}",
                 advice=f"such as {', '.join(near or known[:3])}; 'edgewise inspect' lists them all",
             )
 
