@@ -25,7 +25,7 @@ class Capabilities:
         reads: model formats that it takes: ``onnx``, ``tflite``, ``openvino``; ``torch`` and ``keras`` are modules that
             a factory builds.
         writes: the format of what it makes; "" is the one it reads, and that of tuning, which leaves the file alone.
-        exact: outputs differ by rounding only, so that accuracy need not be measured anew, only agreement.
+        exact: outputs differ by rounding only; the pre-flight does not rehearse it. It is judged like any other.
         arithmetic: of the heavy operators afterwards: ``f32``, ``f16``, ``int8``, ``int8-dynamic`` …; "" as before.
         calibrates: it looks at samples.
         labels: it looks at their labels too.
