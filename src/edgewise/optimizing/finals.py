@@ -16,7 +16,18 @@ from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, ch
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
-from edgewise.optimizing.race import EACH_S, MOST, ROUNDS, TURNS_S, Entrant, how_many, measure_alone, race, screen
+from edgewise.optimizing.race import (
+    EACH_S,
+    MOST,
+    ROUNDS,
+    TURNS_S,
+    Entrant,
+    how_many,
+    measure_alone,
+    race,
+    screen,
+    time_of,
+)
 from edgewise.optimizing.state import Entry, State, Witness
 from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Number
 from edgewise.record import Run
@@ -249,7 +260,7 @@ class Finals:
 
     def _leave_behind(self, entry: Entry, run: Run, last: Run | None) -> None:
         """A variant that a short measurement showed to be behind `last`, the slowest of the race."""
-        own, kept = run.value("latency"), None if last is None else last.value("latency")
+        own, kept = time_of(run), None if last is None else time_of(last)
         if own is None or kept is None:
             reason = run.failure.message if run.failure is not None else "its latency could not be measured"
         else:

@@ -42,9 +42,15 @@ def screen(entrants: Sequence[Entrant], *, observer: Observer | None) -> tuple[l
     jobs = tuple(replace(job, workload=replace(job.workload, stopping=BRIEF)) for _, job in entrants)
     runs = dispatcher.execute(Plan(jobs=jobs))
     found = {name: run for (name, _), run in zip(entrants, runs, strict=True)}
-    timed = {name: latency for name, run in found.items() if (latency := run.value("latency")) is not None}
+    timed = {name: taken for name, run in found.items() if (taken := time_of(run)) is not None}
     limit = FAR_BEHIND * min(timed.values(), default=0.0)
     return sorted((name for name in timed if timed[name] <= limit), key=lambda name: timed[name]), found
+
+
+def time_of(run: Run) -> float | None:
+    """What an inference took, s, by a clock that is the same for all engines: around the call; None: not measured."""
+    called = run.value("latency_call")
+    return run.value("latency") if called is None else called
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:
