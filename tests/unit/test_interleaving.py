@@ -199,13 +199,13 @@ class Player:
         return True
 
 
-def turns_of(monkeypatch, *seconds: float, duet: bool = False) -> int:
+def turns_of(monkeypatch, *seconds: float, duet: bool = False, turns: int = 100) -> int:
     """How many turns each has in a round, where one turn takes them so long."""
     monkeypatch.setattr(interleaving, "TURNS", 100)
     clock = [0.0]
     monkeypatch.setattr(interleaving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     live = dict(enumerate(Player(clock, each) for each in seconds))
-    assert interleaving._take_turns(live, order=Random(1), duet=duet) is None
+    assert interleaving._take_turns(live, turns, order=Random(1), duet=duet) is None
     (count,) = {player.turns for player in live.values()}
     return count
 
@@ -226,6 +226,26 @@ def turns_of(monkeypatch, *seconds: float, duet: bool = False) -> int:
 def test_a_round_ends_by_what_all_of_its_turns_took(monkeypatch, seconds, turns):
     assert turns_of(monkeypatch, *seconds) == turns
     assert turns_of(monkeypatch, *seconds[::-1]) == turns
+
+
+@pytest.mark.parametrize(
+    ("seconds", "turns"),
+    [
+        ((0.004, 0.004), 25),
+        ((0.0625, 0.0625), 6),  # 0.375 s each, a quarter of the usual
+        ((0.125, 0.125), 5),  # above it after four turns, but not before five
+        ((1.0, 0.001), 3),  # above 1.5 s after three turns
+        ((8.0, 0.001), 2),
+    ],
+)
+def test_a_short_round_is_shorter_in_proportion(monkeypatch, seconds, turns):
+    assert turns_of(monkeypatch, *seconds, turns=25) == turns
+
+
+def test_a_schedule_may_ask_for_few_turns(tmp_path, monkeypatch):
+    install(monkeypatch, turns=100)
+    a, b = measure(jobs_of(tmp_path, "a", "b"), turns=7).runs
+    assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == 7
 
 
 def test_a_round_of_a_duet_ends_by_what_its_turns_took_at_once(monkeypatch):

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, field
 
 import pytest
 
 from edgewise.optimizing import race
-from edgewise.optimizing.race import FAR_BEHIND, MOST, how_many, screen, time_of
-from sample_runs import failed_run, make_run, measured
+from edgewise.optimizing.race import FAR_BEHIND, MOST, SHORT_TURNS, Screening, how_many, screen
+from sample_runs import make_run
+
+ORIGINAL = ("original", make_run(1).job)
 
 
-def timed(call: float, own: float | None = None):
-    """A run of an engine with a clock of its own where `own` is given."""
-    run = make_run(1, latency=call if own is None else own)
-    return run if own is None else replace(run, measurements=(*run.measurements, measured("latency_call", call)))
+@dataclass
+class Row:
+    b: str
+    ratio: float | None
+
+
+@dataclass
+class Found:
+    comparisons: list[Row]
+    failures: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
 
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Makes the runs that short measurements give."""
+    """Makes what short rounds give: label → ratio, None, or why it failed."""
 
-    def install(*runs):
-        class Dispatcher:
-            def __init__(self, **settings):
-                pass
+    def install(known, *, interrupted=False):
+        asked = []
 
-            def execute(self, plan):
-                assert len(plan.jobs) == len(runs)
-                return runs
+        def run_trial(jobs, *, labels, trial, **settings):
+            asked.append((tuple(labels), trial))
+            assert len(jobs) == len(labels) and labels[0] == "original"
+            told = [(label, known[label]) for label in labels[1:]]
+            return Found(
+                [Row(label, None if isinstance(each, str) else each) for label, each in told],
+                {label: each for label, each in told if isinstance(each, str)},
+                interrupted,
+            )
 
-        monkeypatch.setattr(race, "Dispatcher", Dispatcher)
-        return [(f"v{index}", make_run(1).job) for index in range(len(runs))]
+        monkeypatch.setattr(race, "run_trial", run_trial)
+        return [(label, make_run(1).job) for label in known], asked
 
     return install
 
@@ -44,22 +58,34 @@ def test_so_many_have_room_beside_the_original(seconds, each, count):
     assert how_many(seconds, each) == count
 
 
-def test_engines_are_timed_by_one_clock():
-    assert time_of(timed(4e-4)) == 4e-4
-    assert time_of(timed(4.1e-4, own=3.8e-4)) == 4.1e-4
-    assert time_of(failed_run()) is None
+def test_the_fastest_come_first_and_who_is_far_behind_not_at_all():
+    limit = FAR_BEHIND * 0.5
+    found = Screening(times={"a": 0.6, "b": 0.5, "c": limit * 1.01, "d": limit, "e": 0.55}, failures={})
+    assert found.order == ["b", "e", "a", "d"]
+    assert Screening(times={}, failures={"a": "it crashed"}).order == []
 
 
-def test_the_fastest_come_first_and_who_is_far_behind_not_at_all(scripted):
-    limit = FAR_BEHIND * 1e-4
-    entrants = scripted(
-        timed(1.2e-4), timed(1e-4), failed_run(), timed(limit * 1.01), timed(limit), timed(1.1e-4, 9e-5)
-    )
-    order, runs = screen(entrants, observer=None)
-    assert order == ["v1", "v5", "v0", "v4"]
-    assert set(runs) == {f"v{index}" for index in range(6)}
+def test_everybody_is_measured_beside_the_original_a_few_at_a_time(scripted):
+    known = {f"v{index}": 0.1 * (index + 1) for index in range(MOST + 3)}
+    entrants, asked = scripted(known)
+    found = screen(ORIGINAL, entrants, end_by=time.monotonic() + 50, seed=7)
+    assert found.times == known and found.failures == {}
+    assert [len(labels) for labels, _ in asked] == [MOST + 1, 4]
+    for _, trial in asked:
+        assert (trial.rounds, trial.turns, trial.seed) == (1, SHORT_TURNS, 7) and 0 < trial.budget_s <= 50
 
 
-def test_where_nothing_could_be_timed_nobody_races(scripted):
-    order, runs = screen(scripted(failed_run(), failed_run()), observer=None)
-    assert order == [] and len(runs) == 2
+def test_what_could_not_be_timed_says_why(scripted):
+    entrants, _ = scripted({"a": 0.5, "b": "the worker crashed (SIGSEGV)", "c": None})
+    found = screen(ORIGINAL, entrants, end_by=time.monotonic() - 1, seed=0)
+    assert found.order == ["a"]
+    assert found.failures == {
+        "b": "the worker crashed (SIGSEGV)",
+        "c": "the time budget left no room for a short measurement",
+    }
+
+
+def test_ctrl_c_in_a_short_measurement_ends_the_search(scripted):
+    entrants, _ = scripted({"a": 0.5}, interrupted=True)
+    with pytest.raises(KeyboardInterrupt):
+        screen(ORIGINAL, entrants, end_by=time.monotonic() + 5, seed=0)

@@ -38,6 +38,7 @@ class Trial:
         until: the metric whose verdicts end it; None means the scenario's headline.
         rounds: end after so many rounds whatever is known then; None leaves it to the verdicts and the budget. The last
             of `LOOKS` ends it in any case.
+        turns: of a round; None is the usual number. Fewer are quicker and less exact.
     """
 
     budget_s: float | None = None
@@ -45,6 +46,7 @@ class Trial:
     seed: int = 0
     until: str | None = None
     rounds: int | None = None
+    turns: int | None = None
 
 
 class ComparisonInterrupted(KeyboardInterrupt):
@@ -93,6 +95,7 @@ def run_trial(
         looks=(1, *LOOKS),
         # A look after the last one would not be allowed for.
         most_rounds=min(trial.rounds or LOOKS[-1], LOOKS[-1]),
+        turns=trial.turns,
     )
 
     def variants_of(runs: Sequence[Run]) -> list[Variant]:

@@ -22,11 +22,11 @@ from edgewise.optimizing.race import (
     ROUNDS,
     TURNS_S,
     Entrant,
+    Screening,
     how_many,
     measure_alone,
     race,
     screen,
-    time_of,
 )
 from edgewise.optimizing.state import Entry, State, Witness
 from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Number
@@ -66,14 +66,17 @@ class Finals:
         left = self._end_by - time.monotonic()
         if len(entrants) > how_many(left, EACH_S):
             self._witness.stage(f"A short measurement of {len(entrants)} variants")
+            assert self._state.original.job is not None
             begin = time.monotonic()
-            order, brief = screen(entrants, observer=None)
+            short = screen(
+                (ORIGINAL, self._state.original.job), entrants, end_by=self._end_by, seed=self._commission.seed
+            )
             took = time.monotonic() - begin
             each = ROUNDS * (took / len(entrants) + TURNS_S)
-            kept = order[: how_many(left - took, min(EACH_S, each))]
-            for name, run in brief.items():
+            kept = short.order[: how_many(left - took, min(EACH_S, each))]
+            for name, _ in entrants:
                 if name not in kept:
-                    self._leave_behind(self._state.entries[name], run, brief[kept[-1]] if kept else None)
+                    self._leave_behind(self._state.entries[name], short, kept)
             entrants = [(name, job) for name, job in entrants if name in kept]
         if entrants:
             self._witness.stage("Race: latency, interleaved with the original")
@@ -258,13 +261,14 @@ class Finals:
             return ""
         return f", too few samples to prove {bound.words}"
 
-    def _leave_behind(self, entry: Entry, run: Run, last: Run | None) -> None:
-        """A variant that a short measurement showed to be behind `last`, the slowest of the race."""
-        own, kept = time_of(run), None if last is None else time_of(last)
-        if own is None or kept is None:
-            reason = run.failure.message if run.failure is not None else "its latency could not be measured"
+    def _leave_behind(self, entry: Entry, short: Screening, kept: Sequence[str]) -> None:
+        """A variant that a short measurement showed to be behind those that race."""
+        own = short.times.get(entry.candidate.id)
+        if own is None or not kept:
+            reason = short.failures.get(entry.candidate.id, "its latency could not be measured")
         else:
-            reason = f"in a short measurement it took {significant(own / kept)}× the time of the last that raced"
+            times = significant(own / short.times[kept[-1]])
+            reason = f"in a short measurement it took {times}× the time of the last that raced"
         entry.advance("screened", {})
         entry.drop(f"not raced: {reason}")
         self._witness.examined(entry.candidate)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from edgewise.comparing.comparison import Findings, Variant
 from edgewise.comparing.metrics import compare_runs
@@ -23,9 +24,11 @@ ROUNDS, TURNS_S = 8, 0.5
 started as for a short measurement, and takes its turns for so long."""
 FAR_BEHIND = 1.5
 """Who takes so many times as long as the fastest in a short measurement is not raced."""
-BRIEF = Stopping(sessions=1, max_s=0.3, min_s=0.1)
+SHORT_TURNS = 25
+"""Of the short measurement that more variants are thinned out by."""
 
-_TERMS = Terms(metrics=("latency", "memory_peak", "model_size"), force=True)
+_LATENCY = Terms(metrics=("latency",), force=True)
+_TERMS = replace(_LATENCY, metrics=("latency", "memory_peak", "model_size"))
 """Forced: that variants differ in engine, settings and outputs is the point, and outputs were compared before."""
 
 Entrant = tuple[str, Job]
@@ -36,21 +39,54 @@ def how_many(seconds: float, each: float) -> int:
     return max(1, min(MOST, int(seconds // each) - 1))
 
 
-def screen(entrants: Sequence[Entrant], *, observer: Observer | None) -> tuple[list[str], dict[str, Run]]:
-    """Ids by one short measurement each, the fastest first and none that is far behind, and all these runs."""
-    dispatcher = Dispatcher(save=_forget, observer=observer, sensors=METERS_OFF)
-    jobs = tuple(replace(job, workload=replace(job.workload, stopping=BRIEF)) for _, job in entrants)
-    runs = dispatcher.execute(Plan(jobs=jobs))
-    found = {name: run for (name, _), run in zip(entrants, runs, strict=True)}
-    timed = {name: taken for name, run in found.items() if (taken := time_of(run)) is not None}
-    limit = FAR_BEHIND * min(timed.values(), default=0.0)
-    return sorted((name for name in timed if timed[name] <= limit), key=lambda name: timed[name]), found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """What short measurements side by side gave.
+
+    Attributes:
+        times: id → its time over the original's, of those that could be measured.
+        failures: id → why it could not be.
+    """
+
+    times: Mapping[str, float]
+    failures: Mapping[str, str]
+
+    @property
+    def order(self) -> list[str]:
+        """Ids, the fastest first, without those that are far behind."""
+        limit = FAR_BEHIND * min(self.times.values(), default=0.0)
+        return sorted((name for name, taken in self.times.items() if taken <= limit), key=lambda name: self.times[name])
 
 
-def time_of(run: Run) -> float | None:
-    """What an inference took, s, by a clock that is the same for all engines: around the call; None: not measured."""
-    called = run.value("latency_call")
-    return run.value("latency") if called is None else called
+def screen(original: Entrant, entrants: Sequence[Entrant], *, end_by: float, seed: int) -> Screening:
+    """One short round of everybody beside the original, a few at a time.
+
+    In turns, and not one after the other: on a busy machine a second of one and the next second of another differ by
+    more than good variants do.
+
+    Args:
+        end_by: monotonic time, s.
+    """
+    times: dict[str, float] = {}
+    failures: dict[str, str] = {}
+    for begin in range(0, len(entrants), MOST):
+        some = [original, *entrants[begin : begin + MOST]]
+        found = run_trial(
+            [job for _, job in some],
+            labels=[name for name, _ in some],
+            terms=_LATENCY,
+            trial=Trial(budget_s=max(1.0, end_by - time.monotonic()), seed=seed, rounds=1, turns=SHORT_TURNS),
+            save=_forget,
+            sensors=METERS_OFF,
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt
+        times |= {row.b: row.ratio for row in found.comparisons if row.ratio is not None}
+        failures |= found.failures
+    for name, _ in entrants:
+        if name not in times:
+            failures.setdefault(name, "the time budget left no room for a short measurement")
+    return Screening(times=times, failures=failures)
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:
@@ -92,7 +128,7 @@ def _settled(variants: Sequence[Variant]) -> str | None:
     """Why to stop: no verdict is open but those of variants that are behind the leader."""
     if variants[0].run.status == "failed":
         return "the original failed"
-    rows = [row for row in compare_runs(variants, replace(_TERMS, metrics=("latency",))) if row.ratio is not None]
+    rows = [row for row in compare_runs(variants, _LATENCY) if row.ratio is not None]
     if not rows:
         return None
     open_rows = [row for row in rows if row.verdict == "inconclusive"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edgewise.comparing.contenders import NATIVE
 from edgewise.optimizing.accuracy import Examiner
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.choice import limit_of
@@ -233,7 +234,7 @@ class Search:
         return list(found.values())
 
     def _predict(self, attempts: Sequence[Attempt]) -> list[Attempt]:
-        """The attempts by rank, and within one the fastest by the pre-flight first."""
+        """The attempts by rank, the fastest by the pre-flight first, of equals those in an engine's own format."""
         if not attempts:
             return []
         self._witness.stage("Pre-flight: what should help here?")
@@ -251,9 +252,11 @@ class Search:
         self.state.predictions |= asked
         self._witness.predicted(asked)
 
-        def key(attempt: Attempt) -> tuple[int, float]:
+        def key(attempt: Attempt) -> tuple[int, float, bool]:
+            own = NATIVE.get(self.state.facts_of(attempt.parent).format)
             found = [asked[self.state.name(attempt, engine)].speedup for engine in attempt.engines]
-            return (attempt.recipe.rank, -max((speed for speed in found if speed is not None), default=1.0))
+            speed = max((speed for speed in found if speed is not None), default=1.0)
+            return (attempt.recipe.rank, -speed, own not in attempt.engines)
 
         return sorted(attempts, key=key)
 

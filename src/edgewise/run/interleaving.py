@@ -57,6 +57,7 @@ class Schedule:
         seed: of the order of turns and of cores.
         looks: numbers of rounds at which the judge is asked; it is asked once more when the budget ends.
         most_rounds: end there whatever the judge says; None leaves it to the budget.
+        turns: of a round, with fast models; None is `TURNS`. With slow ones a round is shorter in proportion.
     """
 
     budget_s: float
@@ -64,6 +65,7 @@ class Schedule:
     seed: int = 0
     looks: tuple[int, ...] = ()
     most_rounds: int | None = None
+    turns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,7 @@ class Interleaver:
                     started = time.monotonic()
                     self._observer.session_started(state.rounds, total=_expected(begin, schedule, state.rounds))
                     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as room:
-                        complete = self._round(state, Path(room), end_by=end_by)
+                        complete = self._round(state, Path(room), schedule, end_by=end_by)
                         if complete and state.rounds == 1:
                             self._runs(state)  # the outputs are noted while their files are there
                     if complete:
@@ -228,7 +230,7 @@ class Interleaver:
             self._observer.run_finished(run)
         return runs
 
-    def _round(self, state: _State, room: Path, *, end_by: float) -> bool:
+    def _round(self, state: _State, room: Path, schedule: Schedule, *, end_by: float) -> bool:
         """One fresh process of every job; whether the round is complete. An incomplete one leaves its failures only.
 
         A worker that is ended with the budget is no failure, unless it is in the first round: then there is nothing
@@ -238,7 +240,7 @@ class Interleaver:
         if state.jobs[0].workload.interleave == "rounds":
             told = self._one_by_one(state, room, end_by=end_by)
         else:
-            told = self._together(state, room, end_by=end_by)
+            told = self._together(state, room, turns=schedule.turns or TURNS, end_by=end_by)
         failed = {place: result for place, (result, _) in told.items() if result.failure is not None}
         if not failed:
             for place, (result, _) in told.items():
@@ -267,7 +269,9 @@ class Interleaver:
                 break
         return told
 
-    def _together(self, state: _State, room: Path, *, end_by: float) -> dict[int, tuple[SessionResult, bool]]:
+    def _together(
+        self, state: _State, room: Path, *, turns: int, end_by: float
+    ) -> dict[int, tuple[SessionResult, bool]]:
         """As `_one_by_one`, with all processes alive; each starts and warms up while the others wait."""
         live: dict[int, LiveSession] = {}
         with ExitStack() as stack:
@@ -283,7 +287,7 @@ class Interleaver:
                     broken = place
                     break
             if broken is None:
-                broken = _take_turns(live, order=state.order, duet=bool(state.cores))
+                broken = _take_turns(live, turns, order=state.order, duet=bool(state.cores))
             if broken is None:
                 broken = _end(live)
             if broken is not None:
@@ -294,12 +298,13 @@ class Interleaver:
         return {place: (session.result, session.out_of_time) for place, session in live.items()}
 
 
-def _take_turns(live: dict[int, LiveSession], *, order: random.Random, duet: bool) -> int | None:
+def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Random, duet: bool) -> int | None:
     """Turn after turn in random order, or all at once; the place of a worker that is not there any more."""
     spent = dict.fromkeys(live, 0.0)
-    for turn in range(TURNS):
+    usual_s, longest_s = (seconds * turns / TURNS for seconds in (ROUND_S, LONG_ROUND_S))
+    for turn in range(turns):
         average = sum(spent.values()) / len(spent)
-        if (turn >= LEAST_TURNS and average >= ROUND_S) or (turn >= FEW_TURNS and average >= LONG_ROUND_S):
+        if (turn >= LEAST_TURNS and average >= usual_s) or (turn >= FEW_TURNS and average >= longest_s):
             break
         places = list(live)
         order.shuffle(places)
