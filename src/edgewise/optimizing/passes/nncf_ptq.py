@@ -32,25 +32,29 @@ class NncfPtq(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """NNCF's default and thorough bias correction; then none, a float stem for ONNX, and the other preset."""
-        from edgewise.optimizing.passes.nncf_tools import worth_quantizing
+        """NNCF's default and thorough bias correction; then none, a float stem for ONNX, and the other preset.
+
+        What NNCF adds to transformers for accuracy costs time: these are tried without it, too.
+        """
+        from edgewise.optimizing.passes.nncf_tools import attends, worth_quantizing
         from edgewise.optimizing.passes.ort_static import stem_channels
 
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
-        attends = any(each.op in ("Softmax", "SoftMax") for each in facts.graph.operators[:-2])
-        base = {"preset": "mixed", "bias_correction": "fast", "float_stem": False, "samples": 300}
-        base |= {"transformer": True} if attends else {}
+        plain = {"preset": "mixed", "bias_correction": "fast", "float_stem": False, "samples": 300}
+        base = {**plain, "transformer": True} if attends(facts.graph) else plain
         thorough = {**base, "bias_correction": "thorough"}
         found = [
             Recipe(settings=base),
+            *([Recipe(label="plain", settings=plain)] if base != plain else []),
             Recipe(label="thorough", settings=thorough),
             Recipe(label="no bias correction", settings={**base, "bias_correction": "none"}, rank=1),
             Recipe(label="performance thorough", settings={**thorough, "preset": "performance"}, rank=2),
             Recipe(label="performance", settings={**base, "preset": "performance"}, rank=2),
         ]
         if facts.format == "onnx" and stem_channels(facts.graph):
-            found.insert(2, Recipe(label="float-stem thorough", settings={**thorough, "float_stem": True}, rank=1))
+            stem = Recipe(label="float-stem thorough", settings={**thorough, "float_stem": True}, rank=1)
+            found.insert(sum(not one.rank for one in found), stem)
         return tuple(found)
 
     def apply(self, work: Work) -> Product:

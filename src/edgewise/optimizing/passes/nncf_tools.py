@@ -167,6 +167,11 @@ def make_scope(subject: Subject, *, float_stem: bool = False) -> Any:
     return import_nncf().IgnoredScope(names=sorted(kept), validate=False)
 
 
+def attends(graph: Graph) -> bool:
+    """Whether it has attention: a softmax that is not its end."""
+    return any(operator.op in ("Softmax", "SoftMax") for operator in graph.operators[:-2])
+
+
 def worth_quantizing(graph: Graph) -> bool:
     """Whether an operator with weights is one that NNCF quantises."""
     heavy = {*HEAVY_ONNX, *HEAVY}

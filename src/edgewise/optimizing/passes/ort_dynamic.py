@@ -11,6 +11,8 @@ from edgewise.optimizing.passes.saturation import sums_saturate
 
 _INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
 _MATRIX_PRODUCTS = ("MatMul", "Gemm", "LSTM", "Attention")
+_FEW = 3
+"""A classifier at the end of convolutions has so many of them at most."""
 
 
 class OrtDynamic(Packaged):
@@ -35,7 +37,11 @@ class OrtDynamic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The library's default with weights its engine has kernels for; products of matrices alone beside it."""
+        """The library's default with weights its engine has kernels for; products of matrices alone beside it.
+
+        These come first where a network is made of them, as transformers are: a convolution loses by it, and int8
+        weights multiply faster than uint8.
+        """
         ops = {operator.op for operator in facts.graph.operators if operator.weights}
         if facts.quantized or not ops & {"Conv", *_MATRIX_PRODUCTS}:
             return ()
@@ -43,7 +49,8 @@ class OrtDynamic(Packaged):
         weights = "uint8" if "Conv" in ops else "int8"
         found = [Recipe(settings={**base, "operators": "all", "weights": weights})]
         if ops & set(_MATRIX_PRODUCTS):
-            rank = 1 if "Conv" in ops else 2
+            few = sum(each.op in _MATRIX_PRODUCTS and bool(each.weights) for each in facts.graph.operators) <= _FEW
+            rank = 2 if "Conv" not in ops else 1 if few else 0
             found += [
                 Recipe(label="matmul", settings={**base, "operators": "matmul", "weights": "int8"}, rank=rank),
                 Recipe(
@@ -52,7 +59,7 @@ class OrtDynamic(Packaged):
                     rank=1,
                 ),
             ]
-        return tuple(found)
+        return tuple(sorted(found, key=lambda recipe: recipe.rank))
 
     def apply(self, work: Work) -> Product:
         """Quantise. Raises `CannotApply` where the model has nothing to quantise."""
