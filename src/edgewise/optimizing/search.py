@@ -7,6 +7,7 @@ interleaved with the original's.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -234,7 +235,11 @@ class Search:
         return list(found.values())
 
     def _predict(self, attempts: Sequence[Attempt]) -> list[Attempt]:
-        """The attempts by rank, the fastest by the pre-flight first, of equals those in an engine's own format."""
+        """The attempts by rank, the fastest by the pre-flight first.
+
+        Of equals the first of every file, those in an engine's own format before others: where time is short, something
+        of everything is tried.
+        """
         if not attempts:
             return []
         self._witness.stage("Pre-flight: what should help here?")
@@ -252,11 +257,17 @@ class Search:
         self.state.predictions |= asked
         self._witness.predicted(asked)
 
-        def key(attempt: Attempt) -> tuple[int, float, bool]:
+        places: dict[int, int] = {}
+        counts: Counter[str] = Counter()
+        for attempt in attempts:
+            places[id(attempt)] = counts[attempt.parent]
+            counts[attempt.parent] += 1
+
+        def key(attempt: Attempt) -> tuple[int, float, int, bool]:
             own = NATIVE.get(self.state.facts_of(attempt.parent).format)
             found = [asked[self.state.name(attempt, engine)].speedup for engine in attempt.engines]
             speed = max((speed for speed in found if speed is not None), default=1.0)
-            return (attempt.recipe.rank, -speed, own not in attempt.engines)
+            return (attempt.recipe.rank, -speed, places[id(attempt)], own not in attempt.engines)
 
         return sorted(attempts, key=key)
 
