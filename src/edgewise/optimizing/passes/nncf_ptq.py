@@ -34,19 +34,22 @@ class NncfPtq(Packaged):
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """NNCF's default and thorough bias correction; then none, a float stem for ONNX, and the other preset.
 
-        What NNCF adds to transformers for accuracy costs time: these are tried without it, too.
+        What NNCF does to transformers for accuracy, asymmetric activations among it, costs time: these are also tried
+        with what is its default for other networks.
         """
         from edgewise.optimizing.passes.nncf_tools import attends, worth_quantizing
         from edgewise.optimizing.passes.ort_static import stem_channels
 
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
-        plain = {"preset": "mixed", "bias_correction": "fast", "float_stem": False, "samples": 300}
-        base = {**plain, "transformer": True} if attends(facts.graph) else plain
+        base = {"preset": "mixed", "bias_correction": "fast", "float_stem": False, "samples": 300}
+        plain = {**base, "preset": "performance"}
+        attending = attends(facts.graph)
+        base |= {"transformer": True} if attending else {}
         thorough = {**base, "bias_correction": "thorough"}
         found = [
             Recipe(settings=base),
-            *([Recipe(label="plain", settings=plain)] if base != plain else []),
+            *([Recipe(label="plain", settings=plain)] if attending else []),
             Recipe(label="thorough", settings=thorough),
             Recipe(label="no bias correction", settings={**base, "bias_correction": "none"}, rank=1),
             Recipe(label="performance thorough", settings={**thorough, "preset": "performance"}, rank=2),

@@ -20,6 +20,7 @@ from edgewise.optimizing.passes.qdq_sparing import protect_float_layers
 from edgewise.optimizing.passes.qdq_types import fit_for_onnxruntime
 
 _SCALING = ("Convert", "Multiply", "Subtract", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
+_ATTENTION = frozenset({"Softmax", "SoftMax", "ScaledDotProductAttention", "Attention", "MultiHeadAttention"})
 HEAVY_ONNX = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
@@ -168,8 +169,8 @@ def make_scope(subject: Subject, *, float_stem: bool = False) -> Any:
 
 
 def attends(graph: Graph) -> bool:
-    """Whether it has attention: a softmax that is not its end."""
-    return any(operator.op in ("Softmax", "SoftMax") for operator in graph.operators[:-2])
+    """Whether it has attention: by name, or a softmax that is not its end."""
+    return any(operator.op in _ATTENTION for operator in graph.operators[:-2])
 
 
 def worth_quantizing(graph: Graph) -> bool:
