@@ -123,7 +123,7 @@ def couples_of(entries: Sequence[Entry]) -> Iterator[Couple]:
             yield floats[one.engine], one.name
     for ours in (one for one in alive if one.kind == "edgewise"):
         for other in alive:
-            is_free = ours.key.startswith(FREE)
+            is_free = ours.key == FREE
             if (other.kind == "tool" and (is_free or other.engine == ours.engine)) or (
                 other.kind == "float" and is_free and other.engine != ours.engine
             ):

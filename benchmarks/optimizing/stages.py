@@ -105,7 +105,7 @@ class Stage:
 
     def _search(self, key: str) -> dict[str, Any]:
         """The document of `edgewise.optimize`, or ``{"error": …}``."""
-        kept = self.folder / f"search-{key.replace(' ', '-')}.json"
+        kept = self.folder / f"search-{key}.json"
         if kept.is_file():
             return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
         self.tell(f"edgewise optimize, {key}")
@@ -117,7 +117,7 @@ class Stage:
                 first,
                 also=others,
                 data=self.subject.data,
-                output=self.folder / "edgewise" / key.replace(" ", "-"),
+                output=self.folder / "edgewise" / key,
                 limit=self.settings.limit,
                 calibration_limit=SAMPLES,
                 instructions=self.subject.instructions,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
@@ -80,6 +79,8 @@ class Registry(Generic[T]):
         try:
             return self._entry_points[name]
         except KeyError:
+            from difflib import get_close_matches  # only a mistake needs it
+
             near = get_close_matches(name, self.names(), n=1)
             known = f"known: {', '.join(self.names()) or 'none'}"
             advice = f"did you mean {near[0]!r}? {known}" if near else known

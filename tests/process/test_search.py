@@ -16,20 +16,10 @@ from edgewise.optimizing.base import passes
 from edgewise.optimizing.ordering import Limits, make_bounds
 from edgewise.optimizing.planning import read_words
 from edgewise.run.dispatch import Silent as DispatchSilent
-from search_bench import COUNT, Bench, Watching, labelled, original
+from search_bench import COUNT, Watching, labelled, original
 from small_questions import Rows, rows
 
-
-@pytest.fixture(autouse=True)
-def few_turns(monkeypatch):
-    """What is tested here is found out in some turns as well as in a hundred."""
-    monkeypatch.setattr("edgewise.run.interleaving.TURNS", 20)
-
-
-@pytest.fixture
-def bench(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Bench(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("few_turns")
 
 
 def whys(result):

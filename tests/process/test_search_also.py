@@ -10,20 +10,10 @@ import pytest
 
 import fake_passes as scripted
 from edgewise.errors import BadInput, BadModel, Unavailable
-from search_bench import MS, Bench, original
+from search_bench import MS, original
 from small_questions import NET, Rows, question, rows
 
-
-@pytest.fixture(autouse=True)
-def few_turns(monkeypatch):
-    """What is tested here is found out in some turns as well as in a hundred."""
-    monkeypatch.setattr("edgewise.run.interleaving.TURNS", 20)
-
-
-@pytest.fixture
-def bench(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Bench(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("few_turns")
 
 
 def twin(bench, name="twin.fake", **script):

@@ -8,15 +8,8 @@ import pytest
 
 import fake_passes as scripted
 from edgewise.errors import BadInput, RunFailed
-from search_bench import COUNT, Bench, labelled, original
+from search_bench import COUNT, labelled, original
 from small_questions import Rows, corrupt, question, rows
-
-
-@pytest.fixture
-def bench(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Bench(tmp_path, monkeypatch)
-
 
 # --- data that is not as it should be ---
 

@@ -7,9 +7,9 @@ interleaved with the original's.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 from edgewise.comparing.contenders import NATIVE
@@ -244,32 +244,26 @@ class Search:
             return []
         self._witness.stage("Pre-flight: what should help here?")
         asked: dict[str, Prediction] = {}
+        keyed: list[tuple[tuple[int, float, int, bool], Attempt]] = []
         room = PREFLIGHT_SHARE * self._commission.budget_s
         parents = list(dict.fromkeys(attempt.parent for attempt in attempts))
         for place, parent in enumerate(parents):
             # What one file leaves over is the others'.
             begin, share = time.monotonic(), room / (len(parents) - place)
             flight = Preflight(self.state.facts_of(parent), threads=self._commission.threads or 1, budget_s=share)
-            for attempt in [one for one in attempts if one.parent == parent]:
-                for engine in attempt.engines:
-                    asked[self.state.name(attempt, engine)] = self._foretell(flight, attempt, engine)
+            own = NATIVE.get(self.state.facts_of(parent).format)
+            for turn, attempt in enumerate(one for one in attempts if one.parent == parent):
+                found = {
+                    self.state.name(attempt, engine): self._foretell(flight, attempt, engine)
+                    for engine in attempt.engines
+                }
+                speed = max((one.speedup for one in found.values() if one.speedup is not None), default=1.0)
+                keyed.append(((attempt.recipe.rank, -speed, turn, own not in attempt.engines), attempt))
+                asked |= found
             room -= time.monotonic() - begin
         self.state.predictions |= asked
         self._witness.predicted(asked)
-
-        places: dict[int, int] = {}
-        counts: Counter[str] = Counter()
-        for attempt in attempts:
-            places[id(attempt)] = counts[attempt.parent]
-            counts[attempt.parent] += 1
-
-        def key(attempt: Attempt) -> tuple[int, float, int, bool]:
-            own = NATIVE.get(self.state.facts_of(attempt.parent).format)
-            found = [asked[self.state.name(attempt, engine)].speedup for engine in attempt.engines]
-            speed = max((speed for speed in found if speed is not None), default=1.0)
-            return (attempt.recipe.rank, -speed, places[id(attempt)], own not in attempt.engines)
-
-        return sorted(attempts, key=key)
+        return [attempt for _, attempt in sorted(keyed, key=itemgetter(0))]
 
     def _foretell(self, flight: Preflight, attempt: Attempt, engine: str) -> Prediction:
         if self._commission.is_module and self._reads_module(attempt):

@@ -53,7 +53,7 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
     )
     model = _convert(commission, makery) if commission.is_module else open_model(commission.model).ref
     engines = choose_engines(model.format, commission.runtimes)
-    given = open_given(commission.also, model, engines)
+    given = _open_given(commission.also, model, engines)
     original = job_of(model, RuntimeSpec(name=engines[0]), commission)
     if not commission.is_module:
         _check_layers((model, *given), commission)
@@ -104,7 +104,7 @@ def choose_engines(form: str, asked: Sequence[str]) -> list[str]:
     return [readers[0], *(name for name in names if name != readers[0])]
 
 
-def open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]) -> list[ModelRef]:
+def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]) -> list[ModelRef]:
     """The further files of the network. Raises `BadInput`, `BadModel`, `Unavailable`."""
     found: list[ModelRef] = []
     for path in paths:

@@ -6,7 +6,7 @@ outer graphs visible in inner ones). Nodes that stand in a wrong order are put i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -78,10 +78,25 @@ def _find_makers(block: Block, ready: set[str]) -> dict[str, int]:
 
 def _sort(block: Block, needs: list[list[str]], made: dict[str, int]) -> None:
     """Puts nodes after what they need, else in the order they have."""
-    waiting = [len({made[name] for name in wanted}) for wanted in needs]
+    order, waiting = order_by_needs([{made[name] for name in wanted} for wanted in needs])
+    if len(order) < len(needs):
+        stuck = next(index for index, count in enumerate(waiting) if count)
+        raise Wrong(f"it runs in a circle through {block.steps[_walk_back(stuck, needs, made, waiting)].label}")
+    block.steps = [block.steps[index] for index in order]
+    replace_nodes(block.proto, [block.proto.node[index] for index in order])
+    attach(block, block.proto)
+
+
+def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], list[int]]:
+    """Indices so that each follows those that it needs, else in the order they have.
+
+    Returns:
+        The order, without what is on a circle or behind one; and for how many others each index still waits.
+    """
+    waiting = [len(makers) for makers in needs]
     users: dict[int, list[int]] = {}
-    for index, wanted in enumerate(needs):
-        for maker in {made[name] for name in wanted}:
+    for index, makers in enumerate(needs):
+        for maker in makers:
             users.setdefault(maker, []).append(index)
     heap = [index for index, count in enumerate(waiting) if not count]
     heapify(heap)
@@ -93,15 +108,15 @@ def _sort(block: Block, needs: list[list[str]], made: dict[str, int]) -> None:
             waiting[user] -= 1
             if not waiting[user]:
                 heappush(heap, user)
-    if len(order) < len(needs):
-        stuck = next(index for index, count in enumerate(waiting) if count)
-        raise Wrong(f"it runs in a circle through {block.steps[_walk_back(stuck, needs, made, waiting)].label}")
-    block.steps = [block.steps[index] for index in order]
-    nodes = block.proto.node
-    copies = [type(nodes[0]).FromString(nodes[index].SerializeToString()) for index in order]
-    del nodes[:]
-    nodes.extend(copies)
-    attach(block, block.proto)
+    return order, waiting
+
+
+def replace_nodes(graph: Proto, nodes: Sequence[Proto]) -> None:
+    """Make `nodes` those of `graph`; they may be its own, in part or in another order."""
+    # Copies: what a message holds is gone when its list is emptied.
+    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
 def _walk_back(start: int, needs: list[list[str]], made: dict[str, int], waiting: list[int]) -> int:

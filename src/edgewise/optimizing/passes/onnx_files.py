@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
 from edgewise.model.readers.onnx import MAX_BYTES, OnnxReader
+from edgewise.model.readers.onnx_order import order_by_needs, replace_nodes
 from edgewise.optimizing.base import CannotApply
 
 MAX_INSIDE = 2**30
@@ -119,10 +119,7 @@ def _free_weights_of_inputs(model: Any) -> None:
 
 def sort_nodes(model: Any) -> Any:
     """Put the nodes of the main graph in the order in which they run, as ONNX wants it, in place. Returns `model`."""
-    # Copies: what a message holds is gone when its list is emptied.
-    order = [type(node).FromString(node.SerializeToString()) for node in in_order(model.graph.node)]
-    del model.graph.node[:]
-    model.graph.node.extend(order)
+    replace_nodes(model.graph, in_order(model.graph.node))
     return model
 
 
@@ -134,27 +131,11 @@ def in_order(nodes: Sequence[Any]) -> list[Any]:
     Raises:
         CannotApply: some wait for one another.
     """
-    made = {name for node in nodes for name in node.output if name}
-    missing: list[int] = []
-    takers: dict[str, list[int]] = {}
-    for index, node in enumerate(nodes):
-        names = {name for name in _taken(node) if name in made}
-        missing.append(len(names))
-        for name in names:
-            takers.setdefault(name, []).append(index)
-    ready = [index for index, count in enumerate(missing) if not count]
-    heapify(ready)  # what could run at once keeps its order
-    order = []
-    while ready:
-        index = heappop(ready)
-        order.append(nodes[index])
-        for taker in (each for name in nodes[index].output for each in takers.pop(name, ())):
-            missing[taker] -= 1
-            if not missing[taker]:
-                heappush(ready, taker)
+    made = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    order, _ = order_by_needs([{made[name] for name in _taken(node) if name in made} for node in nodes])
     if len(order) < len(nodes):
         raise CannotApply("its nodes wait for one another")
-    return order
+    return [nodes[index] for index in order]
 
 
 def _taken(node: Any) -> Iterator[str]:

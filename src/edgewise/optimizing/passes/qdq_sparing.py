@@ -7,8 +7,10 @@ with one scale. The same scale once per channel says the same real numbers, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from edgewise.optimizing.passes.onnx_files import sort_nodes
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm")
 _CARRIERS = ("MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
@@ -45,7 +47,9 @@ def protect_float_layers(model: Any) -> int:
             clones[name] = _per_channel(source, *place, model=model, constants=constants)
         taker.input[0] = clones[name].output[0]
         protected += 1
-    _insert(model, list(clones.values()))
+    if clones:
+        model.graph.node.extend(clones.values())
+        sort_nodes(model)
     return protected
 
 
@@ -102,19 +106,3 @@ def _per_channel(dequantize: Any, axis: int, size: int, *, model: Any, constants
         model.graph.initializer.append(tensor)
         inputs.append(tensor.name)
     return helper.make_node("DequantizeLinear", inputs, [name], name=name, axis=axis)
-
-
-def _insert(model: Any, clones: Sequence[Any]) -> None:
-    """Every clone behind the maker of what it takes: nodes stand in the order in which they run."""
-    if not clones:
-        return
-    waiting: dict[str, list[Any]] = {}
-    for clone in clones:
-        waiting.setdefault(clone.input[0], []).append(clone)
-    nodes = [clone for info in model.graph.input for clone in waiting.get(info.name, ())]
-    for node in model.graph.node:
-        # Copies: what a message holds is gone when its list is emptied.
-        nodes.append(type(node).FromString(node.SerializeToString()))
-        nodes += [clone for name in node.output for clone in waiting.get(name, ())]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgewise.model.readers.onnx_order import replace_nodes
+
 _THROUGH = (
     "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "MaxPool", "AveragePool", "GlobalAveragePool",
 )  # fmt: skip
@@ -55,9 +57,7 @@ def carry_through(model: Any) -> int:
         makers[name] = nodes[-1]
         carried += 1
     if carried:
-        copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
-        del model.graph.node[:]
-        model.graph.node.extend(copies)
+        replace_nodes(model.graph, nodes)
     return carried
 
 
