@@ -151,10 +151,12 @@ def test_a_worker_that_dies_is_a_failed_run_and_the_next_model_is_judged(tmp_pat
     assert len(list(cache.rglob("*.jsonl"))) == 1  # of the one that died, to go on
 
 
-def test_a_model_that_does_not_fit_is_refused_before_anything_is_measured(tmp_path):
+@pytest.mark.parametrize("latency", [True, False])
+def test_data_that_do_not_fit_are_refused_before_anything_is_measured(tmp_path, latency):
     saved = []
-    with pytest.raises(BadInput):
-        examined(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT, 5), [0] * COUNT), saved=saved)
+    data = Rows(rows(COUNT, 5), [0] * COUNT, on_read=corrupt(0, 1))
+    with pytest.raises(BadInput, match=r"row\[2\] has shape"):
+        examined(classifier(tmp_path / "m.fake"), data=data, saved=saved, latency=latency)
     assert saved == []
 
 

@@ -27,6 +27,9 @@ from edgewise.run.inference import Inference, InferenceFailed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+MOST_TRIED = 16
+"""Samples that are looked at to find one that shows whether data fit."""
+
 Progress = Callable[[int, int], None]
 """Told how many samples of how many are done."""
 
@@ -228,6 +231,17 @@ def ask(
         resumed=resumed,
         seconds=time.monotonic() - begin,
     )
+
+
+def check_fit(pupil: Pupil, question: Question, *, assembly: Assembly) -> None:
+    """Refuse data that does not fit the model, by its first usable sample. Raises `BadInput`, `Unavailable`."""
+    prompter = Prompter(pupil, question.data, assembly=assembly)
+    for index in question.indices[:MOST_TRIED]:
+        try:
+            prompter.prepare(question.data.read(index))
+        except CorruptSample:
+            continue
+        return
 
 
 def _is_done(entry: Entry | None, question: Question) -> bool:

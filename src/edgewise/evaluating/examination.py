@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.errors import BadInput, StoreError
-from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, ask
+from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, ask, check_fit
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
 from edgewise.evaluating.recording import describe, measurement_of
@@ -157,7 +157,10 @@ class _Examiner:
         instructions = exam.instructions or find_instructions(
             Path(job.model.path), form=job.model.format, flags=exam.prepare, file=exam.file
         )
-        return Pupil(job=job, instructions=instructions), self._judge(job, instructions)
+        pupil, judge = Pupil(job=job, instructions=instructions), self._judge(job, instructions)
+        if exam.latency:  # without it, the pass begins at once and says the same
+            check_fit(pupil, exam.question, assembly=self.assembly)
+        return pupil, judge
 
     def examine(self, pupil: Pupil, judge: Judge, run: Run) -> tuple[Examined, bool]:
         """The run with its scores, saved; and whether Ctrl-C ended the pass."""

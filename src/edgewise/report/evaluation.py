@@ -222,9 +222,9 @@ def preparation_lines(evaluation: Evaluation) -> list[str]:
     """What was done to every sample, and who said so."""
     done = evaluation.preprocessing.get("done", ())
     lines = [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]
-    if evaluation.preprocessing_from:
-        lines.append(f"from {evaluation.preprocessing_from}")
-    return lines
+    # On the line itself: of several models, lines that all have are told once, away from those of each.
+    said_by = f" (from {evaluation.preprocessing_from})" if evaluation.preprocessing_from else ""
+    return [f"{line}{said_by}" for line in lines]
 
 
 def task_lines(evaluation: Evaluation) -> list[str]:
