@@ -78,7 +78,7 @@ def front_chart(result: Optimization) -> Chart | None:
         description="; ".join(_point_in_words(result, one, other) for _, one in found),
         caption="Numbers are those of the table, 0 is the original; bars are 95 % intervals, areas are sizes of files; "
         "the dashed line joins the Pareto front."
-        + (f" Without a measured latency and so not drawn: {left}." if left else ""),
+        + (f" Not drawn, for want of a measured latency: {left} of {len(every) - 1} variants." if left else ""),
         spec={**layered_spec(layers, height=320, width=WIDE), "data": {"values": rows}},
         wide=True,
     )
