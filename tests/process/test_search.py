@@ -31,6 +31,8 @@ def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
     witness = Watching()
     result = bench.search(scripted.Faster, scripted.Slower, scripted.Fastest, witness=witness)
     assert result.chosen == "faster @ fake" and result.headline == "accuracy_top1"
+    memory = result.candidate("faster @ fake").metrics["memory_reduction"]
+    assert memory.low <= memory.value <= memory.high
     found = whys(result)
     assert found["faster"].startswith("faster: 2.0") and "Top-1 accuracy +0.00 pt" in found["faster"]
     assert found["slower"].startswith("slower: 0.50")

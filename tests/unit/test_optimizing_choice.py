@@ -19,6 +19,7 @@ from edgewise.optimizing.choice import (
     find_closest,
     judge_speed,
     limit_of,
+    memory_reduction_of,
     speedup_of,
 )
 from edgewise.optimizing.variant import Bound, Candidate, Number
@@ -63,6 +64,13 @@ def ranking(**places):
 def test_a_speed_up_is_the_ratio_upside_down_with_its_ends_swapped():
     found = speedup_of(row(ratio=0.5, low=0.4, high=0.8))
     assert (found.value, found.low, found.high, found.basis) == (2.0, 1.25, 2.5, "derived") and "pairs" in found.method
+
+
+def test_memory_is_reduced_by_the_ratio_upside_down():
+    found = memory_reduction_of(row(ratio=0.5, low=0.4, high=0.8))
+    assert (found.value, found.low, found.high, found.basis) == (2.0, 1.25, 2.5, "derived")
+    assert found.method.startswith("peak memory of the original over the variant's; ")
+    assert memory_reduction_of(None).absent_because == "it was not raced"
 
 
 @pytest.mark.parametrize(

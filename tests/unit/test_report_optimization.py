@@ -26,6 +26,7 @@ from edgewise.report.optimization_words import (
     accuracy_text,
     bytes_text,
     headline_of,
+    memory_text,
     speed_text,
     speedup_text,
     verdict_of,
@@ -180,6 +181,37 @@ def test_a_speed_up_has_a_word_only_where_it_is_proven():
     assert speed_text(number(0.5, 0.4, 0.8)) == "2.00× slower [1.25, 2.50]"
     assert speed_text(number(1.2, 0.9, 1.5)) == "1.20× the speed [0.90, 1.50]"
     assert speed_text(number(1.2)) == "1.20× the speed"
+
+
+def test_a_memory_factor_has_a_word_only_where_it_is_proven():
+    assert memory_text(number(1.25, 1.2, 1.3)) == "1.25× smaller [1.20, 1.30]"
+    assert memory_text(number(0.5, 0.4, 0.8)) == "2.00× larger [1.25, 2.50]"
+    assert memory_text(number(1.2, 0.9, 1.5)) == "not told apart"
+    assert memory_text(number(1.0, 1.0, 1.0)) == "same"
+
+
+@pytest.mark.parametrize(
+    ("reduction", "text", "notes"),
+    [
+        (number(2.0, 1.9, 2.1), "2.00× smaller [1.90, 2.10]", ()),
+        (number(1.2, 0.9, 1.5), "not told apart", ("before over after 1.20× [0.90, 1.50]",)),
+        (number(2.0), "2.00× smaller", ("of this ratio no interval is known",)),
+        (
+            number(None, absent_because="the race gave no ratio"),
+            "2.00× smaller",
+            ("of this ratio no interval is known",),
+        ),
+    ],
+)
+def test_without_an_interval_of_the_factor_the_two_values_tell(reduction, text, notes):
+    result = found()
+    one = result.candidate(result.chosen)
+    changed = replace(
+        one, metrics={**one.metrics, "memory_peak": number(24e6, 23e6, 25e6), "memory_reduction": reduction}
+    )
+    result = replace(result, candidates=[changed if each is one else each for each in result.candidates])
+    rows = {row[0].text: row[-1] for row in before_after_table(result).rows}
+    assert (rows["Peak memory"].text, rows["Peak memory"].notes) == (text, notes)
 
 
 def test_memory_that_intervals_dont_tell_apart_is_not_called_smaller():

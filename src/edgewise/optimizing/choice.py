@@ -20,6 +20,15 @@ SMALLER = 0.95
 
 def speedup_of(row: Comparison | None) -> Number:
     """Time before over time after, from the comparison of a variant's latency with the original's."""
+    return _factor_of(row, "latency")
+
+
+def memory_reduction_of(row: Comparison | None) -> Number:
+    """Peak memory before over after, from the comparison of a variant's with the original's."""
+    return _factor_of(row, "peak memory")
+
+
+def _factor_of(row: Comparison | None, what: str) -> Number:
     if row is None or not row.ratio:
         because = "it was not raced" if row is None else row.because or "the race gave no ratio"
         return Number(value=None, absent_because=because)
@@ -28,7 +37,7 @@ def speedup_of(row: Comparison | None) -> Number:
         low=None if not row.high else 1.0 / row.high,
         high=None if not row.low else 1.0 / row.low,
         basis="derived",
-        method=f"latency of the original over the variant's; {row.method}",
+        method=f"{what} of the original over the variant's; {row.method}",
     )
 
 

@@ -12,7 +12,16 @@ from edgewise.comparing.comparison import Comparison, Findings, Variant
 from edgewise.comparing.front import find_front
 from edgewise.comparing.terms import Terms
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import SMALLER, accuracy_words, check_bounds, choose, judge_speed, limit_of, speedup_of
+from edgewise.optimizing.choice import (
+    SMALLER,
+    accuracy_words,
+    check_bounds,
+    choose,
+    judge_speed,
+    limit_of,
+    memory_reduction_of,
+    speedup_of,
+)
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
@@ -221,6 +230,7 @@ class Finals:
             metrics = _raced(entry.run)
             row = rows.get((variant.label, "latency"))
             metrics["speedup"] = speedup_of(row)
+            metrics["memory_reduction"] = memory_reduction_of(rows.get((variant.label, "memory_peak")))
             entry.advance("raced", metrics)
             self._decide(entry, row, findings.failures.get(variant.label, ""))
             self._witness.examined(entry.candidate)

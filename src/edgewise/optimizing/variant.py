@@ -21,7 +21,10 @@ enough on a part of the data, and on all of it; not slower in a short race; race
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A value with its 95 % interval, in the unit of its metric (`speedup` and `accuracy_drop` are pure numbers)."""
+    """A value with its 95 % interval, in the unit of its metric.
+
+    `speedup`, `memory_reduction` and `accuracy_drop` are pure numbers.
+    """
 
     value: float | None
     low: float | None = None
@@ -107,8 +110,9 @@ class Candidate:
         stage: how far it came.
         accepted: proven faster (or smaller, where that is the aim) within every bound.
         why: what decided, one line.
-        metrics: ``latency``, ``speedup`` (before over after, from the race), ``model_size``, ``memory_peak``, the
-            task's headline metric, ``accuracy_drop``, ``agreement_top1``, ``output_snr`` …, as far as it came.
+        metrics: ``latency``, ``memory_peak`` and the original's over the variant's, ``speedup`` and
+            ``memory_reduction``, from the race; ``model_size``, the task's headline metric, ``accuracy_drop``,
+            ``agreement_top1``, ``output_snr`` …, as far as it came.
         run: id of its run in the store.
     """
 

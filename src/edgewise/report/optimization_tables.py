@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from edgewise.amounts import factor_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, Number, Optimization
@@ -18,6 +19,7 @@ from edgewise.report.optimization_words import (
     NOT_REACHED,
     accuracy_text,
     bytes_text,
+    memory_text,
     nearest_of,
     number_of,
     reason_of,
@@ -31,6 +33,7 @@ from edgewise.units import significant
 FEW_LAYERS = 10
 """Of layers that the terminal shows."""
 _LAYER_CELLS = 40
+_PURE = {"speedup": "Speed-up", "memory_reduction": "Memory reduction", "accuracy_drop": "Accuracy drop"}
 _NO_RATIO_INTERVAL = "of this ratio no interval is known"
 _TONES: dict[str, Tone] = {"chosen": "good", "accepted": "good", "original": "plain"}
 _MARKS = {"original": "○", "chosen": "★", "accepted": "✓"}
@@ -117,6 +120,13 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
             return absent(one_line(drop.absent_because or NOT_REACHED))
         change = drop_of(drop, metric)
         return Cell(text=accuracy_text(drop, metric), value=change.value, low=change.low, high=change.high)
+    if metric == "memory_peak":
+        less = number_of(other, "memory_reduction")
+        if less.value is not None and less.low and less.high:
+            text = memory_text(less)
+            factor = (f"before over after {factor_text(less.value, less.low, less.high)}",)
+            notes = factor if text == "not told apart" else ()
+            return Cell(text=text, value=less.value, low=less.low, high=less.high, notes=notes)
     text = bytes_text(before, after)
     if not text or before.value is None or after.value is None:
         return absent("one of the two is not known")
@@ -318,7 +328,8 @@ def csv_table(result: Optimization) -> Table:
     """One row a variant, the original first, SI units, nothing rounded, for machines."""
     metrics = list(
         dict.fromkeys(
-            ["latency", "speedup", "model_size", "memory_peak", *([result.headline] if result.headline else []),
+            ["latency", "speedup", "model_size", "memory_peak", "memory_reduction",
+             *([result.headline] if result.headline else []),
              "accuracy_drop", *(name for one in result.candidates for name in one.metrics)]
         )
     )  # fmt: skip
@@ -332,8 +343,8 @@ def csv_table(result: Optimization) -> Table:
 
 
 def _csv_column(metric: str) -> Column:
-    if metric in ("speedup", "accuracy_drop"):
-        return Column(title={"speedup": "Speed-up", "accuracy_drop": "Accuracy drop"}[metric], numeric=True, unit="1")
+    if metric in _PURE:
+        return Column(title=_PURE[metric], numeric=True, unit="1")
     return Column(title=label_of(metric), numeric=True, unit=METRICS[metric].unit if metric in METRICS else "")
 
 

@@ -68,6 +68,18 @@ def speed_text(speed: Number) -> str:
     return f"{text} {word} {interval}".rstrip()
 
 
+def memory_text(reduction: Number) -> str:
+    """``"1.62× larger [1.60, 1.64]"``, of a factor with an interval; ``"not told apart"`` where that holds 1."""
+    value, low, high = reduction.value, reduction.low, reduction.high
+    assert value is not None and low is not None and high is not None
+    if low <= 1.0 <= high:
+        return "same" if low == high else "not told apart"
+    word = "smaller" if value > 1.0 else "larger"
+    ends = (low, high) if value > 1.0 else (1.0 / high, 1.0 / low)
+    text, _, interval = factor_text(max(value, 1.0 / value), *ends).partition(" ")
+    return f"{text} {word} {interval}"
+
+
 def bytes_text(before: Number, after: Number) -> str:
     """``"3.56× smaller"``; empty where one is not known; ``"not told apart"`` where intervals overlap."""
     if not before.value or not after.value:
