@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console
 
@@ -17,9 +18,24 @@ class _Results(Console):
         raise BrokenPipeError
 
 
+class _Trimmed:
+    """A file or pipe without the blanks with which Rich fills up folded lines: they stay in files and in diffs."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        self._file.write(re.sub(r" +(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 def out() -> Console:
     """Results. Rich finds out itself whether this is a terminal and how wide."""
-    return _Results(soft_wrap=False, highlight=False)
+    file = sys.stdout if sys.stdout.isatty() else cast("IO[str]", _Trimmed(sys.stdout))
+    return _Results(soft_wrap=False, highlight=False, file=file)
 
 
 def err() -> Console:
