@@ -14,7 +14,7 @@ import pytest
 
 from edgewise.amounts import factor_text
 from edgewise.errors import BadInput, StoreError
-from edgewise.optimizing.variant import Number
+from edgewise.optimizing.variant import Number, Prediction
 from edgewise.report.optimization_files import (
     OPTIMIZATION_EXTENSIONS,
     check_target,
@@ -42,6 +42,7 @@ from sample_optimizations import (
     number,
     optimization_text,
     original,
+    variant,
     without_data,
 )
 
@@ -129,6 +130,58 @@ def test_nothing_beats_the_original_names_the_nearest_miss_and_why():
     assert headline == "Nothing beats the original"
     assert evidence.startswith("nearest was ort-dynamic @ onnxruntime: slower: 0.410×")
     assert "2.44× slower [2.38, 2.50]" in optimization_text(nothing_found())
+
+
+def late(
+    name="nncf-ptq",
+    why="not tried: the time budget left no room",
+    *,
+    predicted=3.41,
+    stage="planned",
+    engine="onnxruntime",
+):
+    """A variant that the time was too short for."""
+    told = Prediction(speedup=predicted, low=3.0, high=3.8) if predicted is not None else None
+    return variant(name, engine=engine, stage=stage, why=why, predicted=told)
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (late(), "most promising was nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
+        (late(predicted=None), "most promising was nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
+        (late(why="gave up: over 30 s"), "most promising was nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
+        (
+            late(why="not judged: the time budget ended after 3 of 9 samples", stage="agreed"),
+            "most promising was nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
+        ),
+        (
+            late(why="not proven faster: 1.20× [0.90, 1.50]", stage="raced", predicted=0.9),
+            "most promising was nncf-ptq @ onnxruntime (0.900× predicted): not proven faster: 1.20× [0.90, 1.50]",
+        ),
+    ],
+)  # fmt: skip
+def test_where_the_time_was_too_short_nothing_is_decided(one, said):
+    result = replace(nothing_found(), candidates=(*losers(), late("ort-static", predicted=0.7), one))
+    headline, evidence = headline_of(result)
+    assert headline == "Not decided: the time was over"
+    assert evidence == f"{said}; give more with --time-budget; what was made is kept"
+
+
+def test_what_should_be_slower_and_was_not_tried_leaves_nothing_open():
+    result = replace(nothing_found(), candidates=(*losers()[:1], late(predicted=0.5)))
+    assert headline_of(result)[0] == "Nothing beats the original"
+
+
+def test_a_choice_names_what_should_be_faster_and_had_no_time():
+    hint = "nncf-ptq @ onnxruntime (3.41× predicted) was not decided in time: give more with --time-budget; what was made is kept"
+    result = replace(found(), candidates=(*found().candidates, late()))
+    assert headline_of(result)[1] == hint
+    assert hint in render_optimization(result, ".html")
+    # Slower than the choice, in another engine, or cut off by the user: nothing that more time is known to help.
+    for other in (late(predicted=2.5), late(engine="openvino"), late(predicted=None)):
+        assert headline_of(replace(found(), candidates=(*found().candidates, other)))[1] == ""
+    assert headline_of(replace(result, interrupted=True))[1] == ""
 
 
 def test_without_any_variant_it_says_so():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, as
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
 from edgewise.evaluating.recording import describe, measurement_of
-from edgewise.evaluating.reference import ReferenceJudge, blame_reference
+from edgewise.evaluating.reference import ReferenceJudge
 from edgewise.evaluating.scores import Gap, Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting, Task
 from edgewise.model.identity import open_model
@@ -22,7 +22,6 @@ from edgewise.record import Job, Run, new_run_id
 from edgewise.run.assembly import METERS_OFF, Assembly, Sensors
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.environment import fingerprint
-from edgewise.run.inference import InferenceFailed
 from edgewise.run.plan import Plan
 
 
@@ -169,8 +168,8 @@ class _Examiner:
         exam, question = self._exam, self._exam.question
         if self._spectator is not None:
             self._spectator.pass_started(pupil.job, total=len(question.indices))
-        with ExitStack() as stack:
-            answers = self._reference(judge, stack) or ask(
+        with judge if isinstance(judge, ReferenceJudge) else nullcontext():
+            answers = ask(
                 pupil,
                 question,
                 judge,
@@ -227,15 +226,6 @@ class _Examiner:
         if self._exam.reference is not None:
             return "agreement"
         return "own" if self._exam.task is None else self._exam.task.name
-
-    def _reference(self, judge: Judge, stack: ExitStack) -> Answers | None:
-        """Start the reference, where there is one; its failure is that of the pass."""
-        if isinstance(judge, ReferenceJudge):
-            try:
-                stack.enter_context(judge.prompter.inference)
-            except InferenceFailed as error:
-                return Answers(entries=(), failure=blame_reference(error.failure))
-        return None
 
     def _identity(self, judge: Judge) -> dict[str, Any]:
         return {

@@ -3,43 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, Prompter
 from edgewise.evaluating.task import Feed, Record, Table
-from edgewise.record import Failure
 from edgewise.run.inference import InferenceFailed
 
+KEPT_BYTES = 256 * 2**20
+"""Of a reference's outputs, for further models that are asked about the same samples."""
 
-def blame_reference(failure: Failure) -> Failure:
-    """The failure of the other model, which shall not be taken for that of the one that is judged."""
-    return replace(failure, message=f"the reference failed: {failure.message}")
+
+class Kept:
+    """A reference's outputs by the number of the sample, as far as there is room."""
+
+    def __init__(self, room: int = KEPT_BYTES) -> None:
+        self._room = room
+        self._outputs: dict[int, list[Array]] = {}
+
+    def get(self, index: int) -> list[Array] | None:
+        """The outputs for a sample, None where they were not kept."""
+        return self._outputs.get(index)
+
+    def add(self, index: int, outputs: list[Array]) -> None:
+        """Keep them where there is room."""
+        size = sum(array.nbytes for array in outputs)
+        if size <= self._room:
+            self._room -= size
+            self._outputs[index] = outputs
 
 
 class ReferenceJudge:
-    """Takes another model's outputs as right. Its worker must be alive (`prompter.inference`) while it judges.
+    """Takes another model's outputs as right: a context, at whose end that model's worker is gone.
+
+    The worker starts when a sample comes whose outputs are not known yet.
 
     Attributes:
         prompter: the other model's side of the pass.
         identity: what makes its answers the same as those of another time, JSON-shaped.
+
+    Args:
+        kept: what the same model said of the same data before; what it says now is added.
     """
 
     headline = "agreement_top1"
 
-    def __init__(self, prompter: Prompter, *, name: str) -> None:
+    def __init__(self, prompter: Prompter, *, name: str, kept: Kept | None = None) -> None:
         self.prompter = prompter
         self.identity = prompter.identity
         self.settings: Mapping[str, Any] = {"reference": name}
+        self._kept = Kept(0) if kept is None else kept
         self._outputs: dict[int, list[Array]] = {}
+        self._stack = ExitStack()
+        self._started = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+        self._started = False
 
     def watch(self, samples: Sequence[Sample]) -> None:
-        """Ask the other model about the samples that come next."""
+        """Ask the other model about the samples that come next. Raises `BadInput`, `InferenceFailed`."""
+        known = {sample.index: self._kept.get(sample.index) for sample in samples}
+        strange = [sample for sample in samples if known[sample.index] is None]
+        self._outputs = {index: outputs for index, outputs in known.items() if outputs is not None}
+        if not strange:
+            return
         feeds = []
-        for sample in samples:
+        for sample in strange:
             try:
                 feeds.append(self.prompter.prepare(sample)[0])
             except CorruptSample as error:
@@ -48,10 +88,17 @@ class ReferenceJudge:
                     advice="both must be fed the same data",
                 ) from error
         try:
+            if not self._started:
+                self._stack.enter_context(self.prompter.inference)
+                self._started = True
             answers = self.prompter.infer(feeds)
         except InferenceFailed as error:
-            raise InferenceFailed(blame_reference(error.failure)) from error
-        self._outputs = {sample.index: outputs for sample, outputs in zip(samples, answers, strict=True)}
+            # Not to be taken for a failure of the model that is judged.
+            failure = replace(error.failure, message=f"the reference failed: {error.failure.message}")
+            raise InferenceFailed(failure) from error
+        for sample, outputs in zip(strange, answers, strict=True):
+            self._outputs[sample.index] = outputs
+            self._kept.add(sample.index, outputs)
 
     def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
         """How far the outputs are from the other model's. Raises `BadInput` where they can't be compared."""

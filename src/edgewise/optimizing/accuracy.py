@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,7 @@ from edgewise.evaluating.agreement import compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample, choose_samples
 from edgewise.evaluating.evaluator import Answers, Array, Progress, Prompter, Pupil, Question, ask
 from edgewise.evaluating.recording import describe, measurement_of
-from edgewise.evaluating.reference import ReferenceJudge, blame_reference
+from edgewise.evaluating.reference import Kept, ReferenceJudge
 from edgewise.evaluating.scores import Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting
 from edgewise.model.identity import open_model
@@ -96,6 +96,7 @@ class Examiner:
         self._data: Dataset = commission.judged.data if commission.judged else RandomData(original.workload.inputs)
         self._few: list[Sample] = []
         self._outputs: list[list[Array]] = []
+        self._kept = Kept()
         self.original: Marks | None = None
         self.headline = ""
         self.end_by: float | None = None
@@ -197,12 +198,7 @@ class Examiner:
     def _grade(self, job: Job, indices: Sequence[int], judge: Judge, *, progress: Progress | None) -> Marks:
         assert self._commission.judged is not None
         question = replace(self._commission.judged, indices=tuple(indices))
-        with ExitStack() as stack:
-            if isinstance(judge, ReferenceJudge):
-                try:
-                    stack.enter_context(judge.prompter.inference)
-                except InferenceFailed as error:
-                    return Marks(answers=Answers(entries=(), failure=blame_reference(error.failure)))
+        with judge if isinstance(judge, ReferenceJudge) else nullcontext():
             answers = ask(
                 self._pupil(job),
                 question,
@@ -287,7 +283,7 @@ class Examiner:
         commission = self._commission
         if commission.task is None:
             original = Prompter(self._pupil(self._job), self._data, assembly=self._assembly)
-            return ReferenceJudge(original, name="the original")
+            return ReferenceJudge(original, name="the original", kept=self._kept)
         return commission.task.prepare(
             Setting(
                 signature=open_model(Path(job.model.path)).signature,

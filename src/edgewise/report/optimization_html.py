@@ -69,7 +69,9 @@ def _headline(result: Optimization) -> tuple[str, str]:
         return headline_of(result)
     chosen = result.candidate(result.chosen)
     gains = gains_of(result, chosen) or [one_line(chosen.why)]
-    return f"{one_line(chosen.id)}: {gains[0].partition(' [')[0]}", ", ".join(gains)
+    _, evidence = headline_of(result)
+    told = ", ".join(gains) + (f"; {evidence}" if evidence else "")
+    return f"{one_line(chosen.id)}: {gains[0].partition(' [')[0]}", told
 
 
 def _others(result: Optimization) -> list[Section]:

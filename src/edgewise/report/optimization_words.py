@@ -27,6 +27,7 @@ _OUT: Mapping[Stage, str] = {
 }
 NOT_REACHED = "it fell out before this was measured"
 NO_RACE = "the original was not raced, for nothing came that far"
+_MORE_TIME = "give more with --time-budget; what was made is kept"
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
 
@@ -142,8 +143,8 @@ def headline_of(result: Optimization) -> tuple[str, str]:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
-        doubt = chosen.why.partition("too few samples")
-        return f"{begun}{one_line(chosen.id)}: {said}", one_line("".join(doubt[1:]))
+        doubt = one_line("".join(chosen.why.partition("too few samples")[1:]))
+        return f"{begun}{one_line(chosen.id)}: {said}", "; ".join(filter(None, [doubt, _missed(result, chosen)]))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"
@@ -152,8 +153,8 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     undecided = [one for one in result.candidates if _is_open(one)]
     if undecided and not result.interrupted:
         best = max(undecided, key=_hoped)
-        more = "give more with --time-budget: what was made is kept"
-        return "Not decided: the time was over", f"nearest was {one_line(best.id)}: {one_line(best.why)}; {more}"
+        why = f"most promising was {_promise(best)}: {one_line(best.why)}"
+        return "Not decided: the time was over", f"{why}; {_MORE_TIME}"
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
         first = result.candidates[0]
@@ -164,17 +165,43 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     return begun, f"nearest was {one_line(nearest.id)}: {why}"
 
 
+def _missed(result: Optimization, chosen: Candidate) -> str:
+    """What had no time and should be faster than the choice; empty where that is not known of any.
+
+    Predictions are within an engine: only in the original's own do they compare with what was measured.
+    """
+    own, speed = result.baseline.runtime.name, number_of(chosen, "speedup").value
+    late = [one for one in result.candidates if _is_open(one) and one.runtime.name == own]
+    best = max(late, key=_foretold, default=None)
+    if best is None or speed is None or result.interrupted or _foretold(best) <= speed:
+        return ""
+    return f"{_promise(best)} was not decided in time: {_MORE_TIME}"
+
+
 def _is_open(one: Candidate) -> bool:
-    """Whether nothing speaks against it but that there was no time to prove it."""
-    far = STAGES.index(one.stage) >= STAGES.index("judged")
-    return far and not one.accepted and ("time budget" in one.why or one.why.startswith("not proven faster"))
+    """Whether nothing speaks against it but that there was no time to make it, judge it, or prove it."""
+    if one.accepted:
+        return False
+    if STAGES.index(one.stage) >= STAGES.index("judged"):
+        return "time budget" in one.why or one.why.startswith("not proven faster")
+    slower = one.predicted is not None and one.predicted.speedup is not None and one.predicted.speedup <= 1.0
+    return not slower and ("time budget" in one.why or one.why.startswith("gave up"))
+
+
+def _promise(one: Candidate) -> str:
+    """``"nncf-ptq @ onnxruntime (3.41× predicted)"``."""
+    known = one.predicted is not None and one.predicted.speedup is not None and number_of(one, "speedup").value is None
+    return one_line(one.id) + (f" ({factor_text(_foretold(one))} predicted)" if known else "")
+
+
+def _foretold(one: Candidate) -> float:
+    return (None if one.predicted is None else one.predicted.speedup) or 0.0
 
 
 def _hoped(one: Candidate) -> float:
     """How much faster it seems to be, by the race or else by the pre-flight."""
     speed = number_of(one, "speedup").value
-    predicted = None if one.predicted is None else one.predicted.speedup
-    return speed or predicted or 0.0
+    return speed or _foretold(one)
 
 
 def reason_of(candidate: Candidate) -> str:
