@@ -148,21 +148,23 @@ def late(
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (late(), "most promising was nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
-        (late(predicted=None), "most promising was nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
-        (late(why="gave up: over 30 s"), "most promising was nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
+        (late(), "first of what is open is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
+        (late(predicted=None), "first of what is open is nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
+        (late(why="gave up: over 30 s"), "first of what is open is nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
         (
             late(why="not judged: the time budget ended after 3 of 9 samples", stage="agreed"),
-            "most promising was nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
+            "first of what is open is nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
         ),
         (
             late(why="not proven faster: 1.20× [0.90, 1.50]", stage="raced", predicted=0.9),
-            "most promising was nncf-ptq @ onnxruntime (0.900× predicted): not proven faster: 1.20× [0.90, 1.50]",
+            "first of what is open is nncf-ptq @ onnxruntime (0.900× predicted): not proven faster: 1.20× [0.90, 1.50]",
         ),
     ],
 )  # fmt: skip
 def test_where_the_time_was_too_short_nothing_is_decided(one, said):
-    result = replace(nothing_found(), candidates=(*losers(), late("ort-static", predicted=0.7), one))
+    tried = late("ort-fuse", "not proven faster: 0.99× [0.90, 1.10]", predicted=0.7, stage="raced")
+    slow = late("ort-static", predicted=0.7)
+    result = replace(nothing_found(), candidates=(*losers(), tried, slow, one))
     headline, evidence = headline_of(result)
     assert headline == "Not decided: the time was over"
     assert evidence == f"{said}; give more with --time-budget; what was made is kept"
@@ -272,6 +274,7 @@ def test_memory_that_intervals_dont_tell_apart_is_not_called_smaller():
     assert bytes_text(number(48e6, 47e6, 49e6), number(24e6, 23e6, 25e6)) == "2.00× smaller"
     assert bytes_text(number(24e6), number(48e6)) == "2.00× larger"
     assert bytes_text(number(24e6), number(24e6)) == "same"
+    assert bytes_text(number(24e6), number(24_000_100.0)) == "about the same"
     assert bytes_text(number(24e6), number(None)) == ""
 
 

@@ -28,6 +28,7 @@ _OUT: Mapping[Stage, str] = {
 NOT_REACHED = "it fell out before this was measured"
 NO_RACE = "the original was not raced, for nothing came that far"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
+_NO_FACTOR = factor_text(1.0)
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
 
@@ -90,7 +91,8 @@ def bytes_text(before: Number, after: Number) -> str:
     if _overlap(before, after):
         return "not told apart"
     ratio = before.value / after.value
-    return f"{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
+    text = factor_text(max(ratio, 1.0 / ratio))
+    return "about the same" if text == _NO_FACTOR else f"{text} {'smaller' if ratio > 1.0 else 'larger'}"
 
 
 def _overlap(a: Number, b: Number) -> bool:
@@ -116,7 +118,7 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     if speed.value is not None:
         words.append(speed_text(speed))
     size = bytes_text(number_of(result.baseline, "model_size"), number_of(candidate, "model_size"))
-    words += [f"size {size}" if size in ("same", "not told apart") else size] if size else []
+    words += [f"size {size}" if "same" in size or "apart" in size else size] if size else []
     if result.conditions.get("aim") == "size":
         words.reverse()
     drop = candidate.metrics.get("accuracy_drop")
@@ -153,7 +155,7 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     undecided = [one for one in result.candidates if _is_open(one)]
     if undecided and not result.interrupted:
         best = max(undecided, key=_hoped)
-        why = f"most promising was {_promise(best)}: {one_line(best.why)}"
+        why = f"first of what is open is {_promise(best)}: {one_line(best.why)}"
         return "Not decided: the time was over", f"{why}; {_MORE_TIME}"
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
@@ -199,9 +201,8 @@ def _foretold(one: Candidate) -> float:
 
 
 def _hoped(one: Candidate) -> float:
-    """How much faster it seems to be, by the race or else by the pre-flight."""
-    speed = number_of(one, "speedup").value
-    return speed or _foretold(one)
+    """How much faster it seems to be, by the race or else by the pre-flight; of what nothing is known, not at all."""
+    return number_of(one, "speedup").value or _foretold(one) or 1.0
 
 
 def reason_of(candidate: Candidate) -> str:
