@@ -199,6 +199,13 @@ def test_with_no_time_nothing_is_tried_and_it_says_so(bench):
     assert time.monotonic() - begin < 60.0
 
 
+def test_of_every_pass_something_comes_before_more_of_one(bench, monkeypatch):
+    monkeypatch.setattr(scripted.Faster, "labels", ("", "more"))
+    monkeypatch.setattr(scripted.Faster, "capabilities", scripted.Scripted.capabilities)
+    result = bench.search(scripted.Faster, scripted.Slower, budget_s=0.01)
+    assert list(whys(result)) == ["faster", "slower", "faster more", "slower more"]
+
+
 @pytest.mark.slow
 def test_without_data_outputs_must_be_like_the_original_s(bench):
     result = bench.search(scripted.Faster, scripted.Fastest, data=False)

@@ -7,6 +7,7 @@ interleaved with the original's.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -237,14 +238,14 @@ class Search:
     def _predict(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """The attempts by rank, the fastest by the pre-flight first.
 
-        Of equals the first of every file, those in an engine's own format before others: where time is short, something
-        of everything is tried.
+        Of equals the first recipe of every pass and the first of every file, those in an engine's own format before
+        others: where time is short, something of everything is tried.
         """
         if not attempts:
             return []
         self._witness.stage("Pre-flight: what should help here?")
         asked: dict[str, Prediction] = {}
-        keyed: list[tuple[tuple[int, float, int, bool], Attempt]] = []
+        keyed: list[tuple[tuple[int, float, int, int, bool], Attempt]] = []
         room = PREFLIGHT_SHARE * self._commission.budget_s
         parents = list(dict.fromkeys(attempt.parent for attempt in attempts))
         for place, parent in enumerate(parents):
@@ -252,13 +253,16 @@ class Search:
             begin, share = time.monotonic(), room / (len(parents) - place)
             flight = Preflight(self.state.facts_of(parent), threads=self._commission.threads or 1, budget_s=share)
             own = NATIVE.get(self.state.facts_of(parent).format)
+            recipes: Counter[str] = Counter()
             for turn, attempt in enumerate(one for one in attempts if one.parent == parent):
                 found = {
                     self.state.name(attempt, engine): self._foretell(flight, attempt, engine)
                     for engine in attempt.engines
                 }
                 speed = max((one.speedup for one in found.values() if one.speedup is not None), default=1.0)
-                keyed.append(((attempt.recipe.rank, -speed, turn, own not in attempt.engines), attempt))
+                nth = recipes[attempt.one.name]
+                recipes[attempt.one.name] += 1
+                keyed.append(((attempt.recipe.rank, -speed, nth, turn, own not in attempt.engines), attempt))
                 asked |= found
             room -= time.monotonic() - begin
         self.state.predictions |= asked
