@@ -245,7 +245,7 @@ class Search:
             return []
         self._witness.stage("Pre-flight: what should help here?")
         asked: dict[str, Prediction] = {}
-        keyed: list[tuple[tuple[int, float, int, int, bool], Attempt]] = []
+        keyed: list[tuple[tuple[int, float, int, bool], Attempt]] = []
         room = PREFLIGHT_SHARE * self._commission.budget_s
         parents = list(dict.fromkeys(attempt.parent for attempt in attempts))
         for place, parent in enumerate(parents):
@@ -253,16 +253,13 @@ class Search:
             begin, share = time.monotonic(), room / (len(parents) - place)
             flight = Preflight(self.state.facts_of(parent), threads=self._commission.threads or 1, budget_s=share)
             own = NATIVE.get(self.state.facts_of(parent).format)
-            recipes: Counter[str] = Counter()
-            for turn, attempt in enumerate(one for one in attempts if one.parent == parent):
+            for turn, attempt in enumerate(_in_turns([one for one in attempts if one.parent == parent])):
                 found = {
                     self.state.name(attempt, engine): self._foretell(flight, attempt, engine)
                     for engine in attempt.engines
                 }
                 speed = max((one.speedup for one in found.values() if one.speedup is not None), default=1.0)
-                nth = recipes[attempt.one.name]
-                recipes[attempt.one.name] += 1
-                keyed.append(((attempt.recipe.rank, -speed, nth, turn, own not in attempt.engines), attempt))
+                keyed.append(((attempt.recipe.rank, -speed, turn, own not in attempt.engines), attempt))
                 asked |= found
             room -= time.monotonic() - begin
         self.state.predictions |= asked
@@ -425,3 +422,13 @@ def _counts(fragile: int, layers: int) -> Iterator[int]:
     while count <= most:
         yield count
         count *= 2
+
+
+def _in_turns(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The first recipe of every pass, then the second of each."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for attempt in attempts:
+        turns.append((seen[attempt.one.name], attempt))
+        seen[attempt.one.name] += 1
+    return [attempt for _, attempt in sorted(turns, key=itemgetter(0))]
