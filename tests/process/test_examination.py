@@ -11,6 +11,7 @@ from sklearn import metrics as oracle
 
 from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.evaluating.asking import DataWish, find_task, make_examination, make_question, open_splits
+from edgewise.evaluating.evaluator import Prompter
 from edgewise.evaluating.examination import Examination, examine
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
@@ -198,6 +199,19 @@ def test_a_reference_takes_the_place_of_labels(tmp_path):
     assert (values["agreement_top1"], values["output_max_abs_error"], values["output_snr"]) == (1.0, 0.0, None)
     assert {score.metric: score.value for score in other.scores}["agreement_top1"] == 0.0
     assert same.run.evaluation.task == "agreement" and same.run.evaluation.reference == reference.model.sha256
+
+
+def test_a_reference_answers_once_for_all_models(tmp_path, monkeypatch):
+    asked = []
+    infer = Prompter.infer
+    monkeypatch.setattr(
+        Prompter, "infer", lambda self, feeds: (asked.append((self, len(feeds))), infer(self, feeds))[1]
+    )
+    reference = job_of(classifier(tmp_path / "r.fake", latency_ns=[7]))
+    models = [classifier(tmp_path / f"{name}.fake", latency_ns=[place]) for place, name in enumerate("abc", start=1)]
+    done = examined(*models, data=Rows(rows(COUNT)), task=None, reference=reference).examined
+    assert [one.run.evaluation.n for one in done] == [COUNT] * 3
+    assert sum(count for _, count in asked) == (3 + 1) * COUNT
 
 
 def test_a_reference_that_fails_is_a_failed_run(tmp_path):

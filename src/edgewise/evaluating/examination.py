@@ -14,7 +14,7 @@ from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, as
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
 from edgewise.evaluating.recording import describe, measurement_of
-from edgewise.evaluating.reference import ReferenceJudge
+from edgewise.evaluating.reference import Kept, ReferenceJudge
 from edgewise.evaluating.scores import Gap, Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting, Task
 from edgewise.model.identity import open_model
@@ -149,6 +149,7 @@ class _Examiner:
         self._exam = exam
         self._spectator = spectator
         self._first: tuple[Answers, Judge] | None = None
+        self._kept = Kept()
 
     def admit(self, job: Job) -> tuple[Pupil, Judge]:
         """The model with its instructions, and who judges it. Raises `BadInput`, `Unavailable`."""
@@ -203,7 +204,8 @@ class _Examiner:
                     file=exam.file,
                 ),
             )
-            return ReferenceJudge(Prompter(reference, data, assembly=self.assembly), name=exam.reference.model.name)
+            prompter = Prompter(reference, data, assembly=self.assembly)
+            return ReferenceJudge(prompter, name=exam.reference.model.name, kept=self._kept)
         if not data.labelled:
             raise BadInput(
                 f"{data.name} has no labels to judge answers by",
