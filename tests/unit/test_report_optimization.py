@@ -181,7 +181,9 @@ def test_a_choice_names_what_should_be_faster_and_had_no_time():
     assert headline_of(result)[1] == hint
     assert hint in render_optimization(result, ".html")
     # Slower than the choice, in another engine, or cut off by the user: nothing that more time is known to help.
-    for other in (late(predicted=2.5), late(engine="openvino"), late(predicted=None)):
+    raced = late(why="not proven faster: 1.10× [0.90, 1.30]", stage="raced")
+    raced = replace(raced, metrics={"speedup": number(1.1, 0.9, 1.3)})
+    for other in (late(predicted=2.5), late(engine="openvino"), late(predicted=None), raced):
         assert headline_of(replace(found(), candidates=(*found().candidates, other)))[1] == ""
     assert headline_of(replace(result, interrupted=True))[1] == ""
 

@@ -154,7 +154,8 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
     undecided = [one for one in result.candidates if _is_open(one)]
     if undecided and not result.interrupted:
-        best = max(undecided, key=_hoped)
+        # Of what nothing is known stands before what was seen to be no faster.
+        best = max(undecided, key=lambda one: _hoped(one) or 1.0)
         why = f"first of what is open is {_promise(best)}: {one_line(best.why)}"
         return "Not decided: the time was over", f"{why}; {_MORE_TIME}"
     nearest = nearest_of(result)
@@ -174,8 +175,8 @@ def _missed(result: Optimization, chosen: Candidate) -> str:
     """
     own, speed = result.baseline.runtime.name, number_of(chosen, "speedup").value
     late = [one for one in result.candidates if _is_open(one) and one.runtime.name == own]
-    best = max(late, key=_foretold, default=None)
-    if best is None or speed is None or result.interrupted or _foretold(best) <= speed:
+    best = max(late, key=_hoped, default=None)
+    if best is None or speed is None or result.interrupted or _hoped(best) <= speed:
         return ""
     return f"{_promise(best)} was not decided in time: {_MORE_TIME}"
 
@@ -201,8 +202,8 @@ def _foretold(one: Candidate) -> float:
 
 
 def _hoped(one: Candidate) -> float:
-    """How much faster it seems to be, by the race or else by the pre-flight; of what nothing is known, not at all."""
-    return number_of(one, "speedup").value or _foretold(one) or 1.0
+    """How much faster it seems to be, by the race or else by the pre-flight; 0 where nothing is known."""
+    return number_of(one, "speedup").value or _foretold(one) or 0.0
 
 
 def reason_of(candidate: Candidate) -> str:
