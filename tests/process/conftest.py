@@ -1,9 +1,10 @@
-"""A bench for whole searches."""
+"""A bench for whole searches, and what models were asked."""
 
 from __future__ import annotations
 
 import pytest
 
+from edgewise.evaluating.evaluator import Prompter
 from search_bench import Bench
 
 
@@ -17,3 +18,17 @@ def few_turns(monkeypatch):
 def bench(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return Bench(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Who was asked about how many samples: a prompter and a number each time."""
+    seen = []
+    infer = Prompter.infer
+
+    def spy(self, feeds):
+        seen.append((self, len(feeds)))
+        return infer(self, feeds)
+
+    monkeypatch.setattr(Prompter, "infer", spy)
+    return seen

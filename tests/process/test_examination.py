@@ -11,7 +11,6 @@ from sklearn import metrics as oracle
 
 from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.evaluating.asking import DataWish, find_task, make_examination, make_question, open_splits
-from edgewise.evaluating.evaluator import Prompter
 from edgewise.evaluating.examination import Examination, examine
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
@@ -201,12 +200,7 @@ def test_a_reference_takes_the_place_of_labels(tmp_path):
     assert same.run.evaluation.task == "agreement" and same.run.evaluation.reference == reference.model.sha256
 
 
-def test_a_reference_answers_once_for_all_models(tmp_path, monkeypatch):
-    asked = []
-    infer = Prompter.infer
-    monkeypatch.setattr(
-        Prompter, "infer", lambda self, feeds: (asked.append((self, len(feeds))), infer(self, feeds))[1]
-    )
+def test_a_reference_answers_once_for_all_models(tmp_path, asked):
     reference = job_of(classifier(tmp_path / "r.fake", latency_ns=[7]))
     models = [classifier(tmp_path / f"{name}.fake", latency_ns=[place]) for place, name in enumerate("abc", start=1)]
     done = examined(*models, data=Rows(rows(COUNT)), task=None, reference=reference).examined

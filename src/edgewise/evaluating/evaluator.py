@@ -196,6 +196,7 @@ def ask(
         notebooks: a folder in which notebooks stay, complete ones too; None is the user's cache, where they go once
             they are complete.
         end_by: monotonic time, s, at which the pass ends with what it has.
+        judge: entered for the pass where it is a context manager.
 
     Raises:
         BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
@@ -212,7 +213,8 @@ def ask(
         try:
             left = [index for index in question.indices if not _is_done(notebook.entries.get(index), question)]
             if left:
-                with prompter.inference:
+                held = judge if isinstance(judge, contextlib.AbstractContextManager) else contextlib.nullcontext()
+                with prompter.inference, held:
                     _walk(prompter, question, judge, notebook, left=left, progress=progress)
         except InferenceFailed as error:
             failure = error.failure

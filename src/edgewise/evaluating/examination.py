@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -169,16 +168,15 @@ class _Examiner:
         exam, question = self._exam, self._exam.question
         if self._spectator is not None:
             self._spectator.pass_started(pupil.job, total=len(question.indices))
-        with judge if isinstance(judge, ReferenceJudge) else nullcontext():
-            answers = ask(
-                pupil,
-                question,
-                judge,
-                assembly=self.assembly,
-                progress=None if self._spectator is None else self._spectator.answered,
-                identity=self._identity(judge),
-                fresh=exam.fresh,
-            )
+        answers = ask(
+            pupil,
+            question,
+            judge,
+            assembly=self.assembly,
+            progress=None if self._spectator is None else self._spectator.answered,
+            identity=self._identity(judge),
+            fresh=exam.fresh,
+        )
         if self._spectator is not None:
             self._spectator.pass_finished(answers)
         examined = self._score(pupil, judge, answers, run)

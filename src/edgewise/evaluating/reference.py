@@ -73,9 +73,9 @@ class ReferenceJudge:
 
     def watch(self, samples: Sequence[Sample]) -> None:
         """Ask the other model about the samples that come next. Raises `BadInput`, `InferenceFailed`."""
-        known = {sample.index: self._kept.get(sample.index) for sample in samples}
-        strange = [sample for sample in samples if known[sample.index] is None]
-        self._outputs = {index: outputs for index, outputs in known.items() if outputs is not None}
+        known = {sample.index: outputs for sample in samples if (outputs := self._kept.get(sample.index)) is not None}
+        self._outputs = known
+        strange = [sample for sample in samples if sample.index not in known]
         if not strange:
             return
         feeds = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -198,22 +197,21 @@ class Examiner:
     def _grade(self, job: Job, indices: Sequence[int], judge: Judge, *, progress: Progress | None) -> Marks:
         assert self._commission.judged is not None
         question = replace(self._commission.judged, indices=tuple(indices))
-        with judge if isinstance(judge, ReferenceJudge) else nullcontext():
-            answers = ask(
-                self._pupil(job),
-                question,
-                judge,
-                assembly=self._assembly,
-                progress=progress,
-                identity={
-                    "task": self._commission.task.name if self._commission.task else "agreement",
-                    "settings": dict(judge.settings),
-                    "threads": job.runtime.threads,
-                    "original": self._job.model.sha256,
-                },
-                notebooks=self._commission.folder / ANSWERS,
-                end_by=self.end_by,
-            )
+        answers = ask(
+            self._pupil(job),
+            question,
+            judge,
+            assembly=self._assembly,
+            progress=progress,
+            identity={
+                "task": self._commission.task.name if self._commission.task else "agreement",
+                "settings": dict(judge.settings),
+                "threads": job.runtime.threads,
+                "original": self._job.model.sha256,
+            },
+            notebooks=self._commission.folder / ANSWERS,
+            end_by=self.end_by,
+        )
         if answers.interrupted:
             raise KeyboardInterrupt
         if answers.failure is not None or not answers.records:

@@ -65,11 +65,11 @@ def render_optimization_html(result: Optimization, *, title: str = "") -> str:
 
 def _headline(result: Optimization) -> tuple[str, str]:
     """The conclusion, and the numbers that it rests on in smaller letters."""
+    headline, evidence = headline_of(result)
     if result.chosen is None or result.interrupted:
-        return headline_of(result)
+        return headline, evidence
     chosen = result.candidate(result.chosen)
     gains = gains_of(result, chosen) or [one_line(chosen.why)]
-    _, evidence = headline_of(result)
     told = ", ".join(gains) + (f"; {evidence}" if evidence else "")
     return f"{one_line(chosen.id)}: {gains[0].partition(' [')[0]}", told
 

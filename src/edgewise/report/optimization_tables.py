@@ -124,8 +124,8 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
         less = number_of(other, "memory_reduction")
         if less.value is not None and less.low and less.high:
             text = memory_text(less)
-            factor = (f"before over after {factor_text(less.value, less.low, less.high)}",)
-            notes = factor if text == "not told apart" else ()
+            factor = f"before over after {factor_text(less.value, less.low, less.high)}"
+            notes = (factor,) if text == "not told apart" else ()
             return Cell(text=text, value=less.value, low=less.low, high=less.high, notes=notes)
     text = bytes_text(before, after)
     if not text or before.value is None or after.value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -29,6 +30,7 @@ NOT_REACHED = "it fell out before this was measured"
 NO_RACE = "the original was not raced, for nothing came that far"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
 _NO_FACTOR = factor_text(1.0)
+_ALIKE = ("same", "about the same", "not told apart")
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
 
@@ -60,26 +62,26 @@ def speedup_text(value: float | None, low: float | None = None, high: float | No
 
 def speed_text(speed: Number) -> str:
     """``"2.97× faster [2.91, 3.03]"``, and no such word where the interval holds 1."""
-    if speed.value is None:
-        return f"speed-up {ABSENT}"
-    if speed.high is not None and speed.high < 1.0 and speed.low:
-        text, _, interval = factor_text(1.0 / speed.value, 1.0 / speed.high, 1.0 / speed.low).partition(" ")
-        return f"{text} slower {interval}"
-    text, _, interval = factor_text(speed.value, speed.low, speed.high).partition(" ")
-    word = "faster" if speed.low is not None and speed.low > 1.0 else "the speed"
-    return f"{text} {word} {interval}".rstrip()
+    return f"speed-up {ABSENT}" if speed.value is None else _factor_words(speed, "faster", "slower", "the speed")
 
 
 def memory_text(reduction: Number) -> str:
     """``"1.62× larger [1.60, 1.64]"``, of a factor with an interval; ``"not told apart"`` where that holds 1."""
-    value, low, high = reduction.value, reduction.low, reduction.high
-    assert value is not None and low is not None and high is not None
-    if low <= 1.0 <= high:
-        return "same" if low == high else "not told apart"
-    word = "smaller" if value > 1.0 else "larger"
-    ends = (low, high) if value > 1.0 else (1.0 / high, 1.0 / low)
-    text, _, interval = factor_text(max(value, 1.0 / value), *ends).partition(" ")
-    return f"{text} {word} {interval}"
+    assert reduction.low is not None and reduction.high is not None
+    if reduction.low <= 1.0 <= reduction.high:
+        return "same" if reduction.low == reduction.high else "not told apart"
+    return _factor_words(reduction, "smaller", "larger", "")
+
+
+def _factor_words(factor: Number, more: str, less: str, open_: str) -> str:
+    """A factor with the word for what is proven, upside down where it is proven to be below 1."""
+    assert factor.value is not None
+    if factor.high is not None and factor.high < 1.0 and factor.low:
+        text, _, interval = factor_text(1.0 / factor.value, 1.0 / factor.high, 1.0 / factor.low).partition(" ")
+        return f"{text} {less} {interval}"
+    text, _, interval = factor_text(factor.value, factor.low, factor.high).partition(" ")
+    word = more if factor.low is not None and factor.low > 1.0 else open_
+    return f"{text} {word} {interval}".rstrip()
 
 
 def bytes_text(before: Number, after: Number) -> str:
@@ -118,7 +120,7 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     if speed.value is not None:
         words.append(speed_text(speed))
     size = bytes_text(number_of(result.baseline, "model_size"), number_of(candidate, "model_size"))
-    words += [f"size {size}" if "same" in size or "apart" in size else size] if size else []
+    words += [f"size {size}" if size in _ALIKE else size] if size else []
     if result.conditions.get("aim") == "size":
         words.reverse()
     drop = candidate.metrics.get("accuracy_drop")
@@ -187,18 +189,18 @@ def _is_open(one: Candidate) -> bool:
         return False
     if STAGES.index(one.stage) >= STAGES.index("judged"):
         return "time budget" in one.why or one.why.startswith("not proven faster")
-    slower = one.predicted is not None and one.predicted.speedup is not None and one.predicted.speedup <= 1.0
+    slower = (_foretold(one) or math.inf) <= 1.0
     return not slower and ("time budget" in one.why or one.why.startswith("gave up"))
 
 
 def _promise(one: Candidate) -> str:
     """``"nncf-ptq @ onnxruntime (3.41× predicted)"``."""
-    known = one.predicted is not None and one.predicted.speedup is not None and number_of(one, "speedup").value is None
-    return one_line(one.id) + (f" ({factor_text(_foretold(one))} predicted)" if known else "")
+    foretold = _foretold(one) if number_of(one, "speedup").value is None else None
+    return one_line(one.id) + (f" ({factor_text(foretold)} predicted)" if foretold is not None else "")
 
 
-def _foretold(one: Candidate) -> float:
-    return (None if one.predicted is None else one.predicted.speedup) or 0.0
+def _foretold(one: Candidate) -> float | None:
+    return None if one.predicted is None else one.predicted.speedup
 
 
 def _hoped(one: Candidate) -> float:

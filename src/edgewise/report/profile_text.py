@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgewise.record import Run
@@ -23,7 +23,7 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections
-from edgewise.report.text import print_document
+from edgewise.report.text import plain_text, print_document
 from edgewise.report.timeline import HEIGHT, WIDEST, draw_timeline
 
 if TYPE_CHECKING:
@@ -54,12 +54,7 @@ def render_profile_text(runs: Sequence[Run], console: Console, *, top: int = MOS
 
 def profile_text(runs: Sequence[Run], *, width: int = 80, top: int = MOST_ROWS) -> str:
     """The same as plain text without colours, at most `width` cells wide."""
-    from rich.console import Console
-
-    buffer = io.StringIO()
-    console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)
-    render_profile_text(runs, console, top=top)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return plain_text(partial(render_profile_text, runs, top=top), width=width)
 
 
 def _narrowed(table: Table, width: int) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgewise.report.document import Document, Section, Table, number_notes
@@ -53,10 +55,15 @@ def print_document(document: Document, console: Console) -> None:
 
 def to_text(document: Document, *, width: int = 80) -> str:
     """`document` as plain text without colours, at most `width` cells wide."""
+    return plain_text(partial(print_document, document), width=width)
+
+
+def plain_text(show: Callable[[Console], None], *, width: int) -> str:
+    """What `show` prints, without colours, at most `width` cells wide, no blanks at the end of lines."""
     from rich.console import Console
 
     buffer = io.StringIO()
-    print_document(document, Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
+    show(Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
