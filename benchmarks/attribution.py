@@ -1,9 +1,10 @@
 """Where the time of real models goes, by engine: how much of it has a name, and what profiling itself costs.
 
-python benchmarks/attribution.py [--quick]
+python benchmarks/attribution.py [--quick] [--models FOLDER --runtime NAME]
 
-Latency is measured without profiling and layers with it, in fresh processes of one run. ``--quick`` takes one process
-each instead of three, and a few models.
+``--models`` takes every .tflite and .onnx file under a folder instead: an unpacked wheel of mediapipe has landmark
+networks, one of silero-vad recurrent ones. Latency is measured without profiling and layers with it, in fresh processes
+of one run. ``--quick`` takes one process each instead of three, and a few of the other models.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 import models
 
 import edgewise
+from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Run
 from edgewise.run import profiled
 from edgewise.runtime.base import availability_of, runtimes
@@ -43,6 +45,13 @@ def cases(*, quick: bool) -> Iterator[tuple[str, Path]]:
             yield runtime, path
 
 
+def cases_under(folder: Path, runtime: str) -> Iterator[tuple[str, Path]]:
+    """Every model file under a folder."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".tflite", ".onnx"):
+            yield runtime, path
+
+
 def row(run: Run) -> str:
     """One line of the table."""
     profile = run.profile
@@ -51,7 +60,9 @@ def row(run: Run) -> str:
         return f"| {run.job.runtime.name} | {run.job.model.name} | not profiled: {why} |"
     operators = [layer for layer in run.layers if layer.kind == "operator"]
     steps = sum(len(layer.engine_nodes) for layer in run.layers)
-    eliminated = sum(1 for layer in run.layers if layer.kind == "eliminated")
+    lost, eliminated = (sum(1 for each in run.layers if each.kind == kind) for kind in ("unmatched", "eliminated"))
+    nameless = sum(layer.time or 0.0 for layer in run.layers if layer.op == NAMELESS)
+    macs = [sum(each.macs or 0 for each in layers) for layers in (operators, run.layers)]
     cells = (
         run.job.runtime.name,
         run.job.model.name,
@@ -60,7 +71,9 @@ def row(run: Run) -> str:
         f"{profile.overheads_time * 1e6:,.1f}",
         f"{profile.conservation:.1%}",
         f"{profile.attributed:.1%}",
-        f"{len(operators)} + {eliminated}",
+        f"{profile.operators_time / (profile.operators_time + nameless):.1%}",
+        f"{macs[0] / macs[1]:.1%}" if macs[1] else "–",
+        f"{len(operators)} + {lost} + {eliminated}",
         f"{steps}",
         f"{profile.profiled_latency / profile.latency:.2f}",
     )
@@ -70,15 +83,20 @@ def row(run: Run) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one process each, a few models")
-    quick: bool = parser.parse_args().quick
+    parser.add_argument("--models", type=Path, metavar="FOLDER", help="all .tflite and .onnx files under it instead")
+    parser.add_argument("--runtime", default="openvino", help="for --models")
+    given = parser.parse_args()
+    quick: bool = given.quick
     if quick:
         profiled.SESSIONS = 1
     print(
         "| runtime | model | latency, µs | Σ operators, µs | overheads, µs | conservation | attributed | "
-        "layers + eliminated | engine steps | profiled ÷ unprofiled |\n|---|---|---|---|---|---|---|---|---|---|"
+        "of the steps' time | of the MACs | layers + not matched + removed | engine steps | profiled ÷ unprofiled |\n"
+        f"{'|---' * 12}|"
     )
     runs = []
-    for runtime, path in cases(quick=quick):
+    chosen = cases(quick=quick) if given.models is None else cases_under(given.models, given.runtime)
+    for runtime, path in chosen:
         runs += edgewise.profile(path, runtimes=[runtime], sessions=1 if quick else 3)
         print(row(runs[-1]), flush=True)
     profiles = [run.profile for run in runs if run.profile is not None]

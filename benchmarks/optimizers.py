@@ -2,6 +2,7 @@
 
     python benchmarks/optimizers.py [--nets build/nets] [--only cnn,mlp] [--budget 300s] [-o FILE.json]
                                     [--olive-python PATH] [--work build/optimizers]
+    python benchmarks/optimizers.py --unlabelled build/unlabelled [--only palm,hand] [--min-snr 20]
 
 For every network: `edgewise.optimize` in each engine alone and with the engine left free; onnxruntime, NNCF, Olive and
 ai-edge-quantizer at their own defaults on the same calibration samples and within the same time; then everybody alike:
@@ -12,6 +13,10 @@ digits is bundled.
 Every step is kept in the work folder, and a second call goes on where the first was cut off. A network takes four
 searches' budgets and about ten minutes. Tools need onnxruntime, nncf, openvino, ai-edge-litert and ai-edge-quantizer;
 Olive a Python of its own with ``olive-ai`` and torch. The exit status is 1 where a claim is missed.
+
+``--unlabelled`` takes networks without labels instead, of ``benchmarks/nets/unlabelled.py``: detectors, landmarks and
+speech. Every file is judged by the signal-to-noise ratio of its worst output against the float file's, on samples that
+no pass looked at; a tool's file counts where it reaches ``--min-snr``, which is the searches' bound, too.
 
 Speed-only networks have random weights: their outputs are compared with the float file's on pictures of noise, and what
 a search may lose of that is set by ``--agreement-drop``.
@@ -30,7 +35,7 @@ from typing import Any
 
 from optimizing.claims import check_all, misses
 from optimizing.stages import Settings, Stage, describe
-from optimizing.subjects import find_subjects
+from optimizing.subjects import find_subjects, find_unlabelled
 from optimizing.tables import format_claims, format_net
 from optimizing.tools import TOOLS
 
@@ -67,6 +72,7 @@ def settings_of(words: argparse.Namespace) -> Settings:
         cells=words.cells,
         limit=words.limit,
         agreement_drop=words.agreement_drop,
+        min_snr=words.min_snr,
     )
 
 
@@ -88,6 +94,8 @@ def main() -> int:
     """Do, tabulate, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nets", type=Path, default=Path("build/nets"), help="folder made by benchmarks/nets/train.py")
+    parser.add_argument("--unlabelled", type=Path, help="folder made by benchmarks/nets/unlabelled.py: these instead")
+    parser.add_argument("--min-snr", type=float, default=USUAL.min_snr, help="dB, for these")
     parser.add_argument("--data", type=Path, default=FASHION, help="folder with Fashion-MNIST")
     parser.add_argument("--work", type=Path, default=Path("build/optimizers"), help="where every step is kept")
     parser.add_argument("--only", default="", help="names of networks, separated by commas")
@@ -106,7 +114,10 @@ def main() -> int:
     # Rehearsals that the pre-flight kept from busier times would be no predictions of now.
     os.environ["XDG_CACHE_HOME"] = str(work / "cache")
     only = [name for name in words.only.split(",") if name]
-    subjects = find_subjects(words.nets.resolve(), fashion=words.data, work=work, only=only)
+    if words.unlabelled:
+        subjects = find_unlabelled(words.unlabelled.resolve(), only=only)
+    else:
+        subjects = find_subjects(words.nets.resolve(), fashion=words.data, work=work, only=only)
     nets: list[dict[str, Any]] = []
     for subject in subjects:
         stage = Stage(

@@ -97,9 +97,10 @@ def operator_sets_table() -> str:
         operator_sets.OpenVinoOnnx(),
         operator_sets.LiteRtInterpreter(),
         operator_sets.OpenVinoTflite(),
+        operator_sets.OpenVinoIr(),
     )
-    rows = ((f"`{each.name}`", each.title, ", ".join(each.formats), each.source) for each in sets)
-    return NOTE + table(("Target", "Name", "Formats", "How its table was found"), rows)
+    rows = ((f"`{each.name}`", ", ".join(each.formats), each.engine, each.limits or "none found") for each in sets)
+    return NOTE + table(("Engine", "Format", "Tried", "Limits"), rows)
 
 
 #: format → how its operators are read, and their names with the set they are of

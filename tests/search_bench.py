@@ -8,8 +8,9 @@ from pathlib import Path
 import fake_passes as scripted
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
-from edgewise.optimizing.commission import Commission
-from edgewise.optimizing.ordering import Limits, make_bounds
+from edgewise.optimizing.choice import check_bounds
+from edgewise.optimizing.commission import Commission, Limits
+from edgewise.optimizing.ordering import make_bounds
 from edgewise.optimizing.state import Silent
 from edgewise.optimizing.undertaking import undertake
 from edgewise.testing import write_fake_model
@@ -77,6 +78,7 @@ class Bench:
                 "format": "fake",
                 "folder": self.folder / "out",
                 "instructions": Instructions(),
+                "limits": limits or Limits(),
                 "bounds": make_bounds(limits or Limits(), headline=headline),
                 "judged": judged,
                 "task": task,
@@ -101,7 +103,7 @@ def assert_proven(result):
         assert one.why and one.why.isprintable(), one
         if one.accepted:
             assert one.stage == "raced" and one.metrics["speedup"].low > 1.0 and one.why.startswith("faster: "), one
-            assert all(one.metrics[bound.metric].value is not None for bound in result.bounds)
+            assert check_bounds(one.metrics, result.bounds, result.baseline.metrics) == []
     if result.chosen is None:
         assert result.command == "" and result.files == {}
     else:

@@ -4,9 +4,10 @@ Writes ``src/edgewise/data/operators/*.json``, which `edgewise inspect` answers 
 when engines move: ``python tools/operator_tables.py``. Facts about the engines' behaviour, found by trying; nothing is
 taken from their documentation.
 
-ONNX models have one operator of unknown rank, so that an engine gets as far as looking for its kernel. A refusal counts
-only where the engine says that it has no kernel, no conversion rule or no registered operator; any other complaint
-(about shapes, missing constants) comes after that look and means that there is one.
+ONNX models have one operator of unknown rank, so that an engine gets as far as looking for its kernel. An engine that
+loads such a model supports the operator; one that says that it has no kernel, no conversion rule or no such operator
+does not. Any other complaint (about shapes, missing options) may come before that look: then ONNX Runtime's own
+registry of kernels answers, and where it has none either, the table says "unknown".
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache, partial
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +29,6 @@ import onnx
 from onnx import TensorProto, helper
 
 FOLDER = Path(__file__).parents[1] / "src" / "edgewise" / "data" / "operators"
-DOMAINS = ("", "ai.onnx.ml")
 #: ONNX's word in type strings → number in TensorProto, numpy's name
 TYPES = {
     name.lower().replace("_", ""): (number, {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower()))
@@ -36,24 +41,36 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "Einsum": {"equation": "ij,jk->ik"},
     "Constant": {"value_float": 1.0},
 }
-GIVEN = {"INT": 1, "FLOAT": 1.0, "STRING": "x", "INTS": [1, 1], "FLOATS": [1.0], "STRINGS": ["x"]}
-#: operators of Microsoft's own domain that exporters and quantisers write
-CONTRIBUTED = [
-    "Attention", "BiasAdd", "BiasGelu", "BiasSplitGelu", "BiasSoftmax", "ConvTransposeWithDynamicPads",
-    "DecoderMaskedMultiHeadAttention", "DequantizeBFP", "DequantizeLinear", "DynamicQuantizeLSTM",
-    "DynamicQuantizeMatMul", "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm",
-    "FusedMatMul", "FusedMatMulActivation", "GatherBlockQuantized", "GatherND", "Gelu", "GemmFastGelu",
-    "GemmFloat8", "GridSample", "GroupNorm", "GroupQueryAttention", "Inverse", "LongformerAttention",
-    "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16", "MatMulIntegerToFloat", "MatMulNBits", "MaxpoolWithMask",
-    "MoE", "MultiHeadAttention", "NGramRepeatBlock", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool",
-    "PackedAttention", "Pad", "QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat",
-    "QLinearConv", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul", "QLinearReduceMean",
-    "QLinearSigmoid", "QLinearSoftmax", "QLinearWhere", "QMoE", "QOrderedAttention", "QuantizeLinear",
-    "QuickGelu", "RelativePositionBias", "RemovePadding", "RotaryEmbedding", "SampleOp", "SkipGroupNorm",
-    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization",
-    "SparseAttention", "SparseToDenseMatMul", "Tokenizer", "TorchEmbedding", "TransposeMatMul", "Trilu", "Unique",
-    "WhisperBeamSearch", "WordConvEmbedding",
-]  # fmt: skip
+GIVEN = {"INT": 1, "FLOAT": 1.0, "STRING": "x", "INTS": [1, 1], "FLOATS": [1.0], "STRINGS": ["x"],
+         "TENSOR": helper.make_tensor("t", TensorProto.FLOAT, [1], [1.0])}  # fmt: skip
+#: how ONNX Runtime writes "and all later versions" in the range of a kernel
+FOREVER = 2**31 - 1
+#: custom operators that models of MediaPipe, TensorFlow and its converter have; LiteRT brings kernels for some
+CUSTOM = (
+    "AudioSpectrogram", "Convolution2DTransposeBias", "FlexConv2D", "FlexErf", "Landmarks2TransformMatrix",
+    "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Mfcc", "NumericVerify", "RandomUniform",
+    "TFLite_Detection_PostProcess", "TFSentencepieceTokenizeOp", "TransformLandmarks", "TransformTensorBilinear",
+)  # fmt: skip
+
+#: what a trial tells: supported, not supported, or neither
+Answer = bool | None
+
+
+class Trials:
+    """Runs trials in a process of their own, since some models crash an engine; a crash tells nothing."""
+
+    def __init__(self, trial: Callable[[bytes], Answer]) -> None:
+        self.trial = trial
+        self.pool: ProcessPoolExecutor | None = None
+
+    def __call__(self, model: bytes) -> Answer:
+        """What the trial tells of `model`; None where it crashes."""
+        self.pool = self.pool or ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        try:
+            return self.pool.submit(self.trial, model).result()
+        except BrokenProcessPool:
+            self.pool = None
+            return None
 
 
 def type_of(text: str) -> onnx.TypeProto:
@@ -91,8 +108,25 @@ def body_of(op: str, attribute: str) -> onnx.GraphProto:
     return helper.make_graph(nodes, attribute, inputs, [value("b", TensorProto.FLOAT)])
 
 
-def build(schema: Any, opset: int, types: dict[str, str]) -> bytes:
-    """A model of one operator; optional inputs are left out. Raises KeyError for what can't be built."""
+@cache
+def successors() -> dict[tuple[str, str, int], int]:
+    """Domain, operator and version → the version that replaces it."""
+    pairs = zip(schemas(), schemas()[1:], strict=False)
+    return {
+        (own.domain, own.name, own.since_version): later.since_version
+        for own, later in pairs
+        if (own.domain, own.name) == (later.domain, later.name)
+    }
+
+
+def build(schema: Any, types: dict[str, str]) -> bytes:
+    """A model of one operator, of the last opset where its definition holds; optional inputs are left out.
+
+    Raises:
+        KeyError: it can't be built.
+    """
+    since = schema.since_version
+    opset = successors().get((schema.domain, schema.name, since), since + 1) - 1
     names, infos = [], []
     for at, formal in enumerate(schema.inputs):
         if formal.option.name == "Optional" or (schema.name == "Loop" and at == 2):
@@ -100,7 +134,7 @@ def build(schema: Any, opset: int, types: dict[str, str]) -> bytes:
             continue
         names.append(f"i{at}")
         info = onnx.ValueInfoProto(name=names[-1])
-        info.type.CopyFrom(type_of(types.get(formal.type_str, formal.type_str)))
+        info.type.CopyFrom(type_of(types.get(formal.typeStr, formal.typeStr)))
         infos.append(info)
     while names and not names[-1]:
         names.pop()
@@ -119,100 +153,195 @@ def build(schema: Any, opset: int, types: dict[str, str]) -> bytes:
     return bytes(helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString())
 
 
-def latest_opset(refuses: Callable[[bytes], str | None]) -> int:
-    """The newest ONNX operator set that an engine loads at all."""
-    schema = onnx.defs.get_schema("Identity", 1)
-    newest = 0
-    for opset in range(1, onnx.defs.onnx_opset_version() + 4):
-        if refuses(build(schema, opset, {"T": "tensor(float)"})) is None:
-            newest = opset
-    return newest
+def build_relu(opsets: dict[str, int], *, ir: int = 8) -> bytes:
+    """A model of one Relu that imports the operator sets `opsets` besides ONNX's own."""
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
+    sets = [helper.make_opsetid(domain, number) for domain, number in ({"": 17} | opsets).items()]
+    return bytes(helper.make_model(graph, opset_imports=sets, ir_version=ir).SerializeToString())
 
 
-def probe_onnx(refuses: Callable[[bytes], str | None], newest: int) -> dict[str, Any]:
-    """Operator → since which opset → the types of each input that are taken, or None where the operator is not."""
-    found: dict[str, Any] = {}
-    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda each: (each.name, each.since_version)):
-        if schema.domain not in DOMAINS or (not schema.domain and schema.since_version > newest):
-            continue
-        name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
-        found.setdefault(name, {})[str(schema.since_version)] = probe_schema(schema, refuses)
+def find_limits(supports: Callable[[bytes], Answer]) -> dict[str, Any]:
+    """The newest IR version and, per domain, the newest operator set of a model that is loaded; None: no limit found.
+
+    A domain's limit counts for every model that imports it, whether it uses it or not.
+    """
+
+    def newest(build: Callable[[int], bytes]) -> int | None:
+        loaded = [number for number in range(1, 101) if supports(build(number))]
+        return None if 100 in loaded else max(loaded)
+
+    domains = ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft")
+    return {
+        "newest_ir": newest(lambda number: build_relu({}, ir=number)),
+        "newest_opsets": {
+            domain or "ai.onnx": newest(lambda number, domain=domain: build_relu({domain: number}))
+            for domain in domains
+        },
+    }
+
+
+def schemas() -> list[Any]:
+    """Every version of every operator that ONNX Runtime has a definition of, but those that only it makes."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found = [each for each in state.get_all_operator_schema() if not each.domain.startswith("com.ms.internal")]
+    return sorted(found, key=lambda each: (each.domain, each.name, each.since_version))
+
+
+@cache
+def kernels() -> dict[tuple[str, str], list[Any]]:
+    """Domain and operator → the kernels that ONNX Runtime registers for the processor."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found: dict[tuple[str, str], list[Any]] = {}
+    for kernel in state.get_all_opkernel_def():
+        if kernel.provider == "CPUExecutionProvider":
+            found.setdefault((kernel.domain, kernel.op_name), []).append(kernel)
     return found
 
 
-def probe_schema(schema: Any, refuses: Callable[[bytes], str | None]) -> dict[str, list[str]] | None:
-    """Input → numpy's names of the types that are taken there, where that is fewer than defined; None where none is."""
-    allowed = {each.type_param_str: list(each.allowed_type_strs) for each in schema.type_constraints}
+def kernels_of(schema: Any) -> Iterator[dict[str, list[str]]]:
+    """The types that each kernel takes which ONNX Runtime registers for this version of an operator."""
+    for kernel in kernels().get((schema.domain, schema.name), []):
+        first, last = kernel.version_range
+        if first == schema.since_version or (last != FOREVER and first < schema.since_version <= last):
+            yield {name: sorted(kinds) for name, kinds in sorted(kernel.type_constraints.items())}
+
+
+def has_kernel(schema: Any, types: dict[str, str]) -> bool:
+    """Whether ONNX Runtime registers a kernel for this version of an operator with these types."""
+    return any(all(kind in taken.get(name, [kind]) for name, kind in types.items()) for taken in kernels_of(schema))
+
+
+def combinations(schema: Any, allowed: dict[str, list[str]], parameter: str, kind: str) -> Iterator[dict[str, str]]:
+    """Types for an operator with `kind` for one parameter: with float32, with the same, and with those of a kernel."""
     usual = {name: "tensor(float)" if "tensor(float)" in kinds else kinds[0] for name, kinds in allowed.items()}
-    answer: dict[str, list[str]] = {}
-    for parameter, kinds in allowed.items():
-        position = next((at for at, each in enumerate(schema.inputs) if each.type_str == parameter), None)
-        taken = [kind for kind in kinds if _taken(schema, usual | {parameter: kind}, refuses)]
-        if not taken:
-            return None
+    yield usual | {parameter: kind}
+    yield {name: kind if kind in kinds else usual[name] for name, kinds in allowed.items()}
+    for taken in sorted(kernels_of(schema), key=str):
+        fitting = {
+            name: [each for each in taken.get(name, kinds) if each in kinds] for name, kinds in allowed.items()
+        } | {parameter: [kind]}
+        if kind in taken.get(parameter, [kind]) and all(fitting.values()):
+            yield {name: kinds[0] for name, kinds in fitting.items()}
+
+
+def probe_onnx(supports: Callable[[Any, dict[str, str]], Answer], limits: dict[str, Any]) -> dict[str, Any]:
+    """Operator → since which opset → its types as `probe_schema` tells them, None where it is not supported."""
+    found: dict[str, Any] = {}
+    for schema in schemas():
+        newest = limits["newest_opsets"].get(schema.domain or "ai.onnx")
+        if newest is None or schema.since_version <= newest:
+            name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
+            found.setdefault(name, {})[str(schema.since_version)] = probe_schema(schema, supports)
+    return found
+
+
+def probe_schema(schema: Any, supports: Callable[[Any, dict[str, str]], Answer]) -> dict[str, Any] | str | None:
+    """Input → numpy's names of the types that are supported there, where that is fewer than defined.
+
+    ``unknown`` has the types of each input of which no trial told. None: no type is supported; "unknown": none told.
+    """
+    allowed = {each.type_param_str: sorted(each.allowed_type_strs) for each in schema.type_constraints}
+    if not allowed:
+        return {True: {}, None: "unknown", False: None}[supports(schema, {})]
+
+    tried: dict[tuple[tuple[str, str], ...], Answer] = {}
+
+    def ask(parameter: str, kind: str) -> Answer:
+        answers = set()
+        for types in combinations(schema, allowed, parameter, kind):
+            key = tuple(types.items())
+            tried[key] = tried[key] if key in tried else supports(schema, types)
+            if tried[key]:
+                return True
+            answers.add(tried[key])
+        return None if None in answers else False
+
+    told = {parameter: {kind: ask(parameter, kind) for kind in kinds} for parameter, kinds in allowed.items()}
+    answers = {answer for each in told.values() for answer in each.values()}
+    if True not in answers:
+        return "unknown" if None in answers else None
+    supported: dict[str, Any] = {}
+    untold: dict[str, list[str]] = {}
+    for parameter, kinds in told.items():
+        position = next((at for at, each in enumerate(schema.inputs) if each.typeStr == parameter), None)
         # Only what is narrower than the operator's definition is worth keeping.
-        if position is not None and len(taken) < len(kinds):
-            answer[str(position)] = [TYPES[kind[7:-1]][1] for kind in taken if kind.startswith("tensor(")]
-    if not allowed and not _taken(schema, {}, refuses):
-        return None
-    return answer
+        if position is None or all(kinds.values()):
+            continue
+        plain = [(TYPES[kind[7:-1]][1], answer) for kind, answer in kinds.items() if kind.startswith("tensor(")]
+        supported[str(position)] = [kind for kind, answer in plain if answer]
+        if unsure := [kind for kind, answer in plain if answer is None]:
+            untold[str(position)] = unsure
+    return supported | ({"unknown": untold} if untold else {})
 
 
-def _taken(schema: Any, types: dict[str, str], refuses: Callable[[bytes], str | None]) -> bool:
+def load_onnxruntime(model: bytes) -> Answer:
+    """Whether ONNX Runtime loads `model`, by what it says."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
     try:
-        model = build(schema, schema.since_version, types)
-    except KeyError:
-        return True  # what can't be built can't be refuted
-    return refuses(model) is None
+        onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        words = (
+            r"Could not find an implementation|Failed to find kernel|InsertedPrecisionFreeCast|is till opset|"
+            r"not a registered function|No Op registered|is deprecated in domain_version|Unsupported model IR version"
+        )
+        return False if re.search(words, str(error)) else None
+    return True
 
 
 def onnxruntime_table() -> dict[str, Any]:
     """ONNX Runtime's CPU provider."""
-    import onnxruntime
+    loads = Trials(load_onnxruntime)
 
-    onnxruntime.set_default_logger_severity(4)
-
-    def refuses(model: bytes) -> str | None:
+    def supports(schema: Any, types: dict[str, str]) -> Answer:
         try:
-            onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            text = str(error)
-            words = r"Could not find an implementation|not a registered function|No Op registered|is under development"
-            return text if re.search(words, text) else None
-        return None
+            told = loads(build(schema, types))
+        except KeyError:
+            told = None  # what can't be built can't be tried
+        return True if told is None and has_kernel(schema, types) else told
 
-    newest = latest_opset(refuses)
-    operators = probe_onnx(refuses, newest)
-    for name in CONTRIBUTED:
-        node = helper.make_node(name, [], ["y"], domain="com.microsoft")
-        graph = helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name="y")])
-        sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        model = helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString()
-        operators[f"com.microsoft.{name}"] = {"1": {} if refuses(model) is None else None}
-    return {"name": "onnxruntime/cpu", "title": "ONNX Runtime, CPU", "format": "onnx", "newest": newest,
-            "engine": f"ONNX Runtime {version('onnxruntime')}", "operators": operators}  # fmt: skip
+    limits = find_limits(loads)
+    return {"name": "onnxruntime/cpu", "title": "ONNX Runtime, CPU", "format": "onnx", "complete": True, **limits,
+            "engine": f"ONNX Runtime {version('onnxruntime')}", "operators": probe_onnx(supports, limits)}  # fmt: skip
+
+
+@cache
+def openvino_core() -> Any:
+    """OpenVINO, started once in a process."""
+    import openvino
+
+    return openvino.Core()
+
+
+def read_openvino(model: bytes) -> Answer:
+    """Whether OpenVINO has a conversion rule for all operators of an ONNX model."""
+    try:
+        openvino_core().read_model(model)
+    except Exception as error:
+        return "No conversion rule" not in str(error)
+    return True
 
 
 def openvino_onnx_table() -> dict[str, Any]:
     """OpenVINO's reader of ONNX. It converts types itself, so only operators are refused."""
-    import openvino
+    reads = Trials(read_openvino)
 
-    core = openvino.Core()
-
-    def refuses(model: bytes) -> str | None:
+    def supports(schema: Any, types: dict[str, str]) -> Answer:
         try:
-            core.read_model(model)
-        except Exception as error:
-            return str(error) if "No conversion rule" in str(error) else None
-        return None
+            return reads(build(schema, types))
+        except KeyError:
+            return None
 
-    newest = latest_opset(refuses)
-    operators = probe_onnx(refuses, newest)
+    limits = find_limits(reads)
     plain = {
-        name: {since: None if types is None else {} for since, types in found.items()}
-        for name, found in operators.items()
+        name: {since: types if isinstance(types, str | None) else {} for since, types in found.items()}
+        for name, found in probe_onnx(supports, limits).items()
     }
-    return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "onnx", "newest": newest,
+    return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "onnx", "complete": False, **limits,
             "engine": f"OpenVINO {version('openvino')}", "operators": plain}  # fmt: skip
 
 
@@ -224,23 +353,27 @@ def builtin_names() -> dict[int, str]:
     return {number: name for number, name in sorted(names.items()) if not name.startswith(("PLACEHOLDER", "CUSTOM"))}
 
 
-def build_tflite(code: int, number: int) -> bytes:
+def build_vector(builder: Any, start: Any, writers: list[Callable[[int], None]], values: list[int]) -> int:
+    """A flatbuffers vector, written from its end."""
+    start(builder, len(values))
+    for write, value in zip(reversed(writers), reversed(values), strict=True):
+        write(value)
+    return int(builder.EndVector())
+
+
+def build_tflite(code: int, number: int, custom: str = "") -> bytes:
     """A TFLite model of one operator of version `number`, without options, from one tensor to another."""
     import flatbuffers
     import tflite
+    from flatbuffers import flexbuffers
 
     builder = flatbuffers.Builder(256)
 
     def vector(start: Any, offsets: list[int]) -> int:
-        start(builder, len(offsets))
-        for offset in reversed(offsets):
-            builder.PrependUOffsetTRelative(offset)
-        return int(builder.EndVector())
+        return build_vector(builder, start, [builder.PrependUOffsetTRelative] * len(offsets), offsets)
 
     def numbers(start: Any, value: int) -> int:
-        start(builder, 1)
-        builder.PrependInt32(value)
-        return int(builder.EndVector())
+        return build_vector(builder, start, [builder.PrependInt32], [value])
 
     name = builder.CreateString("x")
     shape = numbers(tflite.TensorStartShapeVector, 1)
@@ -251,7 +384,10 @@ def build_tflite(code: int, number: int) -> bytes:
         tflite.TensorAddName(builder, name)
         tensors.append(tflite.TensorEnd(builder))
     inputs, outputs = numbers(tflite.OperatorStartInputsVector, 0), numbers(tflite.OperatorStartOutputsVector, 1)
+    options = builder.CreateByteVector(flexbuffers.Dumps({}))
     tflite.OperatorStart(builder)
+    if custom:
+        tflite.OperatorAddCustomOptions(builder, options)
     tflite.OperatorAddInputs(builder, inputs)
     tflite.OperatorAddOutputs(builder, outputs)
     operator = tflite.OperatorEnd(builder)
@@ -264,7 +400,10 @@ def build_tflite(code: int, number: int) -> bytes:
     tflite.SubGraphAddOutputs(builder, last)
     tflite.SubGraphAddOperators(builder, operator_vector)
     subgraph = tflite.SubGraphEnd(builder)
+    custom_name = builder.CreateString(custom)
     tflite.OperatorCodeStart(builder)
+    if custom:
+        tflite.OperatorCodeAddCustomCode(builder, custom_name)
     tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(code, 127))
     tflite.OperatorCodeAddBuiltinCode(builder, code)
     tflite.OperatorCodeAddVersion(builder, number)
@@ -283,46 +422,84 @@ def build_tflite(code: int, number: int) -> bytes:
     return bytes(builder.Output())
 
 
-def litert_table() -> dict[str, Any]:
-    """LiteRT's built-in kernels: operator → the newest version of it that is taken, 0 for none."""
+def load_litert(model: bytes) -> Answer:
+    """Whether LiteRT finds a kernel for the operator of a TFLite model."""
     from ai_edge_litert.interpreter import Interpreter
 
-    def taken(code: int, number: int) -> bool:
-        try:
-            Interpreter(model_content=build_tflite(code, number))
-        except Exception as error:
-            return "Didn't find op for builtin opcode" not in str(error)
-        return True
+    try:
+        Interpreter(model_content=model).allocate_tensors()
+    except Exception as error:
+        # XNNPACK looks at its custom operators before the interpreter looks for kernels: what it says of one knows it.
+        known = re.search(r"in node CUSTOM #0|in CUSTOM node #0", str(error))
+        words = r"Didn't find op for builtin opcode|unresolved custom op|Select TensorFlow op"
+        return bool(known) or not re.search(words, str(error))
+    return True
 
+
+def litert_table() -> dict[str, Any]:
+    """LiteRT's kernels: operator → the newest version of it that is taken, 0 for none; custom ones by their name."""
+    loads = Trials(load_litert)
     newest = {
-        name: max((number for number in range(1, 25) if taken(code, number)), default=0)
+        # A crash comes after the look for a kernel.
+        name: max((number for number in range(1, 25) if loads(build_tflite(code, number)) is not False), default=0)
         for code, name in builtin_names().items()
     }
     return {"name": "litert/interpreter", "title": "LiteRT, CPU", "format": "tflite", "versions": newest,
+            "custom": {name: loads(build_tflite(32, 1, name)) for name in CUSTOM},
             "engine": f"LiteRT {version('ai-edge-litert')}"}  # fmt: skip
 
 
-def openvino_tflite_table() -> dict[str, Any]:
-    """OpenVINO's reader of TFLite: operator → 1 where it has a translator, else 0."""
-    import tempfile
-
-    import openvino
-
-    core = openvino.Core()
-    found: dict[str, int] = {}
+def read_openvino_file(model: bytes, suffix: str, words: str) -> Answer:
+    """Whether OpenVINO reads a file without complaining in one of `words`."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.tflite"
-        for code, name in builtin_names().items():
-            file.write_bytes(build_tflite(code, 1))
-            try:
-                core.read_model(file)
-                found[name] = 1
-            except Exception as error:
-                found[name] = (
-                    0 if re.search(r"No translator|No conversion rule|not supported|unsupported", str(error)) else 1
-                )
-    return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "tflite", "translators": found,
+        file = Path(folder) / f"model{suffix}"
+        file.write_bytes(model)
+        try:
+            openvino_core().read_model(file)
+        except Exception as error:
+            return not re.search(words, str(error))
+        return True
+
+
+def openvino_tflite_table() -> dict[str, Any]:
+    """OpenVINO's reader of TFLite: operator → whether it has a translator."""
+    reads = Trials(partial(read_openvino_file, suffix=".tflite", words="No translator found"))
+    return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "tflite",
+            "translators": {name: reads(build_tflite(code, 1)) for code, name in builtin_names().items()},
+            "custom": {name: reads(build_tflite(32, 1, name)) for name in CUSTOM},
             "engine": f"OpenVINO {version('openvino')}"}  # fmt: skip
+
+
+def build_ir(op: str, opset: str, ir: int = 11) -> bytes:
+    """An OpenVINO IR of one operation with one input."""
+    port = 'precision="FP32"><dim>1</dim></port>'
+    layers = (
+        '<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>'
+        f'<output><port id="0" {port}</output></layer>'
+        f'<layer id="1" name="o" type="{op}" version="{opset}"><input><port id="0" {port}</input>'
+        f'<output><port id="1" {port}</output></layer>'
+        f'<layer id="2" name="y" type="Result" version="opset1"><input><port id="0" {port}</input></layer>'
+    )
+    edges = (
+        '<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>'
+        '<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>'
+    )
+    return f'<net name="n" version="{ir}"><layers>{layers}</layers><edges>{edges}</edges></net>'.encode()
+
+
+def openvino_ir_table() -> dict[str, Any]:
+    """OpenVINO's reader of its own format: the first and last IR version, and operation → spans of operator sets."""
+    from edgewise.model.dialects.openvino import OPERATIONS
+
+    reads = Trials(partial(read_openvino_file, suffix=".xml", words="doesn't contain|Cannot create|Unable to read"))
+    spans = {}
+    for name in OPERATIONS:
+        if numbers := [number for number in range(1, 31) if reads(build_ir(name, f"opset{number}"))]:
+            starts = [number for number in numbers if number - 1 not in numbers]
+            spans[name] = list(zip(starts, [number for number in numbers if number + 1 not in numbers], strict=True))
+    versions = [number for number in range(1, 31) if reads(build_ir("ReLU", "opset1", number))]
+    return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "openvino", "operations": spans,
+            "ir_versions": [versions[0], versions[-1]], "engine": f"OpenVINO {version('openvino')}"}  # fmt: skip
 
 
 def tables() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -331,6 +508,7 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "openvino_onnx.json", openvino_onnx_table()
     yield "litert.json", litert_table()
     yield "openvino_tflite.json", openvino_tflite_table()
+    yield "openvino_ir.json", openvino_ir_table()
 
 
 def main() -> None:

@@ -87,9 +87,15 @@ def speed(net: Net, a: str, b: str) -> Speed:
 
 
 def is_usable(net: Net, one: Mapping[str, Any]) -> bool:
-    """Whether a file runs and is as accurate as it must be; without labels, whether it runs."""
+    """Whether a file runs and is as accurate, or as near to the float file's outputs, as it must be.
+
+    Without labels, and where outputs are not compared by their signal-to-noise ratio: whether it runs.
+    """
     if one["path"] is None or number(one, "latency") is None:
         return False
+    if net.get("min_snr") is not None:
+        snr = number(one, "snr_worst")
+        return number(one, "same") == 1.0 or (snr is not None and snr >= net["min_snr"])
     drop = number(one, "drop")
     return not net["labelled"] or (drop is not None and drop <= DROP)
 
@@ -168,7 +174,7 @@ def check_engines(nets: Sequence[Net]) -> Claim:
     total, missed = sum(counts.values()), sum(counts[word] for word in _MISSING)
     words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return Claim(
-        title="in no engine slower than the best of its tools that is within 1 point",
+        title="in no engine slower than the best of its tools that is within 1 point, or reaches the least SNR",
         holds=None if not total else not missed,
         found=f"{total - missed} of {total} cells ({words})",
         lines=("| network | engine | best tool | edgewise over it | verdict | edgewise's choice |",

@@ -12,8 +12,8 @@ from edgewise.run.plan import Axes, make_plan
 
 Kind = Literal["float", "tool", "edgewise"]
 
-ENGINES = {"onnxruntime": "onnx", "openvino": "onnx", "litert": "tflite"}
-"""Engine → the format of the float file that it runs and that edgewise starts from."""
+ENGINES = {"onnxruntime": ("onnx",), "openvino": ("onnx", "tflite"), "litert": ("tflite",)}
+"""Engine → the formats of the float file that it runs and that edgewise starts from, the first that there is."""
 FREE = "free"
 
 

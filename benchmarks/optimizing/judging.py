@@ -17,6 +17,7 @@ from edgewise.comparing.trial import Trial, run_trial
 from edgewise.errors import EdgewiseError
 from edgewise.evaluating.asking import DataWish, make_examination
 from edgewise.evaluating.examination import Examined, examine
+from edgewise.evaluating.form import Form
 from edgewise.record import Run, Stopping, TargetSpec
 from edgewise.run.assembly import METERS_OFF
 from edgewise.run.plan import Axes
@@ -49,21 +50,21 @@ class Raced:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def judge_answers(subject: Subject, entries: Sequence[Entry], *, limit: int | None) -> None:
+def judge_answers(subject: Subject, entries: Sequence[Entry], *, limit: int | None, form: Form | None = None) -> None:
     """Put ``accuracy`` and ``drop``, or ``agreement`` and ``snr``, into the entries' numbers, in place."""
     for engine in ENGINES:
         group = [one for one in entries if one.engine == engine and one.path is not None]
         if group:
-            _judge_group(subject, group, limit=limit)
+            _judge_group(subject, group, limit=limit, form=form)
 
 
-def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None) -> None:
+def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None, form: Form | None) -> None:
     """The files of one engine, its float first; what fails in it is out of everything that follows."""
     reference = group[0]
     assert reference.kind == "float" and reference.path is not None
     exam = make_examination(
         [reference.path],
-        DataWish(source=str(subject.data), split="test", limit=limit, file=subject.instructions),
+        DataWish(source=str(subject.data), split=subject.split, limit=limit, file=subject.instructions),
         reference=None if subject.labelled else reference.path,
         axes=Axes(runtimes=(reference.engine,), threads=(1,)),
         stopping=Stopping(),
@@ -75,7 +76,7 @@ def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None)
     for one in group:
         unique.setdefault(one.identity(), []).append(one)
     shared = [one[0] for one in unique.values()]
-    results = examine(replace(exam, jobs=tuple(one.job() for one in shared)), save=_forget)
+    results = examine(replace(exam, jobs=tuple(one.job() for one in shared), form=form), save=_forget)
     for twins, found in zip(unique.values(), results.examined, strict=True):
         for one in twins:
             one.numbers |= _numbers_of(found, labelled=subject.labelled)
@@ -86,12 +87,20 @@ def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None)
 def _numbers_of(found: Examined, *, labelled: bool) -> dict[str, dict[str, Any]]:
     scores = {each.metric: each for each in found.scores}
     numbers: dict[str, dict[str, Any]] = {}
+    worst = scores.get("output_snr_worst", scores.get("output_snr"))
+    if not labelled and worst is not None:
+        numbers["snr_worst"] = _number(worst.value, worst.low, worst.high, worst.n)
+        numbers["same"] = {"value": float(scores["output_max_abs_error"].value == 0.0)}
     headline = scores.get(found.headline)
     if headline is None or headline.value is None:
         return numbers
-    numbers["accuracy" if labelled else "agreement"] = _number(headline.value, headline.low, headline.high, headline.n)
+    if labelled or found.headline == "agreement_top1":
+        numbers["accuracy" if labelled else "agreement"] = _number(
+            headline.value, headline.low, headline.high, headline.n
+        )
     if not labelled:
-        numbers["drop"] = {"value": 1.0 - headline.value}
+        if found.headline == "agreement_top1":
+            numbers["drop"] = {"value": 1.0 - headline.value}
         snr = scores.get("output_snr")
         if snr is not None:
             numbers["snr"] = _number(snr.value, snr.low, snr.high, snr.n)

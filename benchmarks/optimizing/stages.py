@@ -20,6 +20,8 @@ from optimizing.tools import TOOLS, make
 
 import edgewise
 from edgewise.errors import EdgewiseError
+from edgewise.evaluating.form import Form
+from edgewise.optimizing.commission import LEAST_SNR_DB
 from edgewise.record import RuntimeSpec
 from edgewise.units import parse_duration
 
@@ -39,6 +41,7 @@ class Settings:
         cells: of an engine's race of pre-flight cells; ``0s`` leaves them out.
         limit: judged samples; None is all.
         agreement_drop: what a search may lose where there are no labels, as a share of best classes that differ.
+        min_snr: dB, where outputs are compared by that.
     """
 
     budget: str = "300s"
@@ -47,6 +50,7 @@ class Settings:
     limit: int | None = None
     drop: str = "1pt"
     agreement_drop: str = "100pt"
+    min_snr: float = LEAST_SNR_DB
 
     def budget_s(self, name: str) -> float:
         """Of one network, s."""
@@ -87,9 +91,10 @@ class Stage:
         document = {
             "net": self.subject.name,
             "labelled": self.subject.labelled,
+            "min_snr": self.settings.min_snr if self.subject.by_snr else None,
             "files": self.subject.hashes(),
             "searches": {key: _summarise(found) for key, found in searches.items()},
-            **self._race(self._judge(entries)),
+            **self._race(self._judge(entries, _form_of(searches))),
             "cells": self._measure_cells(searches),
             "load_before": load,
             "load_after": os.getloadavg()[0],
@@ -100,7 +105,7 @@ class Stage:
 
     def _keys(self) -> Iterator[str]:
         """Engines, then the search with the engine left free."""
-        yield from (engine for engine, form in ENGINES.items() if form in self.subject.files)
+        yield from (engine for engine in ENGINES if self.subject.form_for(engine))
         yield FREE
 
     def _search(self, key: str) -> dict[str, Any]:
@@ -109,8 +114,13 @@ class Stage:
         if kept.is_file():
             return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
         self.tell(f"edgewise optimize, {key}")
-        drop = self.settings.drop if self.subject.labelled else self.settings.agreement_drop
-        first, *others = (file for form, file in self.subject.files.items() if form == ENGINES.get(key, form))
+        limits: dict[str, Any] = {"max_accuracy_drop": self.settings.drop}
+        if not self.subject.labelled:
+            limits = {"max_accuracy_drop": self.settings.agreement_drop, "task": "classification"}
+        if self.subject.by_snr:
+            limits = {"min_snr": self.settings.min_snr}
+        files = self.subject.files
+        first, *others = [files[self.subject.form_for(key) or ""]] if key in ENGINES else files.values()
         budget_s = self.settings.budget_s(self.subject.name)
         try:
             found = edgewise.optimize(
@@ -121,7 +131,7 @@ class Stage:
                 limit=self.settings.limit,
                 calibration_limit=SAMPLES,
                 instructions=self.subject.instructions,
-                max_accuracy_drop=drop,
+                **limits,
                 runtimes=[key] if key in ENGINES else [],
                 threads=1,
                 time_budget=2 * budget_s if key == FREE else budget_s,
@@ -136,8 +146,8 @@ class Stage:
         return document
 
     def _floats(self) -> Iterator[Entry]:
-        for engine, form in ENGINES.items():
-            path = self.subject.files.get(form)
+        for engine in ENGINES:
+            path = self.subject.files.get(self.subject.form_for(engine) or "")
             if path is not None:
                 yield Entry(name=f"float {engine}", title="float", kind="float", key=engine, engine=engine, path=path,
                             spec=RuntimeSpec(name=engine, threads=1))  # fmt: skip
@@ -149,10 +159,11 @@ class Stage:
             return entry_of(json.loads(kept.read_text(encoding="utf-8")))
         self.tell(tool.title)
         entry = Entry(name=f"tool {name}", title=tool.title, kind="tool", key=name, engine=tool.engine, path=None)
-        model = self.subject.files.get(tool.form)
-        samples = self._samples(tool.form)
+        form = next((form for form in tool.forms if form in self.subject.files), "")
+        model, samples = self.subject.files.get(form), self._samples(form)
         if model is None or samples is None:
-            return replace(entry, why=f"n/a: no {tool.form} file" if model is None else "n/a: no samples")
+            missing = f"n/a: no {' or '.join(tool.forms)} file"
+            return replace(entry, why=missing if model is None else "n/a: no samples")
         if tool.labels and not self.subject.labelled:
             return replace(entry, why="n/a: it needs labels")
         made = make(
@@ -166,7 +177,7 @@ class Stage:
 
     def _samples(self, form: str) -> Path | None:
         """What edgewise's passes were given for a file of this format: tools get the same."""
-        keys = [engine for engine, own in ENGINES.items() if own == form]
+        keys = [engine for engine in ENGINES if form and self.subject.form_for(engine) == form]
         files = [self.folder / "edgewise" / key / "calibration.npz" for key in keys]
         return next((file for file in files if file.is_file()), None)
 
@@ -184,13 +195,13 @@ class Stage:
             entry, engine=spec.name, path=Path(chosen["path"]), spec=spec, seconds=found["elapsed_s"], why=why
         )
 
-    def _judge(self, entries: list[Entry]) -> list[Entry]:
+    def _judge(self, entries: list[Entry], form: Form | None) -> list[Entry]:
         asked = [one.to_document() for one in entries]
         known = self._known("answers", asked)
         if known is not None:
             return [entry_of(one) for one in known]
         self.tell("answers on the data")
-        judge_answers(self.subject, entries, limit=self.settings.limit)
+        judge_answers(self.subject, entries, limit=self.settings.limit, form=form)
         self._keep("answers", asked, [one.to_document() for one in entries])
         return entries
 
@@ -240,6 +251,14 @@ class Stage:
             _write(kept, cells)
             found += cells
         return found
+
+
+def _form_of(searches: dict[str, dict[str, Any]]) -> Form | None:
+    """What the searches took the outputs for, so that everybody is judged as they judged; None for class scores."""
+    told = next((found["judged_by"] for found in searches.values() if found.get("judged_by")), None)
+    if told is None or told["outputs"] != "values":
+        return None
+    return Form(kind="values", because=told["because"], probabilities=tuple(told["probabilities"]))
 
 
 def _engine_words(key: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from optimizing.entries import ENGINES
 
 from edgewise.data import path as bundled
 from edgewise.evaluating.instructions import find_instructions
@@ -34,6 +35,8 @@ class Subject:
         instructions: how both files are fed.
         data: what is judged and what passes look at, in parts of their own.
         labelled: whether accuracy can be told; else agreement with the float network.
+        by_snr: without labels: whether its outputs are compared by their signal-to-noise ratio, else by best classes.
+        split: that is judged; None is all of it.
     """
 
     name: str
@@ -41,6 +44,12 @@ class Subject:
     instructions: Path
     data: Path
     labelled: bool
+    by_snr: bool = False
+    split: str | None = "test"
+
+    def form_for(self, engine: str) -> str | None:
+        """The format of the file that an engine starts from; None where there is none for it."""
+        return next((form for form in ENGINES[engine] if form in self.files), None)
 
     def hashes(self) -> dict[str, str]:
         """File name → sha256."""
@@ -64,6 +73,26 @@ def find_subjects(folder: Path, *, fashion: Path, work: Path, only: Sequence[str
     wanted = sorted(names & set(only or names), key=lambda name: (name not in ORDER, _place(name), name))
     work.mkdir(parents=True, exist_ok=True)
     return [_digits(work) if name == DIGITS else _open(folder, name, fashion, work) for name in wanted]
+
+
+def find_unlabelled(folder: Path, *, only: Sequence[str]) -> list[Subject]:
+    """Networks that ``benchmarks/nets/unlabelled.py`` wrote. Raises `SystemExit`: one is not there."""
+    files = [file for file in sorted(folder.iterdir()) if file.suffix in (".onnx", ".tflite")]
+    if unknown := sorted(set(only) - {file.stem for file in files}):
+        raise SystemExit(f"{folder} has no {', '.join(unknown)}: benchmarks/nets/unlabelled.py writes them")
+    found = []
+    for file in files:
+        if only and file.stem not in only:
+            continue
+        with np.load(file.with_suffix(".npz")) as data:
+            split = "test" if "x_test" in data else None
+        found.append(
+            Subject(
+                name=file.stem, files={file.suffix[1:]: file}, instructions=file.with_suffix(".yaml"),
+                data=file.with_suffix(".npz"), labelled=False, by_snr=True, split=split,
+            )
+        )  # fmt: skip
+    return found
 
 
 def _place(name: str) -> int:

@@ -17,7 +17,7 @@ def format_net(net: Net) -> Iterator[str]:
     yield f"\n### {net['net']}\n"
     yield (f"{race['pairs']} rounds of fresh processes in {race['elapsed_s']:.0f} s ({race['stopped_because']}); load "
            f"{net['load_before']:.1f} before, {net['load_after']:.1f} after\n")  # fmt: skip
-    answers = "accuracy % | points" if net["labelled"] else "same best class % | SNR dB"
+    answers = "accuracy % | points" if net["labelled"] else "same best class % | SNR of the worst output, dB"
     yield f"| engine | variant | {answers} | latency | over float | s | |"
     yield "|---|---|--:|--:|--:|--:|--:|---|"
     rank = {"float": 0, "tool": 1, "edgewise": 2}
@@ -34,7 +34,7 @@ def _cells(net: Net, one: Mapping[str, Any]) -> Iterator[str]:
         yield _points(one["numbers"].get("drop")) if one["kind"] != "float" else ""
     else:
         yield _percent(one["numbers"].get("agreement"))
-        snr = number(one, "snr")
+        snr = number(one, "snr_worst")
         yield "–" if snr is None else f"{snr:.1f}"
     latency = number(one, "latency")
     yield "–" if latency is None else format_duration(latency)

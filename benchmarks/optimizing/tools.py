@@ -173,28 +173,29 @@ class Tool:
 
     title: str
     engine: str
-    form: str
+    forms: tuple[str, ...]
     make: Callable[[Path, Calibration, Path], Path]
     packages: tuple[str, ...]
     labels: bool = False
 
 
 TOOLS = {
-    "ort-static": Tool(title="onnxruntime static", engine="onnxruntime", form="onnx", make=ort_static,
+    "ort-static": Tool(title="onnxruntime static", engine="onnxruntime", forms=("onnx",), make=ort_static,
                        packages=("onnxruntime",)),
-    "ort-dynamic": Tool(title="onnxruntime dynamic", engine="onnxruntime", form="onnx", make=ort_dynamic,
+    "ort-dynamic": Tool(title="onnxruntime dynamic", engine="onnxruntime", forms=("onnx",), make=ort_dynamic,
                         packages=("onnxruntime",)),
-    "nncf-onnx": Tool(title="NNCF (ONNX)", engine="onnxruntime", form="onnx", make=nncf_onnx, packages=("nncf",)),
-    "olive": Tool(title="Olive quantize", engine="onnxruntime", form="onnx", make=olive_cli, packages=("olive-ai",)),
-    "olive-static": Tool(title="Olive static", engine="onnxruntime", form="onnx", make=olive_static,
+    "nncf-onnx": Tool(title="NNCF (ONNX)", engine="onnxruntime", forms=("onnx",), make=nncf_onnx, packages=("nncf",)),
+    "olive": Tool(title="Olive quantize", engine="onnxruntime", forms=("onnx",), make=olive_cli,
+                  packages=("olive-ai",)),
+    "olive-static": Tool(title="Olive static", engine="onnxruntime", forms=("onnx",), make=olive_static,
                          packages=("olive-ai",)),
-    "nncf-openvino": Tool(title="NNCF (OpenVINO)", engine="openvino", form="onnx", make=nncf_openvino,
+    "nncf-openvino": Tool(title="NNCF (OpenVINO)", engine="openvino", forms=("onnx", "tflite"), make=nncf_openvino,
                           packages=("nncf", "openvino")),
-    "nncf-accuracy": Tool(title="NNCF accuracy control", engine="openvino", form="onnx", make=nncf_controlled,
-                          packages=("nncf", "openvino"), labels=True),
-    "litert-static": Tool(title="ai-edge-quantizer static", engine="litert", form="tflite", make=litert_static,
+    "nncf-accuracy": Tool(title="NNCF accuracy control", engine="openvino", forms=("onnx", "tflite"),
+                          make=nncf_controlled, packages=("nncf", "openvino"), labels=True),
+    "litert-static": Tool(title="ai-edge-quantizer static", engine="litert", forms=("tflite",), make=litert_static,
                           packages=("ai-edge-quantizer",)),
-    "litert-dynamic": Tool(title="ai-edge-quantizer dynamic", engine="litert", form="tflite", make=litert_dynamic,
+    "litert-dynamic": Tool(title="ai-edge-quantizer dynamic", engine="litert", forms=("tflite",), make=litert_dynamic,
                            packages=("ai-edge-quantizer",)),
 }  # fmt: skip
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 
+SPREAD_SESSIONS = 10
+"""Sessions that are laid apart, unless their number is given."""
+
 
 def inspect(
     model: PathLike | None = None,
@@ -36,7 +39,7 @@ def inspect(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     hash_weights: bool = False,
 ) -> Inspection:
-    """Count what a model costs, plan its memory, and ask who would take its operators, without running it.
+    """Count what a model costs, plan its memory, and ask which engines support its operators, without running it.
 
     Args:
         model: a model file; weights are not read. ``package.module:factory`` is the same as `build`.
@@ -145,6 +148,7 @@ def bench(
     warmup: int | None = None,
     duration: float | None = None,
     sessions: int | None = None,
+    spread: float | None = None,
     report_every: int | None = None,
     timeout: float = 120.0,
     memory_limit: int | None = None,
@@ -166,6 +170,7 @@ def bench(
         scenario: ``single-stream``, ``offline`` (with `streams`, `requests`) or ``paced`` (with `fps`).
         iterations, warmup, duration (s), sessions, report_every: fix the protocol; what is not given follows the data.
             `sessions` is 5 by default and 1 where iterations, warmup or duration are given.
+        spread: lay the sessions of all jobs apart over this long, s; `sessions` is 10 by default then.
         timeout: seconds that a worker may give no sign of life.
         memory_limit: bytes that a worker may allocate.
         meters: whether sensors are read in a pass of their own, where there are any.
@@ -198,6 +203,7 @@ def bench(
             warmup=warmup,
             duration=duration,
             sessions=sessions,
+            spread=spread,
             report_every=report_every,
             timeout=timeout,
         ),
@@ -316,9 +322,11 @@ def compare(
 def _keep(plan: Plan, store: str | Store | None, *, observer: Observer | None, sensors: Sensors | None) -> list[Run]:
     """Execute `plan` and keep its runs in `store`."""
     from edgewise.run.dispatch import Dispatcher
+    from edgewise.run.variation import stored_history
 
+    history = stored_history(store) if store is None or isinstance(store, str) else store.readings
     with saving(store) as save:
-        dispatcher = Dispatcher(save=save, observer=observer, sensors=sensors)
+        dispatcher = Dispatcher(save=save, observer=observer, sensors=sensors, history=history)
         runs = dispatcher.execute(plan)
     warn_of_losses(dispatcher.save_errors)
     return runs
@@ -348,14 +356,20 @@ def stopping_of(
     sessions: int | None,
     report_every: int | None,
     timeout: float,
+    spread: float | None = None,
 ) -> Stopping:
-    """The stopping rule of these settings: one session by default where the protocol is prescribed, else five."""
+    """The stopping rule of these settings.
+
+    Sessions by default: ten where they are laid apart, one where the protocol is prescribed, else five.
+    """
     prescribed = iterations is not None or warmup is not None or duration is not None
+    usual = SPREAD_SESSIONS if spread is not None else 1 if prescribed else Stopping().sessions
     return Stopping(
         iterations=iterations,
         warmup=warmup,
         duration_s=duration,
-        sessions=sessions if sessions is not None else (1 if prescribed else Stopping().sessions),
+        sessions=usual if sessions is None else sessions,
+        spread_s=spread,
         report_every=report_every,
         timeout_s=timeout,
     )

@@ -130,6 +130,7 @@ def optimize(
     max_memory: int | None = None,
     max_accuracy_drop: str | None = None,
     min_accuracy: float | None = None,
+    min_snr: float | None = None,
     aim: Aim = "latency",
     runtimes: Sequence[str] = (),
     threads: int | None = None,
@@ -154,6 +155,8 @@ def optimize(
         max_latency: s. max_size, max_memory: B. min_accuracy: of the task's headline metric.
         max_accuracy_drop: ``1pt`` (of a share), ``2%`` of the original's value, or a number in the metric's unit; None
             is 1pt, and 1% of a metric that is no share.
+        min_snr: dB, of outputs against the original's where there are no labels; None is 20, where they are neither
+            class scores nor boxes.
         aim: ``latency``, or ``size``, where what is smaller and as fast is accepted too.
         runtimes: engines that may be used; empty leaves them free.
         threads: None is one, and tuning tries more.
@@ -172,8 +175,8 @@ def optimize(
         RunFailed: the original does not run.
     """
     from edgewise.evaluating.asking import DataWish
-    from edgewise.optimizing.commission import BUDGET_S
-    from edgewise.optimizing.ordering import Limits, make_commission
+    from edgewise.optimizing.commission import BUDGET_S, Limits
+    from edgewise.optimizing.ordering import make_commission
     from edgewise.optimizing.state import Silent
     from edgewise.optimizing.undertaking import undertake
 
@@ -205,6 +208,7 @@ def optimize(
             memory_bytes=max_memory,
             accuracy_drop=max_accuracy_drop,
             least_accuracy=min_accuracy,
+            least_snr_db=min_snr,
         ),
         also=tuple(map(os.fspath, also)),
         aim=aim,

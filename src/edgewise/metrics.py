@@ -36,15 +36,17 @@ class Metric:
 
 _ROWS = (
     Metric("latency", "s", "Latency", "lower", "median",
-           "Time of one inference after warm-up, back to back, inputs already bound and outputs left with the engine."),
+           "Time of one call of the engine after warm-up, back to back, inputs already bound and outputs left with the "
+           "engine; the same clock around the same kind of call for every engine."),
     Metric("latency_p99", "s", "Latency p99", "lower", "ratio",
            "Time within which 99 of 100 inferences end, of the scenario's latency."),
-    Metric("latency_call", "s", "Latency of the call", "lower", "median",
-           "Wall time around the engine's Python call; given where the engine's own clock is the headline latency."),
+    Metric("latency_engine", "s", "Latency (engine's clock)", "lower", "median",
+           "Time of the same inferences as the scenario's latency by the engine's own clock, where it has one: without "
+           "the Python call."),
     Metric("latency_first", "s", "First inference", "lower", "median",
            "Time of the first inference after loading (cold)."),
     Metric("latency_paced", "s", "Paced latency", "lower", "median",
-           "Time of one inference when inputs arrive on a schedule with idle gaps between them."),
+           "Time of one call of the engine when inputs arrive on a schedule with idle gaps between them."),
     Metric("response_time", "s", "Response time", "lower", "median",
            "Paced scenario: from the scheduled arrival of an input to the end of its inference, queueing included."),
     Metric("deadline_miss_rate", "1", "Deadline misses", "lower", "mean",
@@ -87,9 +89,11 @@ _ROWS = (
     Metric("cpu_cycles", "1", "CPU cycles", "lower", "median", "Processor cycles of one inference."),
     Metric("accelerator_cycles", "1", "Accelerator cycles", "lower", "median", "Accelerator cycles of one inference."),
     Metric("instructions", "1", "Instructions", "lower", "median", "Instructions of one inference."),
-    Metric("accuracy_top1", "1", "Top-1 accuracy", "higher", "mean", "Share of samples whose best class is the label."),
+    Metric("accuracy_top1", "1", "Top-1 accuracy", "higher", "mean",
+           "Share of samples whose best class is the label; of equal scores the first class is the best."),
     Metric("accuracy_top5", "1", "Top-5 accuracy", "higher", "mean",
-           "Share of samples whose label is in the top five."),
+           "Share of samples whose label is in the top five; of equal scores the last class comes first, as in "
+           "scikit-learn's top_k_accuracy_score."),
     Metric("error_rate", "1", "Error rate", "lower", "mean", "Share of samples that are wrong."),
     Metric("accuracy_balanced", "1", "Balanced accuracy", "higher", "mean", "Mean over classes of each one's recall."),
     Metric("precision_macro", "1", "Precision (macro)", "higher", "mean", "Mean over classes of each one's precision."),
@@ -130,6 +134,12 @@ _ROWS = (
            "Max abs error over the largest magnitude of the reference output (8/16-bit: over the type's range)."),
     Metric("output_snr", "dB", "Output SNR", "higher", "mean",
            "Power of the reference's outputs over the power of the difference from them, all samples together."),
+    Metric("output_snr_worst", "dB", "SNR of the worst output", "higher", "mean",
+           "The lowest over the outputs of the power of the reference's output over the power of the difference from "
+           "it, all samples together. `optimize` takes the power of an output that is one probability as 1."),
+    Metric("agreement_boxes", "1", "Box agreement", "higher", "mean",
+           "Twice the boxes that match one of the reference's, over the boxes of both, all samples together, after "
+           "suppression of near-duplicates; two boxes match where they have one class and an IoU of 0.5 or more."),
 )  # fmt: skip
 
 SHARES = frozenset(

@@ -13,6 +13,7 @@ import pytest
 
 import edgewise
 from edgewise.cli.main import run
+from edgewise.record import SCHEMA
 from edgewise.testing import write_fake_model
 
 MS = 1_000_000
@@ -47,7 +48,7 @@ def test_json_is_one_document_of_the_contract(tmp_path, capsys):
     document = json.loads(captured.out)
     assert set(document) == {"schema", "runs", "recommendation", "recommendations"}
     (record,) = document["runs"]
-    assert record["schema"] == 1 and record["status"] == "done"
+    assert record["schema"] == SCHEMA and record["status"] == "done"
     assert record["job"]["runtime"]["name"] == "fake"
     assert set(record["job"]) == {"model", "runtime", "target", "workload"}
     assert document["recommendation"]["run"] in (record["id"], None)
@@ -70,6 +71,23 @@ def test_numbers_are_the_scripts_to_the_digit(tmp_path, capsys):
     assert rows["latency_first"]["value"] == pytest.approx(1e-3)
     assert rows["throughput"]["value"] == pytest.approx(20 / (sum(latencies) * 1e-9), rel=1e-9)
     assert rows["energy"]["value"] is None and rows["energy"]["absent_because"]
+
+
+def test_the_headline_is_the_call_and_the_engines_own_clock_is_told_beside_it(tmp_path, capsys):
+    model = fake(tmp_path, latency_ns=[1_080_000], engine_latency_ns=[MS])
+    assert run(["bench", model, "--iterations", "20", "-q"]) == 0
+    shown = capsys.readouterr().out
+    assert "1.08" in shown and "1.00 ms by the engine's own clock" in " ".join(shown.split())
+    assert run(["runs", "list", "--json"]) == 0
+    (listed,) = document_of(capsys)["rows"]
+    assert (listed["metric"], listed["value"]) == ("latency", pytest.approx(1.08e-3))
+    assert run(["runs", "show", "last", "--json"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    rows = measurements(record)
+    assert rows["latency"]["value"] == pytest.approx(1.08e-3)
+    assert rows["latency_engine"]["value"] == pytest.approx(1e-3)
+    assert rows["throughput"]["value"] == pytest.approx(1 / 1.08e-3)
+    assert "latency_call" not in rows
 
 
 def test_every_absent_value_has_a_reason_and_every_present_one_a_basis(tmp_path, capsys):
@@ -349,3 +367,64 @@ def test_a_report_is_written_beside_the_table(tmp_path, capsys):
     assert "m.fake" in (tmp_path / "report.md").read_text()
     assert run(["bench", fake(tmp_path), "--iterations", "10", "-q", "-o", "report.md"]) == 2
     assert run(["bench", fake(tmp_path), "--iterations", "10", "-q", "-o", "report.md", "--force"]) == 0
+
+
+def test_reference_times_are_kept_with_every_session_and_widen_the_interval(tmp_path, capsys):
+    model = fake(tmp_path, reference_ns=[80_000, 81_000])
+    assert run(["bench", model, "--iterations", "20", "--sessions", "2", "--json", "-q"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    assert record["variation"]["source"] == "assumed"
+    for session in record["sessions"]:
+        told = session["facts"]["reference"]
+        assert [told[when]["compute_s"] for when in ("start", "end")] == [8e-5, 8.1e-5]
+    latency = measurements(record)["latency"]
+    assert latency["within_low"] == latency["within_high"] == 2e-3
+    assert latency["low"] < 1.99e-3 < 2.01e-3 < latency["high"]
+    assert record["trust"]["grade"] != "A"
+    assert run(["bench", model, "--iterations", "20", "--sessions", "2", "-q"]) == 0
+    out = capsys.readouterr().out
+    assert "for a re-run on this machine" in out
+    assert "within this run: ± 0.0%" in out
+
+
+def test_spread_lays_the_sessions_of_all_jobs_apart(tmp_path, capsys, monkeypatch):
+    waits = []
+    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", waits.append)
+    models = [fake(tmp_path, f"{name}.fake", reference_ns=[80_000]) for name in "ab"]
+    assert run(["bench", *models, "--spread", "10min", "--iterations", "20", "--sessions", "3", "--json"]) == 0
+    captured = capsys.readouterr()
+    runs = json.loads(captured.out)["runs"]
+    assert [len(record["sessions"]) for record in runs] == [3, 3]
+    assert [record["variation"]["source"] for record in runs] == ["spread", "spread"]
+    assert len(waits) == 3 and 250 < waits[1] <= 300 < 550 < waits[2] <= 600
+    started = sorted(
+        (session["started_at"], name) for name, record in zip("ab", runs, strict=True) for session in record["sessions"]
+    )
+    assert [name for _, name in started] == list("ababab")
+    assert run(["bench", models[0], "--spread", "10min", "--sessions", "1"]) == 2
+    assert "--spread" in capsys.readouterr().err
+
+
+def test_a_failing_job_of_a_spread_leaves_the_others(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", lambda seconds: None)
+    bad = fake(tmp_path, "bad.fake", behaviour={"at": "load", "do": "raise"})
+    good = fake(tmp_path, "good.fake")
+    assert run(["bench", bad, good, "--spread", "10min", "--sessions", "2", "--iterations", "9", "--json", "-q"]) == 4
+    failed, done = document_of(capsys)["runs"]
+    assert (failed["status"], len(failed["sessions"])) == ("failed", 0)
+    assert (done["status"], len(done["sessions"])) == ("done", 2)
+
+
+def test_ctrl_c_in_a_spread_keeps_the_sessions_that_are_there(tmp_path, capsys, monkeypatch):
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", sleep)
+    model = fake(tmp_path)
+    assert run(["bench", model, "--spread", "10min", "--sessions", "4", "--iterations", "9", "--json", "-q"]) == 130
+    (record,) = document_of(capsys)["runs"]
+    assert (record["status"], len(record["sessions"])) == ("cancelled", 2)

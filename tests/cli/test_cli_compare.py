@@ -291,6 +291,21 @@ def test_stored_runs_are_compared_by_their_samples(models, transport, capsys):
     assert document["not_excluded"] and document["pairs"] is None
 
 
+def test_a_run_is_the_same_as_itself(models, capsys):
+    measured("a.fake", "--sessions", "1", "-o", "a.json")
+    capsys.readouterr()
+    for words in (("last", "last"), ("a.json", "last"), ("a.json", "a.json")):
+        code, document = compare(capsys, *words)
+        assert (code, document["passed"]) == (0, True)
+        assert {(one["verdict"], one["design"]) for one in document["comparisons"] if one["ratio"] is not None} == {
+            ("same", "same-run")
+        }
+    assert run(["compare", "last", "last"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "are one run, compared with itself (the same run: ratio 1 by definition)" in text
+    assert "can't be told" not in text
+
+
 def test_exported_files_of_several_runs_are_matched(models, capsys):
     measured("a.fake", "--threads", "1,2", "--no-store", "-o", "before.json")
     fake("a.fake", 1.1)
@@ -547,3 +562,45 @@ def test_a_store_that_cannot_be_written_costs_no_measurement(models, folder, cap
     # The bundle holds both runs, and they can be compared from there.
     code, again = compare(capsys, str(recovery), "--metrics", "latency")
     assert code == 0 and row(again, "latency")["ratio"] == pytest.approx(1.1)
+
+
+# --- one clock ---
+
+
+def test_no_ratio_mixes_clocks(capsys, transport):
+    """By their own clocks the first two are faster than the third, by their calls they are slower."""
+    del transport
+    calls = {"a.fake": 1.08e-3, "b.fake": 1.2e-3, "c.fake": 1.04e-3}
+    own = {"a.fake": 1.00e-3, "b.fake": 0.9e-3}
+    for name, seconds in calls.items():
+        engine = {"engine_latency_ns": [round(own[name] * 1e9)]} if name in own else {}
+        fake(name, seconds * 1e3, **engine)
+    names = dict(zip(("a", "b", "c"), calls, strict=True))
+    metrics = "latency,latency_p99,latency_engine,throughput"
+    _, document = compare(capsys, *calls, "-q", "--metrics", metrics)
+    shown = {}
+    for one in document["comparisons"]:
+        first, second = (names[one[side].partition(".")[0][0]] for side in ("a", "b"))
+        if one["ratio"] is not None:
+            clock = own if one["metric"] == "latency_engine" else calls
+            ratio = clock[second] / clock[first]
+            assert one["ratio"] == pytest.approx(1 / ratio if one["metric"] == "throughput" else ratio), one
+            shown.setdefault(one["metric"], set()).add((first, second))
+    assert shown.pop("latency") == shown.pop("throughput") == {("a.fake", "b.fake"), ("a.fake", "c.fake")}
+    assert shown.pop("latency_engine") == {("a.fake", "b.fake")}
+    assert shown.keys() <= {"latency_p99"}
+    lacking = next(one for one in document["comparisons"] if one["metric"] == "latency_engine" and one["ratio"] is None)
+    assert "has no latency_engine" in lacking["because"]
+
+
+@pytest.mark.parametrize("way", [[], ["--scenario", "paced", "--fps", "100", "--metrics", "latency_paced"]])
+def test_stored_runs_are_compared_on_their_calls(capsys, transport, way):
+    del transport
+    fake("a.fake", 1.08, engine_latency_ns=[MS])
+    fake("b.fake", 1.04)
+    code, document = compare(capsys, "a.fake", "b.fake", "-q", *way)
+    metric = "latency_paced" if way else "latency"
+    assert code == 0 and row(document, metric)["ratio"] == pytest.approx(1.04 / 1.08)
+    runs = [variant["run"] for variant in document["variants"]]
+    _, again = compare(capsys, *runs, "--stored", *way[4:])
+    assert row(again, metric)["ratio"] == pytest.approx(1.04 / 1.08)

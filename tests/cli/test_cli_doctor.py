@@ -7,15 +7,18 @@ import pytest
 from edgewise.cli import doctor
 from edgewise.cli.main import run
 from edgewise.errors import Unavailable
+from edgewise.record.reference import Reading, machine_key
 from edgewise.registry import Availability, Registry
 from edgewise.runtime.base import Provider
+from edgewise.store import open_store
 
 
 @pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
+def no_waiting(monkeypatch, tmp_path):
     """The quiet second is not slept, and the width is that of the narrowest terminal that is served."""
     examine = doctor.examine
-    monkeypatch.setattr(doctor, "examine", lambda: examine(sleep=lambda seconds: None))
+    monkeypatch.setattr(doctor, "examine", lambda **given: examine(sleep=lambda seconds: None, **given))
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.setenv("COLUMNS", "80")
 
 
@@ -156,3 +159,48 @@ def test_no_engine_is_imported():
 def test_a_flag_that_is_none(capsys):
     assert run(["doctor", "--fix"]) == 2
     assert "--fix" in capsys.readouterr().err
+
+
+def test_the_variation_between_runs_is_told_before_and_after_it_was_learnt(capsys, tmp_path, monkeypatch):
+    assert run(["doctor", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["variation"]
+    assert (told["source"], told["half_width"] > told["sigma"]) == ("assumed", True)
+    readings = [
+        Reading(version=1, at=30.0 * block + index, compute=1e-3 * (1.01 if block % 2 else 1.0), copy=1e-3)
+        for block in range(40)
+        for index in range(10)
+    ]
+    monkeypatch.setattr("edgewise.store.database.Store.readings", lambda self, machine: readings)
+    with open_store(str(tmp_path / "runs.db")):
+        pass
+    assert run(["doctor", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["variation"]
+    assert told["source"] == "learnt"
+    assert told["sigma"] == pytest.approx(0.005, rel=0.1)
+    assert "'compute': 40 blocks of sessions over 20 min" in told["method"]
+    assert run(["doctor"]) == 0
+    assert "Speed between runs: ± 1.0% (95 %), learnt" in capsys.readouterr().out
+
+
+def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    asked = []
+
+    def sleep(seconds):
+        asked.append(seconds)
+
+    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", sleep)
+    monkeypatch.setattr(doctor, "CALIBRATION_STEP_S", 120.0)
+    assert run(["doctor", "--calibrate", "6min"]) == 0
+    assert max(asked) > 200.0
+    assert "digits_cnn.onnx" in capsys.readouterr().err
+    with open_store() as store:
+        (row,) = store.list()
+        kept = store.get(row.id)
+        assert (len(kept.sessions), kept.job.workload.stopping.spread_s) == (4, 360.0)
+        assert len(store.readings(machine_key(kept.environment))) == 8
+
+
+def test_too_short_a_calibration_is_refused(capsys):
+    assert run(["doctor", "--calibrate", "2min"]) == 2
+    assert "6min or more" in capsys.readouterr().err

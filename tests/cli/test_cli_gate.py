@@ -245,6 +245,21 @@ def test_stored_runs_need_no_measuring(place, capsys):
     assert code == PASS and document["attempts"] == 0
 
 
+def test_a_run_against_itself_passes_by_definition(place, capsys):
+    document = json.loads(Path("one.json").read_text("utf-8"))
+    document["runs"][0]["environment"] = {}  # what machine it was does not matter
+    Path("one.json").write_text(json.dumps(document))
+    shutil.copy("one.json", "copy.json")
+    code, document = gate(capsys, "copy.json", "--baseline", "one.json", "--max-regression", "3%")
+    (check,) = document["checks"]
+    assert (code, check["verdict"], check["ratio"]) == (PASS, "pass", 1.0)
+    assert check["because"] == "the same run: ratio 1 by definition"
+    (latency,) = [each for each in document["comparisons"] if each["metric"] == "latency"]
+    assert (latency["verdict"], latency["design"]) == ("same", "same-run")
+    code, document = gate(capsys, "copy.json", "--baseline", "one.json", "--max-regression", "-5%")
+    assert (code, document["checks"][0]["verdict"]) == (FAIL, "fail")
+
+
 def test_a_failed_baseline_is_no_baseline(place, capsys):
     write_fake_model("crash.fake", behaviour={"at": "load", "do": "unsupported"})
     assert run(["bench", "crash.fake", "-q", "--no-meters", "--json"]) == UNMEASURED
@@ -259,7 +274,10 @@ def test_a_failed_baseline_is_no_baseline(place, capsys):
 
 @pytest.mark.parametrize(("policy", "code"), [("pass", PASS), ("fail", FAIL), ("retry", FAIL)])
 def test_what_stored_runs_leave_open_is_up_to_the_policy(place, capsys, policy, code):
-    words = ["one.json", "--baseline", "one.json", "--max-regression", "3%", "--on-inconclusive", policy]
+    other = json.loads(Path("one.json").read_text("utf-8"))
+    other["runs"][0]["id"] = "0192f7a0-0000-7000-8000-000000000001"
+    Path("other.json").write_text(json.dumps(other))
+    words = ["one.json", "--baseline", "other.json", "--max-regression", "3%", "--on-inconclusive", policy]
     answer, document = gate(capsys, *words)
     assert answer == code and verdicts(document) == ["inconclusive"]
     assert "too few processes" in document["checks"][0]["because"]

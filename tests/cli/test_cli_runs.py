@@ -10,7 +10,7 @@ from edgewise.cli.main import run as edgewise
 from edgewise.cli.runs import _parse_since
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
-from edgewise.record import Failure
+from edgewise.record import SCHEMA, Failure
 from edgewise.store import from_document, open_store, to_document
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
@@ -125,7 +125,7 @@ def test_list_filters(call):
 def test_list_json_is_one_document(call, path):
     document = json.loads(call("list", "--json")[1])
     assert set(document) == {"schema", "store", "rows"}
-    assert (document["schema"], document["store"]) == (1, str(path))
+    assert (document["schema"], document["store"]) == (SCHEMA, str(path))
     row = document["rows"][2]
     assert (row["metric"], row["value"], row["unit"], row["tags"]) == ("latency", 0.0021, "s", ["baseline"])
 
@@ -220,7 +220,7 @@ def test_show_a_failure(call):
 def test_show_json(call):
     document = json.loads(call("show", "last", "baseline", "--json")[1])
     assert document == {
-        "schema": 1, "runs": [to_document(RUNS[2]), to_document(RUNS[0])], "recommendation": None,
+        "schema": SCHEMA, "runs": [to_document(RUNS[2]), to_document(RUNS[0])], "recommendation": None,
     }  # fmt: skip
     assert json.loads(call("show", "all", "--json")[1])["runs"] == [to_document(run) for run in RUNS]
 
@@ -288,7 +288,7 @@ def test_import_refuses_a_conflict_and_keeps_what_there_is(call, tmp_path, path)
 
 
 def test_import_refuses_what_is_newer(call, tmp_path):
-    (tmp_path / "newer.json").write_text('{"schema": 2, "kind": "edgewise-bundle", "runs": []}')
+    (tmp_path / "newer.json").write_text('{"schema": 99, "kind": "edgewise-bundle", "runs": []}')
     code, _, err = call("import", "newer.json")
     assert code == 2
     assert "newer edgewise" in err

@@ -40,7 +40,7 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert "| Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References |" in zoo
     assert zoo.count("digits_cnn") == 4 and "Image Classification" in zoo
     rows = (tmp_path / "here" / "accuracy.md").read_text().splitlines()
-    assert [row.split("|")[3].strip() for row in rows if "digits_cnn" in row] == ["99.6 ± 1.0 %"] * 2
+    assert [row.split("|")[3].strip() for row in rows if "digits_cnn" in row] == [r"99.6 % \[98.6, 99.9\]"] * 2
     for page in pages:
         assert "<svg" in (tmp_path / "here" / page).read_text(), page
     assert {path.name for path in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == {"here", "store.db"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,15 @@ def test_static_int8_is_proven_faster_within_its_bound(digits, tmp_path):
     )  # fmt: skip
     chosen = result.candidate(result.chosen)
     assert chosen.accepted and chosen.why.startswith("faster: ") and "Top-1 accuracy" in chosen.why
+    # The program beside it runs as it is, and is right about a picture that it prepares by itself.
+    with np.load(data.path("digits_test.npz")) as test:
+        np.save(tmp_path / "sample.npy", test["x"][0])
+        label = int(test["y"][0])
+    words = [sys.executable, result.files["loader"], str(tmp_path / "sample.npy")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    row = [float(word) for word in done.stdout.partition("]")[2].strip().strip("[]").split()]
+    assert done.stdout.startswith("float32 [1, 10]") and (label >= len(row) or int(np.argmax(row)) == label)
     assert result.data.size == 540 and result.calibration.size == 128 and result.calibration.split == "train"
     assert result.baseline.metrics["accuracy_top1"].value > 0.9
 

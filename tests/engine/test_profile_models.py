@@ -104,13 +104,17 @@ def check_operators(run, graph):
     gone = [
         layer.name
         for layer in run.layers
-        if layer.kind == "eliminated"
+        if layer.kind in ("eliminated", "unmatched")
         and layer.macs != 0
         and fed.intersection(each.name for each in layer.inputs)
         and not has_twin(graph, layer.operators[0], executed)
     ]
     assert gone == []
-    assert all(layer.time is None and layer.time_absent_because for layer in run.layers if layer.kind == "eliminated")
+    assert all(
+        layer.time is None and layer.time_absent_because
+        for layer in run.layers
+        if layer.kind in ("eliminated", "unmatched")
+    )
 
 
 def has_twin(graph, index, executed):

@@ -75,6 +75,29 @@ def test_what_came_into_force(difference):
     assert effective["precision_of_operators"] == {"f32": 1}
 
 
+def test_truth_values_beside_a_float32_network_are_no_int8(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"]),
+        helper.make_node("Greater", ["y", "zero"], ["mask"]),
+        helper.make_node("NonZero", ["mask"], ["places"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+         helper.make_tensor_value_info("places", TensorProto.INT64, None)],
+        [numpy_helper.from_array(np.ones((4, 3, 3, 3), "float32"), "w"),
+         numpy_helper.from_array(np.zeros((), "float32"), "zero")],
+    )  # fmt: skip
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    effective = RUNTIME.load(path, options(shapes={"x": (1, 3, 8, 8)})).effective
+    assert "u8" in effective["precision_of_operators"]
+    assert effective["precision_of_products"] == {"f32": 1}
+
+
 def test_the_engine_tells_its_own_time(difference):
     session = RUNTIME.load(difference, options(shapes={"a": (1, 2), "b": (1, 2)}))
     assert isinstance(session, ReportsEngineLatency)

@@ -359,3 +359,20 @@ def test_a_metric_of_the_user_s_own_survives_a_cut(tmp_path, archive):
     assert again.resumed > 0 and numbers(again) == numbers(whole)
     assert "score:spread" in {score.metric for score in again.scores}
     json.dumps(again.run.evaluation.settings)
+
+
+def test_an_accuracy_that_guessing_reaches_is_doubted_with_what_was_fed(tmp_path):
+    labels = [0] * (COUNT // 2) + [1] * (COUNT // 2)  # and the answer is always 2
+    (one,) = examined(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), labels)).examined
+    (caution,) = [each for each in one.run.cautions if each.code == "implausible-accuracy"]
+    assert "Top-1 accuracy 0.00 % on 60 samples: no better than guessing among 3 classes" in caution.message
+    assert "every sample is answered with class 2" in caution.message
+    values = rows(COUNT)
+    assert f"{min(map(np.min, values)):.3g}"[:4] in caution.message and "values fed to" in caution.message
+    assert "fed as stored" in caution.message and "label i is output i" in caution.message
+    assert one.run.trust is None or not any("guessing" in reason for reason in one.run.trust.reasons)
+
+
+def test_a_plausible_accuracy_is_not_doubted(tmp_path):
+    (one,) = examined(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), [2] * COUNT)).examined
+    assert not any(each.code == "implausible-accuracy" for each in one.run.cautions)

@@ -13,7 +13,8 @@ import pytest
 import fake_passes as scripted
 from edgewise.evaluating.task import tasks
 from edgewise.optimizing.base import passes
-from edgewise.optimizing.ordering import Limits, make_bounds
+from edgewise.optimizing.commission import Limits
+from edgewise.optimizing.ordering import make_bounds
 from edgewise.optimizing.planning import read_words
 from edgewise.run.dispatch import Silent as DispatchSilent
 from search_bench import COUNT, Watching, labelled, original
@@ -219,11 +220,31 @@ def test_without_data_outputs_must_be_like_the_original_s(bench):
 @pytest.mark.parametrize("drop", ["1pt", "2%"])
 def test_without_labels_the_original_is_right(bench, drop):
     result = bench.search(
-        scripted.Faster, scripted.Fastest, data=Rows(rows(COUNT)), labels=False, limits=Limits(accuracy_drop=drop)
-    )
+        scripted.Faster, scripted.Fastest, data=Rows(rows(COUNT)), labels=False, limits=Limits(accuracy_drop=drop),
+        task_name="classification",
+    )  # fmt: skip
     found = whys(result)
     assert result.chosen == "faster @ fake" and result.headline == "agreement_top1"
     assert found["fastest"].startswith("Top-1 agreement −100.00 pt"), found
+    assert result.judged_by["outputs"] == "classes" and result.data.name == "rows"
+
+
+@pytest.mark.slow
+def test_without_labels_values_are_judged_by_their_signal_to_noise_ratio(bench):
+    """Their best class means nothing: a landmark network's int8 variants all lost 60 points of it, and were right."""
+    data = Rows(rows(COUNT))
+    result = bench.search(scripted.Faster, scripted.Fastest, data=data, labels=False)
+    found = whys(result)
+    assert result.headline == "output_snr_worst" and result.judged_by["outputs"] == "values"
+    assert [bound.words for bound in result.bounds] == ["--min-snr 20dB"]
+    assert found["faster"].startswith("faster: 2.0") and found["faster"].endswith("; outputs are the same")
+    assert found["fastest"] == "SNR 0.0 dB: an SNR of 0.0 dB is under --min-snr 20dB"
+    assert result.chosen == "faster @ fake"
+    assert any("judged by the signal-to-noise ratio" in note for note in result.notes)
+    # Data was given, and says so.
+    assert result.data.name == "rows" and result.judged == COUNT
+    for run in bench.saved:
+        assert run.measurement("agreement_top1") is None
 
 
 @pytest.mark.slow

@@ -144,6 +144,9 @@ def test_python_is_warned_of_runs_that_were_not_saved(tmp_path):
         def save(self, run):
             raise StoreError("disk full")
 
+        def readings(self, machine):
+            return []
+
     with pytest.warns(RuntimeWarning, match="disk full"):
         (run,) = edgewise.bench(model(tmp_path), store=FullStore(), **QUICK)
     assert run.status == "done"

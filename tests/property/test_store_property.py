@@ -47,7 +47,7 @@ names = st.lists(texts, max_size=2).map(tuple)
 numbers = st.none() | floats
 layers = st.builds(
     Layer,
-    index=whole, name=texts, op=texts, kind=st.sampled_from(["operator", "overhead", "eliminated"]), nodes=names,
+    index=whole, name=texts, op=texts, kind=st.sampled_from(["operator", "overhead", "eliminated", "unmatched"]), nodes=names,
     operators=st.lists(whole, max_size=2).map(tuple), engine_nodes=names, engine_op=texts, time=numbers, low=numbers,
     high=numbers, time_absent_because=optional_texts, share=numbers, start=numbers, macs=st.none() | whole,
     ops=st.none() | whole, intensity=numbers, dtype=optional_texts,

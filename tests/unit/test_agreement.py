@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from edgewise.run.agreement import Outputs, check_finite, compare_outputs, difference_of
+from edgewise.run.agreement import BEYOND, NO_MAJORITY, Outputs, check_finite, compare_outputs, difference_of
 
 
-def outputs(label, *arrays, exact=True):
-    return Outputs(run_id=label, label=label, arrays=tuple(np.asarray(a) for a in arrays), exact=exact)
+def outputs(label, *arrays, reduced=""):
+    return Outputs(run_id=label, label=label, arrays=tuple(np.asarray(a) for a in arrays), reduced=reduced)
 
 
 ROW = np.array([[0.1, 0.7, 0.2]], dtype=np.float32)
@@ -42,8 +42,18 @@ def test_two_that_disagree_are_both_marked_because_nothing_tells_which_is_right(
 
 def test_quantised_engines_may_round_differently_but_float_ones_may_not():
     a, b = np.array([[100, 20]], dtype=np.int8), np.array([[103, 20]], dtype=np.int8)
-    assert difference_of(outputs("a", a, exact=False), outputs("b", b)).close
+    assert difference_of(outputs("a", a, reduced="int8"), outputs("b", b)).close
     assert not difference_of(outputs("a", a), outputs("b", b)).close
+
+
+def test_a_mismatch_states_the_tolerance_and_why_it_is_this_one():
+    far = -ROW
+    (plain,) = compare_outputs([outputs("a", ROW), outputs("b", ROW), outputs("c", far)])["c"].cautions
+    assert "0.2% is allowed: nothing is known to compute in less" in plain.message
+    word = "the model computes in int8"
+    told = [outputs("a", ROW, reduced=word), outputs("b", ROW, reduced=word), outputs("c", far, reduced=word)]
+    (reduced,) = compare_outputs(told)["c"].cautions
+    assert "6.0% is allowed: the model computes in int8" in reduced.message
 
 
 def test_int8_differences_do_not_wrap_around():
@@ -57,13 +67,36 @@ def test_a_tie_of_the_largest_is_agreement():
     assert difference_of(outputs("a", a), outputs("b", b)).top1 == 1.0
 
 
-@pytest.mark.parametrize("other", [np.zeros((1, 4)), np.array([[np.nan, 0.0, 0.0]])])
-def test_another_shape_or_nan_is_a_mismatch_without_a_number(other):
-    verdicts = compare_outputs([outputs("a", ROW), outputs("b", ROW), outputs("c", other)])
+@pytest.mark.parametrize(
+    ("own", "other", "why"),
+    [
+        (ROW, np.zeros((1, 4)), "outputs of the shapes 1×4 against 1×3"),
+        (ROW, np.array([[np.nan, 0.0, 0.0]]), "NaN or infinity in one where the other has another value"),
+        (np.array(["yes"]), np.array(["no"]), "outputs that are no numbers are not equal"),
+    ],
+)
+def test_a_mismatch_without_a_number_says_what_it_is(own, other, why):
+    verdicts = compare_outputs([outputs("a", own), outputs("b", own), outputs("c", other)])
     (caution,) = verdicts["c"].cautions
-    assert "another shape or not finite" in caution.message
-    row = next(row for row in verdicts["c"].measurements if row.metric == "output_max_abs_error")
-    assert row.value is None and row.basis is None and "not finite" in row.absent_because
+    assert f"({why})" in caution.message
+    assert {(row.value, row.basis) for row in verdicts["c"].measurements if row.metric != "agreement_top1"} == {
+        (None, None)
+    }
+    assert why in {row.absent_because for row in verdicts["c"].measurements}
+
+
+def test_a_difference_from_zeros_has_no_share():
+    verdicts = compare_outputs([outputs("a", 0 * ROW), outputs("b", 0 * ROW), outputs("c", ROW)])
+    assert "max abs error 0.7, an output that is 0 throughout" in verdicts["c"].cautions[0].message
+    row = next(row for row in verdicts["c"].measurements if row.metric == "output_max_rel_error")
+    assert row.absent_because == "an output that is 0 throughout in the reference has no scale"
+
+
+def test_whoever_equals_the_reference_is_not_beyond_it_where_there_is_no_majority():
+    verdicts = compare_outputs([outputs(name, row) for name, row in zip("abcd", [ROW, ROW, -ROW, -ROW], strict=True)])
+    assert all(NO_MAJORITY in verdicts[name].cautions[0].message for name in "abcd")
+    beyond = {name: any(row.method.endswith(BEYOND) for row in verdicts[name].measurements) for name in "abcd"}
+    assert beyond == {"a": False, "b": False, "c": True, "d": True}
 
 
 def test_nan_in_the_same_place_is_equal():
@@ -98,12 +131,12 @@ def test_rows_of_nan_have_no_largest_element():
 def test_one_step_of_a_quantised_output_is_rounding():
     for a, b in (([[5]], [[6]]), ([[5, 3]], [[5, 4]]), ([[-128, 127]], [[-126, 127]])):
         one, other = np.array(a, dtype=np.int8), np.array(b, dtype=np.int8)
-        assert difference_of(outputs("a", one, exact=False), outputs("b", other, exact=False)).close
+        assert difference_of(outputs("a", one, reduced="int8"), outputs("b", other, reduced="int8")).close
 
 
 def test_class_numbers_must_be_equal():
     one, other = np.array([[7]], dtype=np.int64), np.array([[8]], dtype=np.int64)
-    assert not difference_of(outputs("a", one, exact=False), outputs("b", other, exact=False)).close
+    assert not difference_of(outputs("a", one, reduced="int8"), outputs("b", other, reduced="int8")).close
 
 
 def test_what_any_engine_rounds_is_no_difference_even_from_zero():

@@ -6,8 +6,9 @@ import pytest
 
 from edgewise.metrics import METRICS
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Workload
-from edgewise.run.assemble import RERUN_FLOOR, Z95, distribution, measurements_of, session_record
+from edgewise.run.assemble import Z95, distribution, measurements_of, session_record
 from edgewise.run.conversation import SessionResult
+from edgewise.run.variation import FLOOR
 
 MS = 1_000_000
 MEMORY = {"VmRSS": 50_000_000, "VmHWM": 60_000_000}
@@ -72,12 +73,17 @@ def test_single_stream():
     assert rows["model_size"].value == 123
 
 
-def test_the_engines_own_clock_is_named():
-    samples = latencies(1, 2, 3) | {"latency_call": [2 * MS, 3 * MS, 4 * MS]}
-    rows = rows_of(job(), session(samples=samples))
-    assert rows["latency"].method.startswith("the engine's own clock")
-    assert rows["latency_call"].value == pytest.approx(3e-3)
-    assert rows_of(job(), session(samples=latencies(1, 2, 3)))["latency"].method.startswith("monotonic clock")
+@pytest.mark.parametrize(("scenario", "headline"), [(job(), "latency"), (job("paced", fps=30), "latency_paced")])
+def test_latency_is_the_call_and_the_engines_own_clock_has_a_row_of_its_own(scenario, headline):
+    samples = latencies(2, 3, 4) | {"latency_engine": [MS, 2 * MS, 3 * MS]}
+    if headline == "latency_paced":
+        samples |= {"latency_paced": [3 * MS], "response_time": [3 * MS]}
+    rows = rows_of(scenario, session(samples=samples, steady={"deadline_misses": 0, "arrivals": 1}))
+    assert rows["latency"].value == pytest.approx(3e-3)
+    assert rows[headline].method.startswith("monotonic clock around each call of the engine, ")
+    assert rows["latency_engine"].value == pytest.approx(2e-3)
+    assert rows["latency_engine"].method.startswith(f"the engine's own clock, same inferences as {headline}, ")
+    assert "latency_engine" not in rows_of(job(), session(samples=latencies(1, 2, 3)))
 
 
 def test_offline_rates_come_from_windows_of_completions():
@@ -112,7 +118,7 @@ def test_offline_throughput_does_not_depend_on_windows(stamps, requests, rate):
 
 
 def test_single_stream_throughput_is_of_the_wall_even_where_the_engine_has_a_clock():
-    samples = latencies(1, 2, 3) | {"latency_call": [2 * MS, 3 * MS, 5 * MS]}
+    samples = latencies(2, 3, 5) | {"latency_engine": [MS, 2 * MS, 3 * MS]}
     rows = rows_of(job(), session(samples=samples))
     assert rows["throughput"].value == pytest.approx(3 / 10e-3)
 
@@ -181,8 +187,8 @@ def test_every_metric_is_in_the_catalogue_with_its_unit():
 
 def test_even_constant_samples_leave_room_for_the_next_command():
     row = distribution("latency", [[1e-3] * 20, [1e-3] * 20], "test")
-    assert row.high - row.value == pytest.approx(Z95 * RERUN_FLOOR * 1e-3)
-    assert row.value - row.low == pytest.approx(Z95 * RERUN_FLOOR * 1e-3)
+    assert row.high - row.value == pytest.approx(Z95 * FLOOR * 1e-3)
+    assert row.value - row.low == pytest.approx(Z95 * FLOOR * 1e-3)
 
 
 def test_the_floor_adds_in_quadrature():
@@ -191,7 +197,7 @@ def test_the_floor_adds_in_quadrature():
     timed = distribution("latency", samples, "test")
     assert timed.low < timed.value < timed.high
     assert plain.low is not None
-    assert timed.high - timed.value > math.sqrt(2) * Z95 * RERUN_FLOOR * timed.value
+    assert timed.high - timed.value > math.sqrt(2) * Z95 * FLOOR * timed.value
 
 
 def test_a_session_record_keeps_the_warmup_in_seconds():

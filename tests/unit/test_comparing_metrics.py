@@ -15,9 +15,10 @@ from edgewise.comparing.comparison import Variant
 from edgewise.comparing.metrics import check_terms, compare_pairs, compare_runs, contrast_of
 from edgewise.comparing.terms import METRICS_COMPARED, Terms
 from edgewise.errors import BadInput
-from edgewise.record import Scenario
-from edgewise.run.assemble import RERUN_FLOOR
+from edgewise.record import Scenario, Variation
+from edgewise.run.variation import FLOOR
 from edgewise.stats.comparison import LOOKS, RISK_FACTOR, replicates_to_decide
+from edgewise.store.codec import from_document, to_document
 from sample_runs import failed_run, make_run, measured, missing, offline_run, paced_run
 
 NO_FLOOR = {"latency": 0.0, "memory_peak": 0.0}
@@ -49,10 +50,26 @@ def test_runs_apart_are_groups_and_commands_differ():
     found = contrast_of(*apart("latency", a, b), "latency")
     logs = [np.log(values) for values in (a, b)]
     welch = math.sqrt(sum(part.var(ddof=1) / len(part) for part in logs))
-    assert found.contrast.error == pytest.approx(math.sqrt(welch**2 + 2 * RERUN_FLOOR**2))
-    assert found.contrast.degrees == pytest.approx(scipy.stats.ttest_ind(*logs, equal_var=False).df)
+    error = math.sqrt(welch**2 + 2 * FLOOR**2)
+    assert found.contrast.error == pytest.approx(error)
+    # Welch's degrees for the part that was estimated; the part that is known adds none of its own error.
+    degrees = scipy.stats.ttest_ind(*logs, equal_var=False).df * (error / welch) ** 4
+    assert found.contrast.degrees == pytest.approx(degrees)
     assert (found.design, found.contrast.sequential) == ("sessions", False)
-    assert "0.05% (1 σ) a side between commands" in found.contrast.method
+    assert "0.07% (1 σ) between runs" in found.contrast.method
+
+
+def test_runs_apart_differ_by_what_their_machines_vary_by():
+    a, b = (
+        replace(run, variation=Variation(sigma=sigma, degrees=None, source="learnt", method="test"))
+        for run, sigma in zip(apart("latency", noise(5, seed=1), noise(5, seed=2)), (0.02, 0.01), strict=True)
+    )
+    plain = contrast_of(*apart("latency", noise(5, seed=1), noise(5, seed=2)), "latency").contrast
+    found = contrast_of(a, b, "latency").contrast
+    added = math.hypot(0.02, 0.01, FLOOR, FLOOR)
+    assert found.error**2 - plain.error**2 == pytest.approx(added**2 - 2 * FLOOR**2, rel=1e-6)
+    one_command = contrast_of(replace(a, group="g"), replace(b, group="g"), "latency").contrast
+    assert one_command.error == pytest.approx(found.error)  # one after the other is apart too
 
 
 def test_memory_does_not_drift_between_commands():
@@ -87,10 +104,32 @@ def test_only_what_took_turns_is_paired(change):
 
 def test_a_metric_that_not_every_process_tells_is_not_paired():
     sessions = [[1.0], [1.01], [0.99], [1.0]]
-    a, b = (run_of(row_of("latency", sessions), interleave="turns", processes=5) for _ in range(2))
+    a, b = (run_of(row_of("latency", sessions), number=n, interleave="turns", processes=5) for n in (1, 2))
     found = contrast_of(a, b, "latency")
     assert (found.design, found.contrast.sequential) == ("sessions", True)
     assert "several looks" in found.contrast.method
+
+
+@pytest.mark.parametrize("sessions", [[[1.0, 1.1, 0.9]], [[1.0], [1.2], [0.8]], [[0.0]]])
+@pytest.mark.parametrize("metric", ["latency", "throughput", "error_rate"])
+def test_a_run_against_itself_is_the_same_by_definition(metric, sessions):
+    run = run_of(row_of(metric, sessions), processes=len(sessions))
+    again = from_document(to_document(run))  # the same run, read from a file
+    row = only(run, again, metric=metric)
+    assert (row.verdict, row.design, row.ratio, row.low, row.high) == ("same", "same-run", 1.0, 1.0, 1.0)
+    assert row.method == "the same run: ratio 1 by definition" and not row.because
+    assert (row.p_value, row.p_adjusted, row.decides_in_s) == (None, None, None)
+
+
+def test_another_run_of_the_same_numbers_is_another_run():
+    a, b = (run_of(row_of("latency", [[1.0, 1.1, 0.9]]), number=n, processes=1) for n in (1, 2))
+    assert only(a, b, metric="latency").verdict == "inconclusive"
+
+
+def test_what_a_run_does_not_tell_it_does_not_share_with_itself():
+    run = run_of(row_of("latency", [[1.0]]), processes=1)
+    row = only(run, run, metric="throughput")
+    assert (row.verdict, row.ratio) == ("inconclusive", None) and row.because
 
 
 def test_sizes_are_exact():

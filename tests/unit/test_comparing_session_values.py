@@ -39,7 +39,7 @@ def test_throughput_of_a_stream_is_batch_over_mean_time():
     rate = measured("throughput", 3.0, half=0.1)
     run = run_of(row_of("latency", [[1.0, 3.0], [4.0]]), rate, batch=8, processes=2)
     assert evidence(run, "throughput").values == (4.0, 2.0)
-    wall = run_of(row_of("latency", [[1.0]]), row_of("latency_call", [[2.0, 6.0]]), rate, batch=8, processes=1)
+    wall = run_of(row_of("latency_engine", [[1.0]]), row_of("latency", [[2.0, 6.0]]), rate, batch=8, processes=1)
     found = evidence(wall, "throughput")  # the engine's own clock leaves out what passes between its inferences
     assert found.values == (2.0,)
     assert found.side == Side(value=3.0, low=2.9, high=3.1, replicates=1)
@@ -169,7 +169,7 @@ def test_percentiles_of_runs_apart_join_each_side_alone():
     ]
     found = contrast_of(*runs, "latency_p99")
     assert (found.design, found.before.replicates, found.after.replicates) == ("sessions", 4, 3)
-    assert "between commands" in found.contrast.method
+    assert "between runs" in found.contrast.method
 
 
 def test_percentiles_of_too_few_samples_say_how_many_they_need():
@@ -247,8 +247,8 @@ def test_headlines_that_are_no_numbers(bad):
 
 
 def test_both_sides_zero():
-    nothing = run_of(measured("network_bytes", 0.0))
-    row = only(nothing, nothing, metric="network_bytes")
+    nothing, neither = (run_of(measured("network_bytes", 0.0), number=n) for n in (1, 2))
+    row = only(nothing, neither, metric="network_bytes")
     assert row.ratio is None
     assert "network_bytes of before is 0" in row.because
     assert "network_bytes of after is 0" in row.because
@@ -270,7 +270,7 @@ def test_an_interval_beside_its_value_is_widened_to_hold_it():
 @pytest.mark.parametrize("lengths", [(2, 2), (-1, 4)])
 def test_samples_that_do_not_add_up(lengths):
     row = replace(row_of("latency", [[1.0, 1.0, 1.0]]), session_lengths=lengths)
-    found = only(run_of(row), run_of(row), metric="latency")
+    found = only(run_of(row), run_of(row, number=2), metric="latency")
     assert "samples of latency of before do not add up" in found.because
     assert found.ratio is None
 

@@ -69,7 +69,32 @@ def test_outputs_without_rows():
 
 def test_ties_agree_and_several_outputs_add_up():
     record = compare_sample([np.array([[1.0, 0.0]]), np.array([[3.0]])], [np.array([[1.0, 1.0]]), np.array([[1.0]])])
-    assert record == [1, 1, 3.0, 5.0, 2.0]
+    assert record == [1, 1, 3.0, 5.0, 2.0, 2.0, 1.0, 1.0, 4.0]
+    found = by_metric(score(tabulate([record] * 12)))
+    assert found["output_snr"].value == pytest.approx(10 * math.log10(3 / 5))
+    assert found["output_snr_worst"].value == pytest.approx(10 * math.log10(1 / 4))
+    assert tabulate([record]).worst_output() == 1
+
+
+def test_an_output_that_does_not_differ_is_not_the_worst_and_one_of_zeros_leaves_it_undefined():
+    same = compare_sample([np.array([[0.0]]), np.array([[3.0]])], [np.array([[0.0]]), np.array([[1.0]])])
+    table = tabulate([same] * 12)
+    assert by_metric(score(table))["output_snr_worst"].value == pytest.approx(10 * math.log10(1 / 4))
+    assert table.worst_output() == 1
+    zeros = compare_sample([np.array([[1.0]]), np.array([[3.0]])], [np.array([[0.0]]), np.array([[1.0]])])
+    table = tabulate([zeros] * 12)
+    assert by_metric(score(table))["output_snr_worst"].absent_because == (
+        "all of the reference's values of one output are 0"
+    )
+    assert table.worst_output() is None
+
+
+def test_of_probabilities_near_0_the_error_is_held_against_1():
+    """A detector of speech that hears none says 0.001; 0.002 is no worse than 0.501 for 0.500."""
+    record = compare_sample([np.array([[0.002]])], [np.array([[0.001]])], probabilities=[True])
+    found = by_metric(score(tabulate([record] * 12)))
+    assert found["output_snr"].value == pytest.approx(0.0)
+    assert found["output_snr_worst"].value == pytest.approx(60.0)
 
 
 def test_what_is_not_finite_is_said():

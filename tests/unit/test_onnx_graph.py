@@ -781,3 +781,36 @@ def test_order_of_a_long_chain_of_calls_is_bounded(monkeypatch, refuse):
     assert "more than a file can hold" in refuse(
         [node("f", ["x"], ["y"], domain="mine")], functions=[function], domains=["mine"]
     )
+
+
+@pytest.mark.parametrize("nodes", [3, 40_001])  # the lists of a big forest are not kept, only counted
+def test_parameters_in_options_are_counted(read, nodes):
+    forest = node(
+        "TreeEnsembleRegressor", ["x"], ["y"], name="forest", domain="ai.onnx.ml", n_targets=1, nodes_treeids=[0] * nodes,
+        nodes_nodeids=[*range(nodes)], nodes_featureids=[0] * nodes, nodes_values=[0.5] * nodes,
+        nodes_modes=["LEAF"] * nodes, nodes_truenodeids=[0] * nodes, nodes_falsenodeids=[0] * nodes,
+        target_ids=[0] * 7, target_nodeids=[0] * 7, target_treeids=[0] * 7, target_weights=[1.0] * 7,
+    )  # fmt: skip
+    graph = read([forest], domains=["ai.onnx.ml"])
+    total = total_of(graph)
+    assert (total.parameters, total.weight_bytes) == (nodes + 7, 4 * (nodes + 7))
+    assert total.macs is None and "depends on the data" in total.why
+    assert graph.operators[0].weights == ()
+    assert graph.operators[0].domain == "ai.onnx.ml"
+
+
+def test_parameters_in_options_may_be_tensors(read):
+    forest = node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", nodes_values_as_tensor=array("v", [1, 2, 3], np.float64),
+        target_weights_as_tensor=array("w", [1, 2], np.float64),
+    )  # fmt: skip
+    total = total_of(read([forest], domains=["ai.onnx.ml"]))
+    assert (total.parameters, total.weight_bytes) == (5, 40)
+
+
+def test_linear_models_have_parameters(read):
+    steps = [
+        node("Scaler", ["x"], ["a"], domain="ai.onnx.ml", offset=[0.0] * 4, scale=[1.0] * 4),
+        node("LinearRegressor", ["a"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 4, intercepts=[1.0], targets=1),
+    ]
+    assert total_of(read(steps, domains=["ai.onnx.ml"])).parameters == 13

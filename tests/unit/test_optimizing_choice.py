@@ -18,6 +18,7 @@ from edgewise.optimizing.choice import (
     drop_of,
     find_closest,
     judge_speed,
+    judged_words,
     limit_of,
     memory_reduction_of,
     speedup_of,
@@ -352,3 +353,43 @@ def test_a_speed_up_lies_in_its_interval(a, b, c):
     low, ratio, high = sorted((a, b, c))
     found = speedup_of(row(ratio=ratio, low=low, high=high))
     assert found.low <= found.value <= found.high
+
+
+def snr_metrics(decibels, *, error=1.0, low=None, high=None):
+    found = (
+        number(decibels, low, high) if decibels is not None else number(None, absent_because="outputs are identical")
+    )
+    return {"output_snr_worst": found, "output_max_abs_error": number(error), "model_size": number(10.0)}
+
+
+LEAST_SNR = Bound(metric="output_snr_worst", limit=20.0, words="--min-snr 20dB", upper=False)
+
+
+def test_a_bound_on_the_snr_is_met_by_outputs_that_are_the_same():
+    assert check_bounds(snr_metrics(27.0), [LEAST_SNR], {}) == []
+    assert check_bounds(snr_metrics(12.34), [LEAST_SNR], {}) == ["an SNR of 12.3 dB is under --min-snr 20dB"]
+    assert check_bounds(snr_metrics(None, error=0.0), [LEAST_SNR], {}) == []
+    assert check_bounds(snr_metrics(None), [LEAST_SNR], {}) == ["--min-snr 20dB: outputs are identical"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        (snr_metrics(27.26, low=26.81, high=27.84), "SNR 27.3 dB [26.8, 27.9]"),
+        (snr_metrics(27.0), "SNR 27.0 dB"),
+        (snr_metrics(None, error=0.0), "outputs are the same"),
+        (snr_metrics(None), "SNR: outputs are identical"),
+        ({}, "SNR: not known"),
+    ],
+)
+def test_an_snr_is_told_as_it_is(metrics, words):
+    assert judged_words(metrics, "output_snr_worst") == words
+
+
+def test_of_equally_fast_variants_the_one_with_the_higher_snr_is_chosen():
+    def variant(name, decibels, error=1.0):
+        return candidate(name, speedup=number(2.0), **snr_metrics(decibels, error=error))
+
+    found = [variant("near", 24.0), variant("nearer", 33.0), variant("nearer still", 33.5)]
+    assert choose(found, None, headline="output_snr_worst") in ("nearer", "nearer still")
+    assert choose([*found, variant("same", None, 0.0)], None, headline="output_snr_worst") == "same"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,10 @@ from edgewise.evaluating.instructions import Instructions
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import Capabilities, Recipe
 from edgewise.optimizing.commission import Commission
-from edgewise.optimizing.conclusion import _command, _copy
+from edgewise.optimizing.conclusion import _command, _copy, _find_promise, _find_untried
 from edgewise.optimizing.planning import Attempt
 from edgewise.optimizing.state import Entry, State
-from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Prediction
 from edgewise.record import RuntimeSpec
 from tiny_models import write_tiny_onnx
 
@@ -115,3 +116,52 @@ def test_the_same_pass_on_two_files_has_two_names(tmp_path):
     assert state.name(attempt(ORIGINAL), "openvino") == "nncf-ptq @ openvino"
     added = state.add(attempt("onnx-prune 30 % @ onnxruntime"), "openvino")
     assert added.candidate.id == "onnx-prune 30 % + nncf-ptq @ openvino"
+
+
+class Int8:
+    name = "ort-static"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", arithmetic="int8")
+
+
+class Prune(Int8):
+    name = "onnx-prune"
+    capabilities = Capabilities(kind="pruning", reads=("onnx",), writes="onnx")
+
+
+def late(one, why, *, stage="planned"):
+    attempt = Attempt(one=one(), recipe=Recipe(), parent=ORIGINAL, engines=("onnxruntime",))
+    runtime = RuntimeSpec(name="onnxruntime")
+    found = Candidate(id=f"{one.name} {why} {stage}", parent=ORIGINAL, runtime=runtime, why=why, stage=stage)
+    return Entry(candidate=found, attempt=attempt)
+
+
+def test_what_had_no_time_is_counted_with_its_families(tmp_path):
+    budget = commission(tmp_path, budget_s=300.0)
+    no_time = "not tried: the time budget left no room"
+    entries = [
+        late(Int8, no_time),
+        late(Int8, "not judged: the time budget ended in phase 'samples'", stage="agreed"),
+        late(Prune, no_time),
+        late(Prune, "slower: 0.9×", stage="raced"),
+    ]
+    found = _find_untried(entries, budget)
+    assert (len(found.variants), found.of, found.families, found.budget_s) == (3, 4, ("int8",), 600.0)
+    assert _find_untried(entries[3:], budget).variants == ()
+    assert found.budget_s == 2 * budget.budget_s
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"), [("onnxruntime", "ort-static @ onnxruntime"), ("openvino", "nncf-ptq @ openvino")]
+)
+def test_the_promise_is_one_of_the_engine_that_was_chosen(engine, name):
+    state = State(shapes={})
+    state.with_data = {
+        "ort-static @ onnxruntime": Prediction(speedup=2.0, low=1.8, high=2.2),
+        "nncf-ptq @ openvino": Prediction(speedup=2.4, low=2.0, high=2.9),
+        "litert-static @ litert": Prediction(speedup=9.0, low=0.9, high=90.0),
+        "nncf-ptq @ onnxruntime": Prediction(speedup=None, because="no time"),
+    }
+    chosen = Entry(candidate=Candidate(id="v", parent=ORIGINAL, runtime=RuntimeSpec(name=engine)))
+    assert _find_promise(SimpleNamespace(state=state), chosen).variant == name
+    state.with_data = {}
+    assert _find_promise(SimpleNamespace(state=state), chosen) is None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.evaluating.asking import DataWish
 from edgewise.evaluating.evaluator import Question
-from edgewise.optimizing.commission import CALIBRATION_SAMPLES
-from edgewise.optimizing.ordering import LEAST_CALIBRATION, Limits, _part, _training, make_bounds, make_commission
+from edgewise.optimizing.commission import CALIBRATION_SAMPLES, Limits
+from edgewise.optimizing.ordering import LEAST_CALIBRATION, _part, _training, make_bounds, make_commission
 from edgewise.optimizing.variant import Bound
 from edgewise.testing import write_fake_model
 from small_questions import NET, Rows, rows
@@ -275,4 +275,31 @@ def test_without_labels_the_original_is_right(model, tmp_path):
     np.savez(path, x=rows(100))
     found = commission(model, DataWish(source=str(path)))
     assert found.task is None and not found.judged.data.labelled
-    assert [bound.words for bound in found.bounds] == ["--max-accuracy-drop 1pt"]
+    # What the bound is about depends on what the outputs are, which is not known before the original ran.
+    assert found.bounds == () and found.limits == Limits()
+    with pytest.raises(BadInput, match="--max-accuracy-drop '-1' is no amount"):
+        commission(model, DataWish(source=str(path)), limits=Limits(accuracy_drop="-1"))
+    with pytest.raises(BadInput, match="--min-snr must be 0 dB or more, not nandB"):
+        commission(model, DataWish(source=str(path)), limits=Limits(least_snr_db=math.nan))
+
+
+def test_the_bound_without_labels_follows_from_what_the_outputs_are():
+    words = {
+        headline: [bound.words for bound in make_bounds(Limits(), headline=headline)]
+        for headline in ("agreement_top1", "agreement_boxes", "output_snr_worst")
+    }
+    assert words == {
+        "agreement_top1": ["--max-accuracy-drop 1pt"],
+        "agreement_boxes": ["--max-accuracy-drop 10pt"],
+        "output_snr_worst": ["--min-snr 20dB"],
+    }
+    (found,) = make_bounds(Limits(least_snr_db=35.0), headline="output_snr_worst")
+    assert found == Bound(metric="output_snr_worst", limit=35.0, words="--min-snr 35dB", upper=False)
+    *_, found = make_bounds(Limits(least_snr_db=35.0), headline="agreement_top1")
+    assert found.metric == "output_snr_worst"
+    for limits in (Limits(accuracy_drop="1pt"), Limits(least_accuracy=0.9)):
+        with pytest.raises(BadInput, match="no accuracy") as caught:
+            make_bounds(limits, headline="output_snr_worst")
+        assert "--task classification" in caught.value.advice
+    with pytest.raises(BadInput, match="this data has labels"):
+        make_bounds(Limits(least_snr_db=20.0), headline=TOP1)

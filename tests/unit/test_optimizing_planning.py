@@ -259,3 +259,22 @@ def test_open_dimensions_become_concrete(tmp_path):
     assert found.graph.tensors["x"].shape == (1, 4)
     wider = facts_of(tmp_path / "m.onnx", shapes={"x": (8, 4)})
     assert wider.graph.tensors["x"].shape == (8, 4)
+
+
+class Calibrated(Plain):
+    name = "calibrated"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", calibrates=True)
+
+
+class Trained(Plain):
+    name = "trained"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", calibrates=True, labels=True)
+
+
+def test_what_only_lacks_samples_is_known_for_the_pre_flight(facts):
+    one = menu(Plain, Calibrated, Trained, calibrates=False, labels=False)
+    assert {attempt.one.name for attempt in choose(one, facts)} == {"plain"}
+    # Its usual recipe only, and nothing that lacks labels as well.
+    assert [(each.name, each.engines) for each in one.lacking] == [("calibrated", ("onnxruntime",))]
+    assert {each.name: each.why for each in one.untried}["calibrated"] == "it needs samples: give --data"
+    assert menu(Calibrated).lacking == []

@@ -26,7 +26,7 @@ def test_names_of_operators_and_of_the_tensors_they_make():
     found = attribute(convnet(), nodes, ordered=True)
     # r0 is what Relu0 makes; Reshape0 moves data only and nobody names it: eliminated
     assert groups(found) == [((0,), (0, 1)), ((1,), (2,)), ((2,), (3,))]
-    assert found.eliminated == (4,)
+    assert found.without_step == (4,)
     assert found.overheads == found.unattributed == ()
 
 
@@ -50,14 +50,14 @@ def test_order_and_kind_tell_what_names_do_not():
     found = attribute(convnet(), nodes, ordered=True)
     # Relu0 has no step of its own: fused into the convolution that makes its input
     assert groups(found) == [((0,), (0, 1)), ((1,), (2,)), ((2,), (3,))]
-    assert found.eliminated == (4,)
+    assert found.without_step == (4,)
 
 
 def test_without_order_nothing_is_guessed():
     nodes = [node("Convolution 1", kinds=("convolution",))]
     found = attribute(convnet(), nodes, ordered=False)
     assert groups(found) == [] and found.unattributed == (0,)
-    assert found.eliminated == (0, 1, 2, 3, 4)
+    assert found.without_step == (0, 1, 2, 3, 4)
 
 
 def test_overheads_are_told_apart_and_claim_nothing():
@@ -111,7 +111,7 @@ def test_a_conversion_goes_with_the_operator_that_takes_it():
     )
     found = attribute(made, [node("QLinearConv", originals=("Conv0",))], ordered=False)
     assert groups(found) == [((0,), (0, 2))]
-    assert found.eliminated == (1,)  # works on constants alone: computed beforehand
+    assert found.without_step == (1,)  # works on constants alone: computed beforehand
 
 
 def test_names_fix_points_between_which_order_decides():
@@ -202,6 +202,27 @@ def test_a_step_called_after_an_operator_that_does_nothing_executes_the_one_befo
         outputs=["y"],
     )
     found = attribute(made, [node("a", originals=("Dropout0",))], ordered=False)
-    assert groups(found) == [((0,), (0, 1))] and found.eliminated == ()
+    assert groups(found) == [((0,), (0, 1))] and found.without_step == ()
     apart = [node("a", originals=("Concat0",)), node("b", originals=("Dropout0",))]
     assert groups(attribute(made, apart, ordered=False)) == [((0,), (0,)), ((1,), (1,))]
+
+
+def test_the_reshape_behind_a_product_does_not_compute_the_addition_it_hands_on():
+    made = graph(
+        [tensor("x", 4, 4), tensor("w", 4, 4, constant=True), tensor("m", 4, 4), tensor("y", 4, 4)],
+        [
+            op("MatMul0", "matrix-multiplication", ["x", "w"], ["m"], reduction=4),
+            op("Add0", "elementwise", ["m"], ["y"], per_element=1),
+        ],
+        inputs=["x"],
+        outputs=["y"],
+    )
+    told = [
+        node("first", kinds=("movement",), originals=("MatMul0",)),
+        node("gemm", kinds=("matrix-multiplication",), originals=("MatMul0",)),
+        node("last", kinds=("movement",), originals=("Add0",)),
+    ]
+    assert groups(attribute(made, told, ordered=False)) == [((0, 1, 2), (0, 1))]
+    # a reshape of the model itself stays what it is
+    told[2] = node("last", kinds=("movement", "elementwise"), originals=("Add0",))
+    assert groups(attribute(made, told, ordered=False)) == [((0, 1), (0,)), ((2,), (1,))]

@@ -50,6 +50,25 @@ def test_rows_add_up_to_the_latency():
     assert [each.name for each in profile.outputs] == ["y"]
 
 
+def test_what_computes_is_never_called_removed():
+    told = engine(("?", 90_000, {}), ("b", 3_000, {"originals": ("Add0",)}))
+    layers, profile = build_profile(convnet(), [told], latency=95e-6)
+    lost = [layer for layer in layers if layer.kind == "unmatched"]
+    assert [layer.name for layer in lost] == ["Conv0", "Relu0", "Conv1"]
+    why = "no step of the engine names it, and of 1 that ran it is not known what they execute"
+    assert {(layer.time, layer.share, layer.time_absent_because) for layer in lost} == {(None, None, why)}
+    assert sum(layer.macs for layer in lost) == 6_912 + 1_024
+    assert [layer.name for layer in layers if layer.kind == "eliminated"] == ["Reshape0"]
+    assert profile.attributed == pytest.approx(5 / 95)
+
+
+def test_why_an_operator_is_not_matched_where_every_step_has_a_name():
+    layers, _ = build_profile(convnet(), [engine(("a", 90_000, {"originals": ("Conv0",)}))], latency=95e-6)
+    lost = [layer for layer in layers if layer.kind == "unmatched"]
+    assert [layer.name for layer in lost] == ["Conv1", "Add0"]
+    assert all("merged into another operator's step or left out" in layer.time_absent_because for layer in lost)
+
+
 def test_a_fused_row_moves_no_bytes_inside():
     told = engine(("a", 1, {"originals": ("Conv0", "Relu0", "Conv1", "Add0", "Reshape0")}))
     layers, _ = build_profile(convnet(), [told], latency=1e-6)
@@ -119,6 +138,39 @@ def test_a_row_is_called_after_what_it_does_and_not_after_a_conversion():
     )
     told = engine(("n", 1, {"originals": ("DQ", "Add", "Q")}))
     assert build_profile(made, [told], latency=1e-6)[0][0].name == "Add"
+
+
+def open_product():
+    """Transpose → MatMul of tensors with open shapes → Sub → Pow → LayerNormalization's last step."""
+    return graph(
+        [tensor(name, None, None) for name in ("a", "b", "t", "m", "c", "p")],
+        [
+            op("Transpose0", "movement", ["b"], ["t"]),
+            op("MatMul0", "matrix-multiplication", ["a", "t"], ["m"], reduction=None),
+            op("Sub0", "elementwise", ["m", "a"], ["c"], per_element=1),
+            op("Pow0", "elementwise", ["c"], ["p"], per_element=1),
+        ],
+        inputs=["a", "b"],
+        outputs=["p"],
+    )
+
+
+def test_without_macs_a_row_is_named_after_what_its_step_is_for():
+    product = {"originals": ("Transpose0", "MatMul0"), "kinds": ("matrix-multiplication",), "type": "FusedMatMul"}
+    fused = {"originals": ("Sub0", "Pow0"), "kinds": ("normalization", "elementwise"), "type": "LayerNormalization"}
+    layers, _ = build_profile(open_product(), [engine(("p", 50, product), ("n", 40, fused))], latency=1e-7)
+    assert layers[0].macs is None
+    assert [(layer.name, layer.op) for layer in layers if layer.kind == "operator"] == [
+        ("MatMul0", "MatMul"),
+        ("Sub0", "LayerNormalization"),
+    ]
+
+
+def test_the_longest_step_names_a_row_of_several():
+    product = {"originals": ("MatMul0", "Sub0"), "kinds": ("matrix-multiplication",), "type": "MatMul"}
+    fused = {"originals": ("Sub0", "Pow0"), "kinds": ("normalization",), "type": "SkipLayerNormalization"}
+    layers, _ = build_profile(open_product(), [engine(("p", 50, product), ("n", 4, fused))], latency=1e-7)
+    assert next(layer.op for layer in layers if len(layer.nodes) == 3) == "MatMul"
 
 
 def test_an_accelerator_that_leaves_work_to_the_processor_is_told():

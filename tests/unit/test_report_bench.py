@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -22,6 +23,7 @@ from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document
 from edgewise.report.markdown import escape, render_markdown
 from edgewise.report.text import to_text
+from edgewise.run.agreement import Outputs, compare_outputs
 from sample_runs import all_runs, failed_run, make_run, missing, offline_run, paced_run, run_id, same_model_runs
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
@@ -134,6 +136,21 @@ def test_disagreeing_outputs_are_told():
     )
     text = to_text(bench_document([make_run(1), replace(run, measurements=broken)]), width=300)
     assert "one of them is not finite: openvino/cpu n/a" in text
+
+
+def test_a_run_that_equals_the_reference_does_not_differ_from_it():
+    row = np.array([[0.1, 0.7, 0.2]], dtype=np.float32)
+    runs = [make_run(number) for number in range(1, 5)]
+    found = compare_outputs([
+        Outputs(run_id=run.id, label=f"engine {at}", arrays=(row if at < 2 else -row,))
+        for at, run in enumerate(runs)
+    ])  # fmt: skip
+    told = [
+        replace(run, measurements=found[run.id].measurements, cautions=found[run.id].cautions) for run in runs
+    ]  # fmt: skip
+    (line,) = next(each for each in bench_document(told).sections if each.title == "Outputs").lines
+    assert "agrees (max abs error 0, top-1 agreement 100.0%)" in line
+    assert line.count("differs (max abs error 1.40, top-1 agreement 0.0%)") == 2
 
 
 def test_render_text_prints_on_the_given_console():

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.metrics import SHARES
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.cells import cell_of, failure_of, plus_minus, reason_of_absence, times
+from edgewise.report.cells import cell_of, cell_of_measurement, failure_of, plus_minus, reason_of_absence, times
 from edgewise.report.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
 from edgewise.report.document import Cell, Column, Table, number_notes
 from edgewise.text import one_line
@@ -36,6 +37,24 @@ from sample_runs import all_runs, failed_run, make_run, measured, same_model_run
 )
 def test_a_value_is_printed_with_its_interval(value, low, high, expected):
     assert plus_minus(value, low, high) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "low", "high", "expected"),
+    [
+        ("accuracy_top1", 1.0, 0.9901, 1.0, "100.0 [99.0, 100.0]"),  # never 100 ± 1 %
+        ("agreement_top1", 0.9997, 0.9968, 1.0, "99.97 [99.68, 100.00]"),  # not all never reads as 100
+        ("error_rate", 0.0, 0.0, 0.0099, "0.0 [0.0, 1.0]"),
+        ("deadline_miss_rate", 0.0833, 0.0412, 0.161, "8.33 [4.12, 16.10]"),
+        ("score:f2", 0.999, 0.9971, 1.0, "0.999 [0.997, 1.000]"),
+        ("r2", 0.98, 0.97, 0.985, "0.980 [0.970, 0.985]"),
+        ("accuracy_top1", 0.5, None, None, "50.0"),
+    ],
+)
+def test_a_score_is_printed_with_the_ends_of_its_interval(metric, value, low, high, expected):
+    row = replace(measured(metric, value), low=low, high=high)
+    scale = times(100.0) if metric in SHARES else times(1.0)
+    assert cell_of_measurement(row, scale=scale).text == expected
 
 
 @given(
@@ -129,6 +148,10 @@ def test_conditions_are_told_from_the_record_or_not_at_all():
     assert processing_unit_of(replace(unknown, effective={"device": "NPU.0"})) == "NPU"
     assert threads_of(replace(run, effective={"threads": 3})) == 3
     assert precision_of(replace(run, effective={})) is None
+    shapes = {"precision": "f32", "precision_of_operators": {"f32": 9, "u8": 2}}
+    assert precision_of(replace(run, effective=shapes | {"precision_of_products": {"f32": 3}})) == "f32"
+    assert precision_of(replace(run, effective=shapes | {"precision_of_products": {"u8": 3}})) == "int8 + f32"
+    assert precision_of(replace(run, effective=shapes)) == "int8 + f32"  # a record of before products were counted
 
 
 def test_environments_are_flattened_in_words():

@@ -309,7 +309,7 @@ def test_shares_are_per_cent_and_far_sides_have_units_of_their_own():
     accuracy = row("accuracy_top1", "same", before=Side(value=0.912, low=0.9, high=0.924), after=Side(value=0.905))
     far = latency_row(before=Side(value=2.0), after=Side(value=3e-6))
     table = before_after_table(replace(two_variants(), comparisons=(accuracy, far)), "B")
-    assert [cell.text for cell in table.rows[0][1:3]] == ["91.2 ± 1.2 %", "90.5 %"]
+    assert [cell.text for cell in table.rows[0][1:3]] == ["91.2 % [90.0, 92.4]", "90.5 %"]
     assert [cell.text for cell in table.rows[1][1:3]] == ["2.00 s", "3.00 µs"]
 
 
@@ -348,7 +348,7 @@ def test_other_endings_are_refused_with_those_that_work(tmp_path, name):
 def test_the_page_has_every_part():
     page = Text(render_comparison(four_variants(), ".html"))
     for words in ("C and D share the first place", "Ranking by latency", "Pareto front", "Latency: all samples",
-                  "process by process", "Ratios", "What the verdicts rest on", "What was compared", "Time of one inference",
+                  "process by process", "Ratios", "What the verdicts rest on", "What was compared", "Time of one call of the engine",
                   "B is 1.19× slower than A"):  # fmt: skip
         assert words in page.text, words
     assert page.tags.count("h1") == 1

@@ -85,7 +85,7 @@ def test_ends_of_binary_fractions_stay_what_they_are():
     [
         ({}, "B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419)"),
         ({"verdict": "slower", "ratio": 1.0312, "low": 1.0201, "high": 1.0421},
-         "B is 1.031× slower than A (ratio 1.031, 95 % interval 1.020 to 1.043)"),
+         "B is 1.03× slower than A (ratio 1.031, 95 % interval 1.020 to 1.043)"),
         ({"verdict": "same", "ratio": 1.002, "low": 0.991, "high": 1.013},
          "B is as fast as A (within ± 3 %, ratio 1.002, 95 % interval 0.991 to 1.013)"),
         ({"verdict": "inconclusive", "ratio": 1.02, "low": 0.97, "high": 1.08, "decides_in_s": 39.2},
@@ -124,7 +124,8 @@ def test_words_of_verdicts():
         "inconclusive (≈ 3 h more would decide)"
     )
     assert verdict_text(latency_row(verdict="same", margin=0.0421)) == "same (within ± 4.2 %)"
-    assert factor_of(latency_row(ratio=1.0031)) == "1.0031×"
+    assert factor_of(latency_row(ratio=1.0031, low=1.0022, high=1.0041)) == "1.003×"
+    assert factor_of(latency_row(ratio=0.9615, low=0.9615, high=0.9615)) == "1.04×"
     assert factor_of(latency_row(ratio=0.004)) == "250×"
     assert factor_of(latency_row(ratio=None)) == ""
     assert [time_text(value) for value in (0.2, 40.0, 119.1, 150.0, 7200.0)] == ["1 s", "40 s", "120 s", "3 min", "2 h"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.record import SCHEMA
 from edgewise.report.files import check_target, render_report, report_document, write_report
 from edgewise.store.exchange import import_runs
 from sample_profiles import faster_run, profiled_run, unprofiled_run
@@ -29,7 +30,7 @@ def test_json_has_the_shape_of_bench_and_can_be_imported(tmp_path):
     path = tmp_path / "report.json"
     write_report(all_runs(), path)
     document = json.loads(path.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == SCHEMA
     assert document["recommendation"]["run"] == run_id(2)
     assert import_runs(path) == all_runs()
 
@@ -88,7 +89,7 @@ def test_unknown_tables_formats_and_no_runs_are_refused():
     ("name", "beginning"),
     [
         ("p.md", "# Profile of kws.onnx"), ("p.html", "<!doctype html>"), ("p.csv", "Run,Model,Runtime,Threads,Index"),
-        ("p.json", '{\n  "schema": 1'), ("p.trace.json", '{"traceEvents"'), ("p.mltk.json", '{\n  "summary"'),
+        ("p.json", f'{{\n  "schema": {SCHEMA}'), ("p.trace.json", '{"traceEvents"'), ("p.mltk.json", '{\n  "summary"'),
         ("p.nodes.json", '{\n "name": "time (µs)'), ("p.macs.nodes.json", '{\n "name": "MACs'),
         ("p.v2.nodes.json", '{\n "name": "time (µs)'), ("P.TRACE.JSON", '{"traceEvents"'),
     ],

@@ -14,7 +14,7 @@ import pytest
 
 from edgewise.amounts import factor_text
 from edgewise.errors import BadInput, StoreError
-from edgewise.optimizing.variant import Number, Prediction
+from edgewise.optimizing.variant import Bound, Factor, Number, Prediction, Promise, Untried
 from edgewise.report.optimization_files import (
     OPTIMIZATION_EXTENSIONS,
     check_target,
@@ -58,7 +58,7 @@ Metric           Original    Chosen             (95 % interval)
 ───────────────────────────────────────────────────────────────
 Latency            420 µs    141 µs   2.97× faster [2.91, 3.03]
 Model size        53.9 kB   15.4 kB               3.50× smaller
-Peak memory       48.0 MB   48.0 MB          not told apart [1]
+Peak memory       48.0 MB   48.0 MB              about the same
 Top-1 accuracy    91.67 %   91.67 %     +0.00 pt [−0.92, +0.92]
 
 7 variants
@@ -70,7 +70,7 @@ Variant                       Predicted      Measured             (pt)      (kB)
                             [2.20,3.60]   [2.91,3.03]    [−0.92,+0.92]
 · ort-dynamic @                   0.45×         0.41×            −0.20      15.0
 onnxruntime                 [0.30,0.70]   [0.40,0.42]    [−0.50,+0.10]
-· nncf-ptq @ openvino           n/a [2]       n/a [3]            −4.10      15.0
+· nncf-ptq @ openvino           n/a [1]       n/a [2]            −4.10      15.0
                                                          [−4.70,−3.50]
 """
 
@@ -157,7 +157,7 @@ def late(
         ),
         (
             late(why="not proven faster: 1.20× [0.90, 1.50]", stage="raced", predicted=0.9),
-            "first of what is open is nncf-ptq @ onnxruntime (0.900× predicted): not proven faster: 1.20× [0.90, 1.50]",
+            "first of what is open is nncf-ptq @ onnxruntime (0.90× predicted): not proven faster: 1.20× [0.90, 1.50]",
         ),
     ],
 )  # fmt: skip
@@ -228,13 +228,17 @@ def test_where_size_is_the_aim_it_comes_first():
 
 def test_factors_are_rounded_outwards():
     assert factor_text(2.9651, 2.9149, 3.0251) == "2.97× [2.91, 3.03]"
-    assert factor_text(1.0041, 1.0002, 1.0079) == "1.004× [1.000, 1.008]"
+    assert factor_text(1.0041, 1.0002, 1.0079) == "1.004× [1.0002, 1.008]"
+    assert factor_text(1.0041, 0.9982, 1.0079) == "1.00× [0.99, 1.01]"
+    assert factor_text(35.12, 20.4, 61.7) == "35× [20, 62]"
+    assert [factor_text(1.04), factor_text(1.004), factor_text(1.0)] == ["1.04×", "1.004×", "1.00×"]
     assert factor_text(12.34, 11.98, 12.71) == "12.3× [11.9, 12.8]"
     assert speedup_text(None) == "n/a"
 
 
 def test_a_speed_up_has_a_word_only_where_it_is_proven():
     assert speed_text(number(2.0, 1.9, 2.1)) == "2.00× faster [1.90, 2.10]"
+    assert speed_text(number(1.016, 1.011, 1.02)) == "1.02× the speed [1.01, 1.02]"  # too little to matter
     assert speed_text(number(0.5, 0.4, 0.8)) == "2.00× slower [1.25, 2.50]"
     assert speed_text(number(1.2, 0.9, 1.5)) == "1.20× the speed [0.90, 1.50]"
     assert speed_text(number(1.2)) == "1.20× the speed"
@@ -277,6 +281,8 @@ def test_memory_that_intervals_dont_tell_apart_is_not_called_smaller():
     assert bytes_text(number(24e6), number(48e6)) == "2.00× larger"
     assert bytes_text(number(24e6), number(24e6)) == "same"
     assert bytes_text(number(24e6), number(24_000_100.0)) == "about the same"
+    assert bytes_text(number(24.96e6), number(24e6)) == "about the same"  # not 1.040× smaller: see SMALLER
+    assert bytes_text(number(25.92e6), number(24e6)) == "1.08× smaller"
     assert bytes_text(number(24e6), number(None)) == ""
 
 
@@ -439,3 +445,58 @@ def test_a_hostile_headline_is_one_line():
     headline, _ = headline_of(hostile_search())
     assert "\n" not in headline
     assert headline.startswith(" ".join(HOSTILE.replace("\x1b", " ").split())[:20])
+
+
+def test_the_first_line_says_what_there_was_no_time_for():
+    """A search of three minutes tried no int8 at all, which its first line did not say."""
+    untried = Untried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
+    first, _ = headline_of(replace(found(), untried=untried))
+    assert first.endswith("; no time for 2 of 3 variants, all int8 among them (--time-budget 6min)")
+    first, _ = headline_of(replace(nothing_found(), untried=replace(untried, families=(), budget_s=90.5)))
+    assert first.endswith("; no time for 2 of 3 variants (--time-budget 90.5s)")
+    assert "no time" not in headline_of(replace(found(), untried=Untried(of=3)))[0]
+
+
+def test_the_first_line_says_what_data_would_win():
+    told = Prediction(speedup=2.1, low=1.8, high=2.4, because="5 of 6 heavy operators compute in int8")
+    promise = Promise(variant="ort-static @ onnxruntime", engine="onnxruntime", prediction=told)
+    plain = replace(without_data(), with_data=promise)
+    first, _ = headline_of(plain)
+    engine = plain.baseline.runtime.name
+    assert plain.chosen is None and engine == "onnxruntime"
+    assert "; about 2.10× [1.80, 2.40] more with --data, estimated (ort-static @ onnxruntime)" in first
+    # Of another engine it is no factor of what was measured.
+    first, _ = headline_of(replace(plain, with_data=replace(promise, engine="openvino")))
+    assert "with --data over the model as it is in openvino, estimated" in first
+    document = replace(plain, with_data=promise).to_document()["with_data"]
+    assert (document["speedup"], document["low"], document["high"], document["basis"]) == (2.1, 1.8, 2.4, "estimated")
+
+
+def test_a_speed_up_of_several_parts_is_taken_apart():
+    factors = (
+        Factor(kind="engine", what="openvino", before="original", after="original @ openvino",
+               number=Number(value=1.5, low=1.4, high=1.6, basis="derived")),
+        Factor(kind="threads", what="2 threads", before="v", after="w",
+               number=Number(value=None, absent_because="v and w were not in one race")),
+    )  # fmt: skip
+    _, evidence = headline_of(replace(found(), factors=factors))
+    assert evidence.startswith("made of 1.50× [1.40, 1.60] engine (openvino) × n/a threads (2 threads)")
+    told = replace(found(), factors=factors).to_document()["factors"]
+    assert told[1]["value"] is None and told[1]["absent_because"] == "v and w were not in one race"
+    _, evidence = headline_of(replace(found(), factors=(factors[1], factors[1])))
+    assert "made of" not in evidence  # of nothing known
+
+
+def test_an_snr_is_shown_as_it_is():
+    best = found().candidate(found().chosen)
+    snr = Number(value=27.26, low=26.81, high=27.84)
+    best = replace(best, metrics={**best.metrics, "output_snr_worst": snr, "output_max_abs_error": Number(value=1.0)})
+    del best.metrics["accuracy_drop"]
+    result = replace(
+        found(), candidates=(*losers(), best), headline="output_snr_worst", task="",
+        bounds=(Bound(metric="output_snr_worst", limit=20.0, words="--min-snr 20dB", upper=False),),
+    )  # fmt: skip
+    first, _ = headline_of(result)
+    assert "SNR 27.3 dB [26.8, 27.9]" in first
+    text = optimization_text(result)
+    assert "SNR of the worst output" in text and "27.3" in text and "no data" not in text

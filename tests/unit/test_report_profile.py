@@ -12,22 +12,27 @@ from rich.cells import cell_len
 
 from edgewise.errors import BadInput
 from edgewise.profiling.layers import NAMELESS
+from edgewise.profiling.pairing import pair_layers
 from edgewise.record import Finding
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import short_names, shorten
 from edgewise.report.profile import (
     NAMELESS_NOTE,
+    WHOLE_IS_LATENCY,
+    WHOLE_NOTE,
     conservation_line,
     header,
     layer_table,
     memory_line,
     operator_names,
     profile_document,
+    sum_line,
 )
 from edgewise.report.profile_charts import KINDS, LIGHT, chart_of, draw, in_light, render_chart
 from edgewise.report.profile_csv import layers_csv
-from edgewise.report.profile_diff import diff_table, pair_layers
+from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings
+from edgewise.report.profile_html import render_profile_html
 from edgewise.report.profile_text import memory_timeline, profile_text
 from sample_profiles import (
     FORMULA,
@@ -54,7 +59,7 @@ def test_layers_come_by_time_then_overheads_then_the_rest_and_the_whole():
     table = layer_table(profiled_run())
     assert column(table, "Layer")[1:] == [
         LONG, "pw1", "whirl", FORMULA, "softmax", "silent",
-        "reorder a", "between operators", "session", "unattributed", "end to end",
+        "reorder a", "between operators", "session", "unattributed", "whole",
     ]  # fmt: skip
     assert column(table, "Op")[:3] == ["Conv +2", "DepthwiseConv", "Conv +1"]
     assert column(table, "Time (µs)") == [
@@ -94,7 +99,7 @@ def test_one_layer_more_is_not_folded():
 def test_absent_values_have_reasons():
     table = layer_table(profiled_run())
     notes = {note for row in table.rows for cell in row for note in cell.notes}
-    assert notes == {NO_COST, NO_TIME}
+    assert notes == {NO_COST, NO_TIME, WHOLE_IS_LATENCY}
     without = layer_table(faster_run())
     softmax = next(row for row in without.rows if row[1].text == "silent")
     assert softmax[8].notes == ("peaks were not measured",)
@@ -127,15 +132,15 @@ def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
 def test_text_says_everything_of_a_profile():
     text = " ".join(profile_text([profiled_run()], width=120).split())
     for words in (
-        "kws.onnx · onnxruntime 1.2.3 (cpu, 1 thread, f32) · latency 1.00 ± 0.01 ms",
-        "operators 92.0 % + overheads 6.0 % = 98.0 % of the end-to-end latency 1.00 ms; 2.0 % unattributed",
+        "kws.onnx · onnxruntime 1.2.3 (cpu, 1 thread, f32) · median latency 1.00 ± 0.01 ms",
+        "operators 92.0 % + overheads 6.0 % = 98.0 % of the whole, 1.00 ms; 2.0 % unattributed",
         "removed by the engine: 1 operator",
         "arena 98.3 kB, lower bound 90.1 kB, peak at operator 3",
         "1. up to 225 µs (22.5 %): the depthwise layer",
         "[time 250 µs, roof share 10.0 %, ops per second 3.20 G/s; saving: time at the roof] → try another runtime",
         "2. up to 30.0 µs (3.0 %)",
         "300 inferences in 3 processes of their own",
-        "with profiling on an inference takes 1.06 ms, 6.0 % more than without",
+        "under the profiler an inference takes 1.06 ms (mean), 6.0 % more than the whole",
     ):
         assert words in text
 
@@ -147,9 +152,23 @@ def test_a_run_without_a_profile_says_why():
     assert [section.lines for section in sections] == [("the run was not asked to be profiled",)]
 
 
+def test_operators_that_are_not_matched_are_told_with_their_macs():
+    run = profiled_run()
+    layers = [
+        replace(each, kind="unmatched", time=None, share=None) if each.name == "pw1" else each for each in run.layers
+    ]
+    assert "not matched: 2 operators with an unknown share of the MACs" in sum_line(replace(run, layers=tuple(layers)))
+    known = [replace(each, macs=each.macs or 0) for each in layers]
+    lost = replace(run, layers=tuple(known))
+    assert sum_line(lost).endswith("; 2.0 % unattributed; not matched: 2 operators with 38.2 % of the MACs")
+    notes = layer_table(lost).notes
+    assert "not matched: 2 operators with 38.2 % of the MACs, of which no step of the engine is known" in notes
+    assert "not matched" not in sum_line(run)
+
+
 def test_more_than_the_whole_is_said():
     profile = replace(sample_profile(), operators_time=1.0e-3, unattributed=-6e-5, conservation=1.06)
-    assert conservation_line(profile).endswith("= 106.0 % of the end-to-end latency 1.00 ms; 6.0 % more than the whole")
+    assert conservation_line(profile).endswith("= 106.0 % of the whole, 1.00 ms; 6.0 % more than the whole")
 
 
 def test_memory_that_is_not_known_says_why():
@@ -316,10 +335,35 @@ def test_charts_are_files_of_their_own():
     assert "var(--" not in svg
 
 
+def test_every_time_of_an_inference_has_its_own_name():
+    """Several figures that a reader takes for the same number: the median latency, the whole, that under the profiler."""
+    run = profiled_run()
+    latency = replace(run.measurement("latency"), value=9.5e-4, low=9.4e-4, high=9.6e-4)
+    run = replace(run, measurements=tuple(latency if row.metric == "latency" else row for row in run.measurements))
+    text = " ".join(profile_text([run], width=80).split())
+    assert header(run).endswith("median latency 950 ± 10 µs") and header(run) in text
+    assert "= 98.0 % of the whole, 1.00 ms;" in text and "whole [" in text
+    assert WHOLE_NOTE in text and WHOLE_IS_LATENCY not in text
+    assert "under the profiler an inference takes 1.06 ms (mean), 6.0 % more than the whole" in text
+    assert "end to end" not in text and "end-to-end" not in text
+    page = render_profile_html([run])
+    tile = re.search(r"<h3>Latency.*?</div>", page, re.DOTALL)[0]
+    assert ">950 <small>µs</small>" in tile and "median; 95 % interval ± 10 µs" in tile
+    assert "the whole is an inference without the profiler" in page and "end to end" not in page
+
+
+def test_the_tile_of_a_lopsided_latency_has_its_interval_apart():
+    run = profiled_run()
+    latency = replace(run.measurement("latency"), value=1e-3, low=9e-4, high=2.9e-3)
+    run = replace(run, measurements=(latency,))
+    tile = re.search(r"<h3>Latency.*?</div>", render_profile_html([run]), re.DOTALL)[0]
+    assert ">1.00 <small>ms</small>" in tile and "median; 95 % interval [0.900, 2.90] ms" in tile
+
+
 def test_the_header_of_a_failed_latency_says_so():
     run = replace(profiled_run(), measurements=())
-    assert header(run).endswith("latency 1.00 ms")
-    assert header(replace(run, profile=None)).endswith("latency n/a")
+    assert header(run).endswith("whole of the layers 1.00 ms")
+    assert header(replace(run, profile=None)).endswith("median latency n/a")
 
 
 def test_hostile_names_stay_on_one_line():

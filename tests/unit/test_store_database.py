@@ -10,8 +10,9 @@ import pytest
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, Workload
-from edgewise.store import connection, from_document, open_store, to_document
+from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, SessionRecord, Workload
+from edgewise.record.reference import machine_key
+from edgewise.store import connection, database, from_document, open_store, to_document
 from edgewise.store.database import Merged, Reindexed
 from edgewise.store.location import find_location
 
@@ -353,6 +354,37 @@ def test_merge(store):
     assert store.merge([nan]) == Merged(added=0, skipped=1)
 
 
+def read(*moments, machine="box"):
+    """The fields of a run with reference times at each of `moments`, twice a session."""
+    told = {"at": 0.0, "compute_s": 1e-3, "copy_s": 2e-3}
+    return {
+        "environment": {
+            "architecture": "x", "cpu": {"model": machine, "logical_cores": 2, "quota_cores": None},
+            "memory": {"total_bytes": 2**30}, "virtualisation": {"vendor": None},
+        },
+        "sessions": tuple(
+            SessionRecord(index=0, started_at="", pid=1, facts={"reference": {
+                "version": 1, "start": told | {"at": float(moment)}, "end": told | {"at": moment + 0.5}}})
+            for moment in moments
+        ),
+    }  # fmt: skip
+
+
+def test_reference_times_are_found_by_machine(store):
+    store.save(run(1, **read(1, 2)))
+    store.save(run(2, **read(3, machine="other")))
+    turns = replace(run(3).job, workload=Workload(interleave="turns"))
+    store.save(run(3, **read(4)))
+    store.save(run(4, job=turns, **read(5)))  # beside others: no times of its own
+    key = machine_key(read(1)["environment"])
+    found = store.readings(key)
+    assert [reading.at for reading in found] == [4.5, 4.0, 2.5, 2.0, 1.5, 1.0]
+    assert {(reading.version, reading.compute, reading.copy) for reading in found} == {(1, 1e-3, 2e-3)}
+    store.remove([run(3).id])
+    assert len(store.readings(key)) == 4
+    assert store.readings("0" * 16) == []
+
+
 def rows_of(store):
     from sqlalchemy import select
 
@@ -367,10 +399,10 @@ def test_reindex_makes_the_same_index_again(store):
 
     from edgewise.store.tables import INDEX_TABLES
 
-    for one in (run(1), run(2, tags=("t",)), golden(), golden("failed")):
+    for one in (run(1, **read(1, 2)), run(2, tags=("t",), **read(3)), golden(), golden("failed")):
         store.save(one)
     before = rows_of(store)
-    assert [len(rows) for rows in before] == [4, 5, 2]
+    assert [len(rows) for rows in before] == [4, 5, 6, 2]
     with store._database.writing() as connected:
         for table in INDEX_TABLES:
             connected.execute(delete(table))
@@ -386,7 +418,7 @@ def test_a_document_that_can_not_be_read_is_named_and_can_be_removed(store):
 
     for number in (1, 2, 3):
         store.save(run(number))
-    newer = json.dumps({**to_document(run(2)), "schema": 2})
+    newer = json.dumps({**to_document(run(2)), "schema": 99})
     with store._database.writing() as connected:
         connected.execute(update(documents).where(documents.c.id == run(1).id).values(document="{"))
         connected.execute(update(documents).where(documents.c.id == run(2).id).values(document=newer))
@@ -430,6 +462,51 @@ def test_the_migrations_make_the_tables_that_the_code_describes(store):
     with store._database.reading() as connected:
         context = MigrationContext.configure(connected, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+
+
+def test_a_store_of_schema_1_lists_its_records_as_they_are_read(store):
+    """Revision 0001 indexed `latency` by the engine's own clock."""
+    from sqlalchemy import select, text
+
+    from edgewise.store.tables import measurements
+
+    old = json.loads((GOLDEN / "openvino.json").read_text(encoding="utf-8"))
+    by_engine, call = (row["value"] for row in old["measurements"][:2])
+    store.save(golden("openvino"))
+    store.save(run(1))
+    with store._database.writing() as connected:
+        for table in ("runs", "measurements"):
+            word = "latency" if table == "measurements" else "none"
+            connected.execute(text(f"UPDATE {table} SET value = :value WHERE metric IN ('latency', :word)"),
+                              {"value": by_engine, "word": word})  # fmt: skip
+        connected.execute(text("UPDATE documents SET document = :document, schema = 1 WHERE id = :id"),
+                          {"document": json.dumps(old), "id": old["id"]})  # fmt: skip
+        connected.execute(text("UPDATE documents SET document = '{' WHERE id = :id"), {"id": run(1).id})
+        connected.execute(text("DROP TABLE readings"))
+        connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    connection._bring_up_to_date(store._database, reindex=database._index_again)
+    # What can't be read keeps its index.
+    assert {row.id: row.value for row in store.list()} == {old["id"]: call, run(1).id: by_engine}
+    with store._database.reading() as connected:
+        wanted = select(measurements.c.metric, measurements.c.value).where(measurements.c.run == old["id"])
+        rows = {row.metric: row.value for row in connected.execute(wanted)}
+    assert (rows["latency"], rows["latency_engine"]) == (call, by_engine)
+    assert store.get(old["id"]).value("latency") == call
+
+
+def test_a_read_only_store_of_an_older_revision_is_refused_with_advice(tmp_path, monkeypatch):
+    from sqlalchemy import text
+
+    path = tmp_path / "runs.db"
+    with open_store(str(path)) as opened, opened._database.writing() as connected:
+        connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
+    )
+    with pytest.raises(StoreError, match="read-only, and its tables are those of an older edgewise") as caught:
+        open_store(str(path))
+    assert "copy it" in caught.value.advice
 
 
 def test_head_is_the_newest_revision():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.record import Measurement
+from edgewise.record import SCHEMA, Measurement
 from edgewise.store import exchange, from_document, to_document
 from edgewise.store.exchange import export_runs, import_runs, read_bundle, to_csv, to_markdown
 
@@ -26,7 +26,7 @@ def test_a_bundle_there_and_back(tmp_path):
     path = tmp_path / "runs.json"
     export_runs(RUNS, path)
     document = json.loads(path.read_text())
-    assert (document["schema"], document["kind"], len(document["runs"])) == (1, "edgewise-bundle", 3)
+    assert (document["schema"], document["kind"], len(document["runs"])) == (SCHEMA, "edgewise-bundle", 3)
     assert import_runs(path) == RUNS
     assert os.listdir(tmp_path) == ["runs.json"]
 
@@ -111,8 +111,8 @@ def test_where_nothing_can_be_written(tmp_path, name, match):
         (b'{"runs": 5}', "runs: is not a list"),
         (b'{"runs": [5]}', r"runs\[0\]: a record is a JSON object"),
         (b'{"runs": [{"schema": 1, "id": 5}]}', r"runs\[0\]: id: input should be a valid string"),
-        (b'{"schema": 2, "runs": []}', "written by a newer edgewise"),
-        (b'{"schema": 2}', "written by a newer edgewise"),
+        (b'{"schema": 3, "runs": []}', "written by a newer edgewise"),
+        (b'{"schema": 3}', "written by a newer edgewise"),
         (b'{"runs": [{"schema": 7}]}', r"runs\[0\]: .*written by a newer edgewise"),
         (b'{"schema": 1, "kind": "recipes", "runs": []}', "kind: 'recipes'"),
         (b'{"schema": 1, "kind": ["x"], "runs": []}', "kind: "),
@@ -219,3 +219,14 @@ def test_a_name_can_not_break_out_of_its_cell():
     odd = replace(RUNS[2], job=replace(job, model=replace(job.model, name="a|b\n<script>`*")))
     line = to_markdown([odd]).splitlines()[2]
     assert r"| a\|b \<script\>\`\* |" in line
+
+
+def test_a_file_of_schema_1_is_imported_with_latency_as_the_call(tmp_path):
+    old = json.loads((GOLDEN / "openvino.json").read_text())
+    values = {row["metric"]: row["value"] for row in old["measurements"]}
+    for name, document in (("bundle", {"schema": 1, "kind": "edgewise-bundle", "runs": [old]}), ("run", old)):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(document))
+        (run,) = import_runs(path)
+        assert run.value("latency") == values["latency_call"]
+        assert run.value("latency_engine") == values["latency"]

@@ -73,13 +73,32 @@ def test_rows_of_any_shape(shape):
     assert judge_all(judge, [np.array([0, 3, 1, 2.0]).reshape(shape[1:] or (4,))], [1]) == [[1, 1, 0, 4]]
 
 
-def test_records_are_json_and_ties_go_to_the_first():
+def test_records_are_json_and_equal_scores_count_as_scikit_learn_counts_them():
     judge = TASK.prepare(setting((1, 6)))
-    records = judge_all(judge, [[1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0], [0.0, 0, 0, 0, 0, 0]], [0, 1, 5])
-    assert records == [[0, 0, 0, 6], [1, 0, 1, 6], [5, 0, 5, 6]]
+    records = judge_all(judge, [[1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0], [0.0, 0, 0, 0, 0, 0]], [0, 1, 0])
+    assert records == [[0, 0, 1, 6], [1, 0, 0, 6], [0, 0, 5, 6]]
     table = judge.tabulate(json.loads(json.dumps(records)))
-    assert table.values()["accuracy_top1"] == pytest.approx(1 / 3)
+    assert table.values()["accuracy_top1"] == pytest.approx(2 / 3)
     assert table.values()["accuracy_top5"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4, 16])
+def test_equal_scores_give_scikit_learns_accuracies(levels):
+    # As of an int8 model: few levels, most of them the lowest; labels of the first classes only.
+    rng = np.random.default_rng(levels)
+    scores = (rng.integers(0, levels, (300, 20)) * (rng.random((300, 20)) < 0.3)).astype(np.float32)
+    labels = rng.integers(0, 8, 300)
+    scores[np.arange(300), labels] += (levels > 1) * rng.integers(0, 2, 300)
+    judge = TASK.prepare(setting((1, 20)))
+    values = judge.tabulate(judge_all(judge, scores, labels)).values()
+    assert values["accuracy_top1"] == metrics.accuracy_score(labels, scores.argmax(1))
+    assert values["accuracy_top5"] == metrics.top_k_accuracy_score(labels, scores, k=5, labels=np.arange(20))
+
+
+def test_a_constant_output_is_not_flattered():
+    judge = TASK.prepare(setting((1, 10)))
+    values = judge.tabulate(judge_all(judge, np.zeros((30, 10)), list(range(3)) * 10)).values()
+    assert values["accuracy_top5"] == 0.0
 
 
 def test_top5_needs_more_than_five_classes():

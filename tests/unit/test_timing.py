@@ -6,7 +6,7 @@ import pytest
 
 from edgewise.record import Stopping
 from edgewise.run import timing
-from edgewise.run.timing import Clock, offline, paced, single_stream
+from edgewise.run.timing import Clock, Recorder, offline, paced, single_stream
 
 MS = 1_000_000
 
@@ -104,14 +104,14 @@ def test_iterations_that_are_no_multiple_of_the_report_stay_exact():
     assert [done for done, _ in reporter.told] == [50, 100]  # a line speaks of whole steps
 
 
-def test_lines_average_the_headline_of_the_engines_own_clock():
+def test_lines_average_the_calls_also_where_the_engine_has_a_clock():
     session = EngineClockSession(1000)
     reporter = Lines()
     single_stream(
         session, stopping=stopping(warmup=0, iterations=4, report_every=2), clock=Clock.of(session), reporter=reporter
     )
     assert [done for done, _ in reporter.told] == [2, 4]
-    assert [average for _, average in reporter.told] == pytest.approx([900e-9, 900e-9])
+    assert [average for _, average in reporter.told] == pytest.approx([1e-6, 1e-6])
 
 
 def test_a_slow_model_gives_signs_of_life_between_blocks():
@@ -157,7 +157,7 @@ def test_an_engine_with_its_own_clock_gives_both_times():
     steady = single_stream(
         session, stopping=stopping(warmup=0, iterations=3), clock=Clock.of(session), reporter=NoLines()
     )
-    assert steady.samples == {"latency": [900, 1900, 2900], "latency_call": [1000, 2000, 3000]}
+    assert steady.samples == {"latency": [1000, 2000, 3000], "latency_engine": [900, 1900, 2900]}
 
 
 def test_paced_counts_misses_and_queueing():
@@ -170,6 +170,44 @@ def test_paced_counts_misses_and_queueing():
     assert steady.extra["arrivals"] == 5
     assert set(steady.samples["latency"]) == {MS}
     assert session.sleeps == pytest.approx([0.008, 0.001])
+
+
+def test_paced_latency_is_the_call_too():
+    session = EngineClockSession(MS)
+    steady = paced(session, fps=100, stopping=stopping(iterations=4), clock=Clock.of(session), reporter=NoLines())
+    assert set(steady.samples["latency_paced"]) == set(steady.samples["latency"]) == {MS}
+    assert steady.samples["latency_engine"] == [MS - 100] * 4  # of the paced inferences
+
+
+class TellTale(EngineClockSession):
+    """Notes in which order it is asked: for the time, to infer, for the engine's time."""
+
+    def __init__(self, *script):
+        super().__init__(*script)
+        self.asked = []
+        clock, invoke = self.clock, self.invoke
+
+        def note(word, function):
+            def noted():
+                self.asked.append(word)
+                return function()
+
+            return noted
+
+        self.clock, self.invoke = note("clock", clock), note("invoke", invoke)
+        self.engine_latency_ns = note("engine", super().engine_latency_ns)
+
+
+@pytest.mark.parametrize("way", ["back to back", "paced"])
+def test_the_engine_is_asked_for_its_time_after_the_second_reading_of_the_clock(way):
+    session = TellTale(MS)
+    if way == "paced":
+        paced(session, fps=100, stopping=stopping(iterations=3), clock=Clock.of(session), reporter=NoLines())
+    else:
+        Recorder(session, Clock.of(session)).take(3)
+    timed = [at for at, word in enumerate(session.asked) if word == "engine"]
+    assert len(timed) >= 3
+    assert all(session.asked[at - 3 : at] == ["clock", "invoke", "clock"] for at in timed)
 
 
 def test_offline_stamps_completions_from_the_start():

@@ -97,7 +97,7 @@ def test_each_profiled_run_is_a_process_with_named_threads():
     assert {each["pid"] for each in document["traceEvents"]} == {1, 2}
     names = [each["args"]["name"] for each in events("M") if each["name"] in ("process_name", "thread_name")]
     assert names == [
-        "kws.onnx · onnxruntime/cpu · latency 1.00 ± 0.01 ms", "inference", "overheads of the engine", "layers",
+        "kws.onnx · onnxruntime/cpu · median latency 1.00 ± 0.01 ms", "inference", "overheads of the engine", "layers",
     ]  # fmt: skip
     assert [each["args"]["profiled_latency_us"] for each in spans(INFERENCE, process=2)] == [900]
 

@@ -82,6 +82,31 @@ def test_thresholds_are_not_crossed_by_their_own_value():
     assert codes(sessions=[quiet, quiet], measurement=latency([1.0] * 9, low=0.9501, high=1.0499)) == []
 
 
+def graded(measurement, sessions=None):
+    found = cautions_of(job(), sessions=sessions or [session()] * 2, measurements=[measurement], usable_cores=2)
+    return grade_of(found, measured=True).grade, [caution.message for caution in found]
+
+
+def test_the_grade_follows_the_width_of_the_interval():
+    assert graded(latency(low=0.96, high=1.04))[0] == "A"
+    assert graded(latency(low=0.7, high=1.399)) == ("C", ["the 95 % interval is ± 39.9 % of the value"])
+    assert graded(latency(low=0.7, high=1.401)) == (
+        "D", ["the 95 % interval, 700 ms to 1.40 s, spans more than a factor of 2"]
+    )  # fmt: skip
+    assert graded(latency(low=0.004, high=254.74)) == (
+        "D", ["the 95 % interval, 4.00 ms to 255 s, spans more than a factor of 2"]
+    )  # fmt: skip
+    assert graded(latency(low=-0.1, high=1.1))[0] == "D"
+
+
+def test_a_width_beyond_the_value_is_told_by_its_ends():
+    spent = session()
+    spent.facts["steady"]["stopped_because"] = "time budget"
+    messages = graded(latency(low=0.004, high=254.74), sessions=[spent, session()])[1]
+    assert messages[1] == "the interval within this run is 4.00 ms to 255 s, wider than the ± 1% aimed at"
+    assert "25374" not in " ".join(messages)
+
+
 def test_the_time_budget_is_named_where_the_interval_missed_its_aim():
     spent = session()
     spent.facts["steady"]["stopped_because"] = "time budget"
@@ -118,7 +143,8 @@ def test_grade_is_the_worst_that_any_caution_allows():
 
 
 def test_every_caution_is_raised_somewhere():
-    source = "".join(path.read_text() for path in (Path(edgewise.__file__).parent / "run").glob("*.py"))
+    rooms = [Path(edgewise.__file__).parent / name for name in ("run", "evaluating")]
+    source = "".join(path.read_text() for room in rooms for path in room.glob("*.py"))
     assert [code for code in CAUTIONS if f'"{code}"' not in source] == []
 
 

@@ -155,10 +155,10 @@ def test_an_engine_that_fails_in_a_turn_fails(tmp_path):
         turns(session, [TURN, TURN, END])
 
 
-def test_the_engines_own_times_are_the_samples_and_the_walls_are_kept(tmp_path):
+def test_calls_are_the_samples_and_the_engines_own_times_are_kept(tmp_path):
     session = session_of(tmp_path, engine_latency_ns=[900_000])
     steady, _ = turns(session, [TURN, END])
-    assert steady.samples == {"latency": [900_000] * 4, "latency_call": [MS] * 4}
+    assert steady.samples == {"latency": [MS] * 4, "latency_engine": [900_000] * 4}
 
 
 def test_inferences_that_take_no_time_do_not_warm_up_for_ever(tmp_path):

@@ -64,6 +64,15 @@ def command(
             rich_help_panel=MEASURE,
         ),
     ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="10min",
+            help="Lay the sessions apart over this time (default: 10 sessions), for an interval that contains how the "
+            "machine's speed varies",
+            rich_help_panel=MEASURE,
+        ),
+    ] = None,
     report_every: Annotated[
         int | None,
         typer.Option(metavar="N", help="A line with the running average every N inferences", rich_help_panel=MEASURE),
@@ -108,6 +117,7 @@ def command(
             warmup=warmup,
             duration=seconds(duration),
             sessions=sessions,
+            spread=seconds(spread),
             report_every=report_every,
             timeout=seconds(timeout) or 0.0,
         ),

@@ -231,6 +231,7 @@ def run(
     from edgewise.cli.subjects import pair_runs
     from edgewise.comparing.contenders import Contest, compare_contenders, compare_matched
     from edgewise.run.assembly import METERS_OFF
+    from edgewise.run.variation import stored_history
     from edgewise.stats.comparison import LOOKS
 
     sides = _two_sides_of_runs(subjects)
@@ -250,6 +251,7 @@ def run(
             observer=lines,
             sensors=None if meters else METERS_OFF,
             stored=stored,
+            history=stored_history(store),
         )
         return compare_contenders([_contender(subject) for subject in subjects], contest)
 

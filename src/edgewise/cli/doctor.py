@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from edgewise.cli.options import StoreUrl
 from edgewise.registry import Availability, Registry
 
 if TYPE_CHECKING:
@@ -16,38 +17,85 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 QUIET_S = 1.0
+CALIBRATION_STEP_S = 4.0
+"""From the start of one session to that of the next while calibrating."""
 
 
 def command(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
-) -> None:
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="10min",
+            help="Learn how this machine's speed varies between runs: measure the bundled network for this long.",
+        ),
+    ] = None,
+    store: StoreUrl = None,
+) -> int:
     """Runtimes, meters, devices, and how fit this machine is for measuring.
 
-    Nothing is started and no engine is imported. The machine is watched for one quiet second.
+    Without --calibrate, nothing is started and no engine is imported. The machine is watched for one quiet second.
     """
     from edgewise.cli.console import err, print_json
+    from edgewise.cli.settings import seconds
 
+    code = 0 if calibrate is None else _calibrate(seconds(calibrate) or 0.0, store)
+    if code:
+        return code
     err().print(f"[dim]watching the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")
-    document = examine()
+    document = examine(store=store)
     if json_:
         print_json(document)
     else:
         _print(document)
+    return 0
 
 
-def examine(*, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
+def _calibrate(duration_s: float, store: str | None) -> int:
+    """Measure the bundled network over `duration_s` and keep the run, whose reference times are what is learnt from.
+
+    Returns:
+        The exit code. Raises `BadInput` for a time too short to learn from, `Unavailable` without an engine.
+    """
+    from edgewise.cli.measuring import finish, measure
+    from edgewise.data import path as bundled
+    from edgewise.errors import BadInput
+    from edgewise.record import Scenario, Stopping, TargetSpec
+    from edgewise.run.plan import Axes, Plan, make_plan
+    from edgewise.stats.variation import LEAST_SPAN_S
+
+    if duration_s < LEAST_SPAN_S * 1.2:
+        raise BadInput(
+            f"--calibrate {duration_s:g}s is too short to see how the machine's speed varies",
+            advice=f"{LEAST_SPAN_S * 1.2 / 60:g}min or more; 10min is a good start",
+        )
+    count = round(duration_s / CALIBRATION_STEP_S) + 1
+    plan = make_plan(
+        [bundled("digits_cnn.onnx")],
+        axes=Axes(),
+        scenario=Scenario(),
+        stopping=Stopping(sessions=count, spread_s=duration_s, min_s=0.05, max_s=0.1),
+        target=TargetSpec(),
+    )
+    return finish(measure(Plan(jobs=plan.jobs[:1]), store=store, keep=True, meters=False, quiet=False))
+
+
+def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = None) -> dict[str, Any]:
     """Everything `command` shows, JSON-shaped.
 
     Args:
         sleep: lets the quiet second pass.
+        store: holds the earlier runs that the variation of this machine's speed is learnt from.
     """
     from edgewise.run.counters import read_counters
     from edgewise.run.environment import fingerprint
     from edgewise.run.fitness import assess_fitness
     from edgewise.run.meters.base import meters
+    from edgewise.run.variation import SpeedHistory, reach_of, stored_history
     from edgewise.runtime.base import runtimes
 
     environment = fingerprint()
+    variation = SpeedHistory(environment, stored_history(store)).usual()
     before = read_counters()
     sleep(QUIET_S)
     quiet = read_counters().delta(before)
@@ -62,6 +110,12 @@ def examine(*, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
             "reasons": list(fitness.reasons),
             "advice": list(fitness.advice),
             "watched": quiet,
+        },
+        "variation": {
+            "sigma": variation.sigma,
+            "half_width": reach_of(variation),
+            "source": variation.source,
+            "method": variation.method,
         },
     }
 
@@ -130,6 +184,12 @@ def _print(document: Mapping[str, Any]) -> None:
     console.print(Text.assemble(("Fitness for measuring: ", "bold"), (fitness["grade"], _GRADES[fitness["grade"]])))
     if fitness["reasons"]:
         console.print(_advice_table(fitness["reasons"], fitness["advice"]))
+    console.print()
+    variation = document["variation"]
+    words = f"± {variation['half_width']:.1%} (95 %), {variation['method']}"
+    console.print(Text.assemble(("Speed between runs: ", "bold"), words))
+    if variation["source"] == "assumed":
+        console.print(_advice_table(["every interval of a time contains it"], ["edgewise doctor --calibrate 10min"]))
 
 
 _GRADES = {"A": "bold green", "B": "bold green", "C": "bold yellow", "D": "bold red"}

@@ -271,6 +271,7 @@ def _run(
     from edgewise.cli.measuring import Keeper
     from edgewise.cli.progress import ProgressLines
     from edgewise.comparing.gating import Gate, run_gate
+    from edgewise.run.variation import stored_history
 
     failures: list[StoreError] = []
     with ProgressLines(err(), quiet=quiet) as lines, Keeper(store, keep=keep) as keeper:
@@ -288,6 +289,7 @@ def _run(
             ways=replace(ways, beside=parties.beside),
             save=save,
             observer=lines,
+            history=stored_history(store),
         )
         outcome = run_gate(gate, parties.candidate, parties.baseline)
     # The verdict is what a pipeline waits for: a store that fails changes nothing about it, but is said.

@@ -53,7 +53,7 @@ def command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """What a model costs without running it: MACs, ops, parameters, bytes, memory over time, and who would take it."""
+    """What a model costs without running it: MACs, ops, parameters, bytes, memory, and the engines that support it."""
     from edgewise.api import inspect
     from edgewise.cli.console import out, print_json
     from edgewise.cli.settings import split_shapes, split_what_if

@@ -18,6 +18,7 @@ from edgewise.record import Run
 from edgewise.run.assembly import METERS_OFF
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import Plan
+from edgewise.run.variation import stored_history
 from edgewise.store import Store, open_store
 
 
@@ -67,7 +68,7 @@ def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: b
     """Execute `plan` with progress on standard error; Ctrl-C keeps what was finished."""
     sensors = None if meters else METERS_OFF
     with ProgressLines(err(), quiet=quiet) as lines, Keeper(store, keep=keep) as keeper:
-        dispatcher = Dispatcher(save=keeper.save, observer=lines, sensors=sensors)
+        dispatcher = Dispatcher(save=keeper.save, observer=lines, sensors=sensors, history=stored_history(store))
         try:
             runs, interrupted = dispatcher.execute(plan), False
         except Interrupted as stop:

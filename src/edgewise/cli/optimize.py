@@ -99,6 +99,10 @@ def command(
     min_accuracy: Annotated[
         float | None, typer.Option(metavar="0.9", help="Of the task's headline metric", rich_help_panel=BOUNDS)
     ] = None,
+    min_snr: Annotated[
+        str | None,
+        typer.Option(metavar="20dB", help="Of outputs against the original's, without labels", rich_help_panel=BOUNDS),
+    ] = None,
     aim: Annotated[
         str,
         typer.Option(metavar="AIM", help="latency, or size: take what is smaller and as fast", rich_help_panel=BOUNDS),
@@ -168,7 +172,8 @@ def command(
     from edgewise.cli.questions import read_wish
     from edgewise.comparing.requirement import BARE
     from edgewise.errors import BadInput
-    from edgewise.optimizing.ordering import Limits, make_commission
+    from edgewise.optimizing.commission import Limits
+    from edgewise.optimizing.ordering import make_commission
     from edgewise.report.optimization_files import check_target
 
     if aim not in ("latency", "size"):
@@ -206,6 +211,7 @@ def command(
             memory_bytes=settings.size(max_memory),
             accuracy_drop=max_accuracy_drop,
             least_accuracy=min_accuracy,
+            least_snr_db=settings.decibels(min_snr),
         ),
         also=tuple(also or ()),
         aim=aim,
@@ -226,7 +232,7 @@ def command(
                 "--data": data, "--task": task, "--split": split, "--limit": limit, "--calibrate-on": calibrate_on,
                 "--calibration-limit": calibration_limit, "--data-format": data_format, "--data-option": data_options,
                 "--task-option": task_options, "--prepare": prepare, "--instructions": instructions,
-                "--classes": classes, "--max-accuracy-drop": max_accuracy_drop, "--shape": shape,
+                "--classes": classes, "--max-accuracy-drop": max_accuracy_drop, "--min-snr": min_snr, "--shape": shape,
                 "--threads": threads,
             },
         ),

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from edgewise.amounts import width_text
 from edgewise.record import Job, Run
 from edgewise.text import one_line
 from edgewise.units import format_duration, format_quantity
@@ -81,8 +82,8 @@ class ProgressLines:
             words = format_duration(headline.value)
         else:
             words = format_quantity(headline.value, headline.unit)
-        if headline.half_width is not None:
-            words += f" ± {headline.half_width:.1%}"
+        if headline.low is not None and headline.high is not None:
+            words += f" {width_text(headline.value, headline.low, headline.high, headline.unit)}"
         self._say(f"{self._words}  {words}  grade {run.trust.grade if run.trust else '?'}")
 
     def _say(self, text: str) -> None:

@@ -56,7 +56,7 @@ class SearchLines:
         drop = candidate.metrics.get("accuracy_drop")
         words = candidate.why
         if not words:
-            snr = candidate.metrics.get("output_snr")
+            snr = candidate.metrics.get("output_snr_worst", candidate.metrics.get("output_snr"))
             known = [f"SNR {snr.value:.0f} dB"] if snr is not None and snr.value is not None else []
             if drop is not None and drop.value is not None:
                 known.append(f"accuracy drop {drop.value:.4f}")

@@ -45,6 +45,16 @@ def seconds(value: str | None) -> float | None:
     return None if value is None else parse_duration(value)
 
 
+def decibels(value: str | None) -> float | None:
+    """``20dB`` or ``20``; None stays None. Raises `BadInput`."""
+    if value is None:
+        return None
+    try:
+        return float(value.strip().lower().removesuffix("db"))
+    except ValueError:
+        raise BadInput(f"--min-snr {value!r} is no amount in dB", advice="such as 20dB") from None
+
+
 def axes(
     runtime: Sequence[str] | None,
     *,

@@ -106,7 +106,8 @@ def optimize(errand: Errand, *, store: str | None, keep: bool, quiet: bool) -> t
     from edgewise.cli.optimize import finish, run, show
     from edgewise.cli.settings import seconds
     from edgewise.evaluating.asking import DataWish
-    from edgewise.optimizing.ordering import Limits, make_commission
+    from edgewise.optimizing.commission import Limits
+    from edgewise.optimizing.ordering import make_commission
     from edgewise.report.optimization_files import write_optimization
 
     commission = make_commission(

@@ -11,7 +11,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
-Design = Literal["interleaved", "duet", "sessions", "paired", "intervals", "exact", "none"]
+Design = Literal["interleaved", "duet", "sessions", "paired", "intervals", "exact", "same-run", "none"]
 
 SCHEMA = 1
 
@@ -58,7 +58,7 @@ class Comparison:
         verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.
         design: where the evidence comes from. ``interleaved`` and ``duet``: processes that took turns or ran at once;
             ``sessions``: fresh processes measured apart; ``paired``: the same samples of a data set; ``intervals``: two
-            quoted intervals.
+            quoted intervals; ``exact``: numbers without any spread; ``same-run``: a run is compared with itself.
         method: how ratio and interval came about.
         because: why there is no ratio or no verdict.
         decides_in_s: how much longer measuring would decide it, if nothing changes; None where that can't be known or

@@ -21,6 +21,7 @@ from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run.assembly import Sensors
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.plan import Axes, Plan, make_plan
+from edgewise.run.variation import History
 from edgewise.runtime.base import availability_of, runtimes
 
 NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
@@ -60,6 +61,7 @@ class Contest:
     Attributes:
         stored: take the samples that runs have, even where their models are at hand.
         save: keeps what is measured.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
 
     terms: Terms
@@ -69,6 +71,7 @@ class Contest:
     observer: Observer | None = None
     sensors: Sensors | None = None
     stored: bool = False
+    history: History | None = None
 
 
 def compare_contenders(contenders: Sequence[Contender], contest: Contest) -> Findings:
@@ -258,7 +261,9 @@ def _measure_apart(
     check_terms(contest.terms)
     shown = [entry if isinstance(entry, Job) else entry.job for entry in entries]
     check_all(shown, labels, force=contest.terms.force)
-    dispatcher = Dispatcher(save=contest.save, observer=contest.observer, sensors=contest.sensors)
+    dispatcher = Dispatcher(
+        save=contest.save, observer=contest.observer, sensors=contest.sensors, history=contest.history
+    )
     rounds = contest.trial.rounds
     jobs = [entry for entry in entries if isinstance(entry, Job)]
     jobs = jobs if rounds is None else [_with_sessions(job, rounds) for job in jobs]

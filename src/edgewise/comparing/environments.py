@@ -27,8 +27,9 @@ _MOMENTARY = frozenset({"state", "absent", "load", "load_average", "temperature_
 _SETTINGS_OF_STATE = ("on_mains",)
 #: what an engine says of the model rather than of itself, and what is told as the point of a comparison
 _NO_CONDITION = frozenset({
-    "provider", "precision", "precision_of_operators", "threads", "intra_op_threads", "inputs", "outputs",
-    "engine_version", "requests", "operators", "operators_delegated", "delegate_partitions", "execution_providers",
+    "provider", "precision", "precision_of_operators", "precision_of_products", "threads", "intra_op_threads", "inputs",
+    "outputs", "engine_version", "requests", "operators", "operators_delegated", "delegate_partitions",
+    "execution_providers",
 })  # fmt: skip
 _NAMES = {
     "architecture": "architecture",

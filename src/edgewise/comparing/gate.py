@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edgewise.comparing.comparison import Findings, Side
-from edgewise.comparing.metrics import contrast_of
+from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
 from edgewise.comparing.session_values import Evidence, gather_evidence
 from edgewise.comparing.terms import FLOORS, Terms
@@ -183,6 +183,9 @@ def judge(
         after = gather_evidence(candidate, one.metric, name=f"the {CANDIDATE}")
         before = None
         if baseline is not None and one.needs_baseline:
+            if after.side.value is not None and is_same_run(baseline, candidate):
+                checks.append(_check_itself(one, after.side))
+                continue
             before = gather_evidence(baseline, one.metric, name=f"the {BASELINE}")
         if (found := _check_presence(one, before, after)) is not None:
             checks.append(found)
@@ -210,6 +213,21 @@ def is_settled(checks: Sequence[Check]) -> str | None:
     if any(check.verdict == "inconclusive" for check in checks):
         return None
     return "every requirement is decided"
+
+
+def _check_itself(requirement: Requirement, side: Side) -> Check:
+    """A run against itself: nothing changed, so that only an improvement that is required is lacking."""
+    ratio = 1.0 if requirement.kind == "regression" else None
+    return Check(
+        requirement=requirement,
+        verdict="pass" if requirement.limit >= 0.0 else "fail",
+        because=SAME_RUN,
+        before=side.value,
+        value=side.value,
+        ratio=ratio,
+        ratio_low=ratio,
+        ratio_high=ratio,
+    )
 
 
 def _check_presence(requirement: Requirement, before: Evidence | None, after: Evidence) -> Check | None:

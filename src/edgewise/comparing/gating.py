@@ -23,6 +23,7 @@ from edgewise.comparing.gate import (
     refuse,
 )
 from edgewise.comparing.like_for_like import Asked, make_job, make_job_like
+from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement
 from edgewise.comparing.terms import Terms
 from edgewise.comparing.trial import Trial, run_trial
@@ -31,6 +32,7 @@ from edgewise.record import Job, Run
 from edgewise.run.assembly import METERED, Sensors
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.plan import Plan
+from edgewise.run.variation import History
 
 Save = Callable[[Run], None]
 
@@ -67,6 +69,7 @@ class Gate:
         asked_baseline: settings of a baseline that is a model; one that is a run has its own.
         save: keeps a run.
         observer: told what happens while it is measured.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
 
     requirements: tuple[Requirement, ...]
@@ -75,6 +78,7 @@ class Gate:
     ways: Ways
     save: Save
     observer: Observer | None = None
+    history: History | None = None
 
     @property
     def terms(self) -> Terms:
@@ -133,7 +137,7 @@ def _gate_stored(gate: Gate, candidate: Run, baseline: Run, notes: tuple[str, ..
     variants = _variants(baseline, candidate)
     _refuse_unfair(check_fairness(variants).obstacles)
     same, reasons = same_hardware(baseline, candidate)
-    if not same:
+    if not same and not is_same_run(baseline, candidate):
         what = "different hardware" if same is False else "hardware that their records do not tell"
         told = "; ".join(reasons) or "nothing is known of it"
         return _refused(gate, baseline, f"baseline and candidate were measured on {what} ({told}). Measure both on one")
@@ -237,7 +241,7 @@ def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
     stopping = job.workload.stopping
     longer = replace(stopping, sessions=stopping.sessions * 2**attempt)
     workload = replace(job.workload, stopping=longer, interleave=None, profile=False)
-    dispatcher = Dispatcher(save=gate.save, observer=gate.observer, sensors=_sensors(gate))
+    dispatcher = Dispatcher(save=gate.save, observer=gate.observer, sensors=_sensors(gate), history=gate.history)
     budget_s = gate.ways.time_budget_s * 2**attempt
     return dispatcher.execute(Plan(jobs=(replace(job, workload=workload),)), budget_s=budget_s)[0]
 

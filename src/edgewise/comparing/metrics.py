@@ -26,7 +26,8 @@ from edgewise.comparing.terms import METRICS_COMPARED, Terms
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.run.assemble import RERUN_FLOOR
+from edgewise.run.assemble import Z95
+from edgewise.run.variation import reach_of
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
@@ -41,6 +42,8 @@ from edgewise.stats.comparison import (
     replicates_to_decide,
 )
 from edgewise.stats.dependence import Samples
+
+_WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +72,18 @@ class _Meeting:
     Attributes:
         together: the design where their processes took turns, None where they ran apart.
         pairs: how many pairs of processes took turns.
-        same_command: one command measured both.
+        between_runs: the standard error of the logarithm of a time's ratio that comes from how a machine's speed varies
+            between runs; 0 where they took turns.
         watched: their own results decided when that command stopped, whether or not pairs can be told.
+        itself: both are one run.
         names: what reasons call them.
     """
 
     together: Design | None
     pairs: int
-    same_command: bool
+    between_runs: float
     watched: bool
+    itself: bool
     names: tuple[str, str]
 
 
@@ -199,8 +205,8 @@ def compare_pairs(
 
 
 def _p_value(one: MetricContrast) -> float | None:
-    """What enters the correction: exact values are no test, and a contrast in doubt decides nothing."""
-    if one.contrast is None or one.contrast.doubt or one.design == "exact":
+    """What enters the correction: neither exact values and a run against itself, nor a contrast in doubt."""
+    if one.contrast is None or one.contrast.doubt or one.design in _WITHOUT_TEST:
         return None
     return one.contrast.p_value
 
@@ -245,7 +251,9 @@ def _row(
 
 
 def _verdict(one: MetricContrast, contrast: Contrast, *, margin: float, p_adjusted: float | None) -> Verdict:
-    decided = decide(contrast, margin=margin, p_adjusted=contrast.p_value if one.design == "exact" else p_adjusted)
+    decided = decide(
+        contrast, margin=margin, p_adjusted=contrast.p_value if one.design in _WITHOUT_TEST else p_adjusted
+    )
     if decided in ("same", "inconclusive"):
         return "same" if decided == "same" else "inconclusive"
     return "faster" if decided == METRICS[one.metric].better else "slower"
@@ -272,14 +280,32 @@ def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:
     together: Design | None = None
     if watched and len(a.sessions) == len(b.sessions):
         together = "duet" if ways[0] == "duet" else "interleaved"
-    return _Meeting(together=together, pairs=len(a.sessions), same_command=same_command, watched=watched, names=names)
+    # The records of older versions, and of engines with a made-up clock, do not tell how runs vary.
+    told = a.variation is not None or b.variation is not None
+    apart = not watched and (told or not same_command)
+    error = math.hypot(reach_of(a.variation), reach_of(b.variation)) / Z95 if apart else 0.0
+    return _Meeting(
+        together=together,
+        pairs=len(a.sessions),
+        between_runs=error,
+        watched=watched,
+        itself=is_same_run(a, b),
+        names=names,
+    )
+
+
+def is_same_run(a: Run, b: Run) -> bool:
+    """Whether both are one run, read twice perhaps: then they hold one measurement, and its ratio is 1."""
+    return a.id == b.id and a.measurements == b.measurements and a.environment == b.environment
 
 
 def _contrast(a: Evidence, b: Evidence, metric: str, *, meeting: _Meeting) -> MetricContrast:
     """B over A from what is known of both."""
+    nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
+    if meeting.itself and a.side.value is not None and math.isfinite(a.side.value):
+        return replace(nothing, contrast=_OF_ITSELF, design="same-run")
     if a.sessions and b.sessions:
         return _contrast_percentiles(a, b, meeting=meeting)
-    nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
     if a.outcomes and len(a.outcomes) == len(b.outcomes) and a.questions == b.questions and not (a.absent or b.absent):
         return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
     if a.absent or b.absent:
@@ -303,6 +329,10 @@ def _contrast(a: Evidence, b: Evidence, metric: str, *, meeting: _Meeting) -> Me
     return replace(nothing, contrast=contrast, design=design)
 
 
+SAME_RUN = "the same run: ratio 1 by definition"
+_OF_ITSELF = Contrast(log_ratio=0.0, error=0.0, degrees=math.inf, replicates=1, method=SAME_RUN)
+
+
 def _from_turns(a: Sequence[Samples], b: Sequence[Samples]) -> Contrast:
     """From the medians of turns: turn `i` of A and turn `i` of B are neighbours, a few milliseconds apart.
 
@@ -324,9 +354,9 @@ def _from_processes(
     """From one number per process or group of processes."""
     if meeting.together and len(a) == len(b) == meeting.pairs:
         return contrast_pairs(a, b, sequential=True), meeting.together
-    drifts = METRICS[metric].unit in ("s", "1/s") and not meeting.same_command
-    contrast = contrast_groups(a, b, error=math.sqrt(2.0) * RERUN_FLOOR if drifts else 0.0)
-    method = contrast.method + (f", and {RERUN_FLOOR:.2%} (1 σ) a side between commands" if drifts else "")
+    error = meeting.between_runs if METRICS[metric].unit in ("s", "1/s") else 0.0
+    contrast = contrast_groups(a, b, error=error)
+    method = contrast.method + (f", and {error:.2%} (1 σ) between runs" if error else "")
     if meeting.watched:
         method += ", several looks allowed for"
     return replace(contrast, method=method, sequential=meeting.watched), "sessions"

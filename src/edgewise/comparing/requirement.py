@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from edgewise.amounts import with_ends
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS, SHARES, Metric
 from edgewise.units import format_quantity, parse_duration, parse_size, significant
@@ -80,7 +81,7 @@ class Requirement:
 def format_limit(value: float, row: Metric, digits: int = 3) -> str:
     """A value of a metric as a person reads it, in its unit; shares in percent."""
     if row.id in SHARES:
-        return f"{significant(value * 100, digits)} %"
+        return f"{with_ends(row.id, value, None, None, digits=digits)} %"
     return format_quantity(value, row.unit, digits)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from edgewise.comparing.comparison import Side, Variant
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Measurement, Run
-from edgewise.run.assemble import RERUN_FLOOR, Z95
+from edgewise.run.variation import reach_of
 from edgewise.stats.comparison import LEAST_REPLICATES
 from edgewise.stats.dependence import Samples
 from edgewise.stats.distributions import t_quantile
@@ -155,8 +155,8 @@ def _source(run: Run, row: Measurement) -> Measurement:
     """The measurement whose samples tell `row`: of a single stream's throughput, the times it was derived from."""
     if row.metric != "throughput" or row.samples or run.job.workload.scenario.kind != "single-stream":
         return row
-    times = (run.measurement(metric) for metric in ("latency_call", "latency"))
-    return next((one for one in times if one is not None and one.samples), row)
+    times = run.measurement("latency")
+    return times if times is not None and times.samples else row
 
 
 def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples], str]:
@@ -236,7 +236,8 @@ def _percentile_evidence(run: Run, name: str) -> Evidence:
         return Evidence(side=Side(value=None), lengths=lengths, sessions=tuple(sessions), absent=lacking)
     groups = percentiles_of(sessions, join_processes(lengths))
     headline = float(np.percentile(np.concatenate(sessions), PERCENTILE))
-    return Evidence(side=_percentile_side(headline, groups), lengths=lengths, sessions=tuple(sessions))
+    side = _percentile_side(headline, groups, reach=reach_of(run.variation))
+    return Evidence(side=side, lengths=lengths, sessions=tuple(sessions))
 
 
 def join_processes(*lengths: Sequence[int]) -> list[tuple[int, int]]:
@@ -264,12 +265,12 @@ def percentiles_of(sessions: Sequence[Samples], groups: Sequence[tuple[int, int]
     return tuple(float(np.percentile(np.concatenate(sessions[start:end]), PERCENTILE)) for start, end in groups)
 
 
-def _percentile_side(headline: float, groups: Sequence[float]) -> Side:
-    """Student's t on the logarithms of the groups' percentiles, with what commands differ by; the headline inside."""
+def _percentile_side(headline: float, groups: Sequence[float], *, reach: float) -> Side:
+    """Student's t on the logarithms of the groups' percentiles, with what runs differ by; the headline inside."""
     if len(groups) < LEAST_REPLICATES:
         return Side(value=headline, replicates=len(groups))
     logs = np.log(groups)
     scatter = float(logs.std(ddof=1)) / math.sqrt(len(groups)) * t_quantile(0.975, float(len(groups) - 1))
-    centre, reach = float(logs.mean()), math.hypot(scatter, Z95 * RERUN_FLOOR)
+    centre, reach = float(logs.mean()), math.hypot(scatter, reach)
     low, high = math.exp(centre - reach), math.exp(min(centre + reach, 700.0))
     return Side(value=headline, low=min(low, headline), high=max(high, headline), replicates=len(groups))

@@ -11,7 +11,7 @@ THRESHOLD = 0.03
 FLOORS: dict[str, float] = {
     "latency": 0.2e-6,
     "latency_paced": 0.2e-6,
-    "latency_call": 0.2e-6,
+    "latency_engine": 0.2e-6,
     "latency_p99": 1e-6,
     "latency_first": 10e-6,
     "response_time": 1e-6,

@@ -15,7 +15,8 @@ from edgewise.evaluating.task import Record
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-METRICS = ("agreement_top1", "output_snr", "output_max_abs_error")
+WORST = "output_snr_worst"
+METRICS = ("agreement_top1", "output_snr", WORST, "output_max_abs_error")
 
 
 class AgreementTable:
@@ -26,15 +27,19 @@ class AgreementTable:
         signal, noise: sums of squares of the reference and of the difference from it; NaN where an output is not
             finite.
         worst: largest absolute differences; NaN where an output is not finite.
+        outputs: signal and noise of every output alone (samples, outputs, 2); no outputs where they were not kept.
     """
 
-    def __init__(self, *, rows: Floats, same: Floats, signal: Floats, noise: Floats, worst: Floats) -> None:
+    def __init__(
+        self, *, rows: Floats, same: Floats, signal: Floats, noise: Floats, worst: Floats, outputs: Floats
+    ) -> None:
         self.n = int(rows.size)
         self._rows, self._same, self._signal, self._noise, self._worst = rows, same, signal, noise, worst
+        self._outputs = outputs
         # With one row a sample, rows are samples: independent of each other, and a share of them.
         self.proportions: Mapping[str, Array] = {"agreement_top1": same} if self.n and bool((rows == 1).all()) else {}
         self.bounds: Mapping[str, tuple[float, float]] = {
-            "output_snr": (-math.inf, math.inf), "output_max_abs_error": (0.0, math.inf)
+            "output_snr": (-math.inf, math.inf), WORST: (-math.inf, math.inf), "output_max_abs_error": (0.0, math.inf)
         }  # fmt: skip
         self.no_interval: Mapping[str, str] = {
             "output_max_abs_error": "the largest of these samples tells nothing of the largest of others"
@@ -49,12 +54,22 @@ class AgreementTable:
         signal = float(counts[used] @ self._signal[used])
         noise = float(counts[used] @ self._noise[used])
         # Identical outputs have no finite ratio; neither has a reference of zeros.
-        defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
-        return {
+        found = {
             "agreement_top1": float(counts @ self._same) / total if total > 0.0 else math.nan,
-            "output_snr": 10.0 * math.log10(signal / noise) if defined else math.nan,
+            "output_snr": _decibels(signal, noise),
             "output_max_abs_error": float(self._worst[used].max()) if used.any() else math.nan,
         }
+        if self._outputs.shape[1]:
+            sums = np.tensordot(counts[used], self._outputs[used], axes=1)
+            ratios = [_decibels(*each) for each in sums.tolist() if each[1] != 0.0]
+            found[WORST] = math.nan if any(map(math.isnan, ratios)) else min(ratios, default=math.nan)
+        return found
+
+    def worst_output(self) -> int | None:
+        """The number of the output with the lowest signal-to-noise ratio; None where that is not known."""
+        sums = self._outputs.sum(axis=0).tolist()
+        ratios = [(_decibels(*each), number) for number, each in enumerate(sums) if each[1] != 0.0]
+        return None if not ratios or any(math.isnan(each) for each, _ in ratios) else min(ratios)[1]
 
     def explain(self, metric: str) -> str | None:
         """Why `metric` is not defined."""
@@ -65,15 +80,24 @@ class AgreementTable:
             return f"outputs of {broken} of {self.n} samples are NaN, infinite or too large to square"
         if self._noise.sum() == 0.0:
             return "outputs are identical"
+        if metric == WORST:
+            return "all of the reference's values of one output are 0"
         return "all of the reference's outputs are 0"
 
 
-def compare_sample(outputs: Sequence[Array], reference: Sequence[Array]) -> Record:
+def compare_sample(
+    outputs: Sequence[Array], reference: Sequence[Array], *, probabilities: Sequence[bool] | None = None
+) -> Record:
     """How far one sample's outputs are from the reference's.
 
-    A record is ``[rows, same, signal, noise, worst]``. Rows run along the last dimension of outputs with two or more;
-    of equally large elements any counts, for ties are common in int8. A row of the reference with NaN is no row; a row
-    with NaN against one without is not the same. The last three are None where an element is not finite.
+    A record is ``[rows, same, signal, noise, worst]``, of several outputs followed by the signal and the noise of each.
+    Rows run along the last dimension of outputs with two or more; of equally large elements any counts, for ties are
+    common in int8. A row of the reference with NaN is no row; a row with NaN against one without is not the same. All
+    but the first two are None where an element is not finite.
+
+    Args:
+        probabilities: which outputs are probabilities: their signal alone is 1 for every element, for they may all be
+            near 0 and right. None: not known, and signal and noise of a single output are not kept once more.
 
     Raises:
         BadInput: outputs of another number or size.
@@ -84,7 +108,8 @@ def compare_sample(outputs: Sequence[Array], reference: Sequence[Array]) -> Reco
             advice="both models must give the same outputs in the same order",
         )
     rows, same, signal, noise, worst = 0, 0, 0.0, 0.0, 0.0
-    for own, right in zip(outputs, reference, strict=True):
+    alone: list[float] = []
+    for number, (own, right) in enumerate(zip(outputs, reference, strict=True)):
         if own.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
             raise BadInput(
                 f"outputs of {right.dtype.name} can't be compared number by number",
@@ -93,24 +118,34 @@ def compare_sample(outputs: Sequence[Array], reference: Sequence[Array]) -> Reco
         b = right.astype(np.float64)
         a = own.astype(np.float64).reshape(b.shape)
         if b.size == 0:
+            alone += [0.0, 0.0]
             continue
         if b.ndim >= 2 and b.shape[-1] >= 2:
             counted, agreed = _count_same(a.reshape(-1, b.shape[-1]), b.reshape(-1, b.shape[-1]))
             rows, same = rows + counted, same + agreed
         with np.errstate(invalid="ignore", over="ignore"):
             gap = a - b
-            signal += float((b**2).sum())
-            noise += float((gap**2).sum())
+            power, lost = float((b**2).sum()), float((gap**2).sum())
+            signal, noise = signal + power, noise + lost
+            alone += [float(b.size) if probabilities is not None and probabilities[number] else power, lost]
             worst = max(worst, float(np.abs(gap).max())) if np.isfinite(gap).all() else math.nan
             worst = math.nan if math.isnan(signal) or math.isnan(noise) else worst
-    return [rows, same, *(each if math.isfinite(each) else None for each in (signal, noise, worst))]
+    kept = alone if probabilities is not None or len(reference) > 1 else []
+    return [rows, same, *(each if math.isfinite(each) else None for each in (signal, noise, worst, *kept))]
 
 
 def tabulate(records: Sequence[Record]) -> AgreementTable:
     """The table of all samples."""
-    columns: Any = np.array(records, dtype=np.float64).reshape(-1, 5)
-    rows, same, signal, noise, worst = columns.T
-    return AgreementTable(rows=rows, same=same, signal=signal, noise=noise, worst=worst)
+    columns: Any = np.array(records, dtype=np.float64).reshape(len(records), -1) if records else np.zeros((0, 5))
+    rows, same, signal, noise, worst = columns[:, :5].T
+    outputs = columns[:, 5:].reshape(len(columns), (columns.shape[1] - 5) // 2, 2)
+    return AgreementTable(rows=rows, same=same, signal=signal, noise=noise, worst=worst, outputs=outputs)
+
+
+def _decibels(signal: float, noise: float) -> float:
+    """The ratio of two powers; NaN where it is not defined."""
+    defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
+    return 10.0 * math.log10(signal / noise) if defined else math.nan
 
 
 def _count_same(a: Floats, b: Floats) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -66,6 +67,7 @@ class Answers:
     Attributes:
         entries: of every sample that was reached, in order.
         notes: what was done to samples, one line each.
+        fed: input → smallest and largest value that this pass fed to it, as real numbers.
         failure: why the pass could not go on; the entries are those until then.
         resumed: how many entries an earlier pass had left.
         seconds: of this pass.
@@ -73,6 +75,7 @@ class Answers:
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
+    fed: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)
     failure: Failure | None = None
     interrupted: bool = False
@@ -97,6 +100,8 @@ class Prompter:
         self._batch = job.workload.batch
         self._scales = [graph.tensors[name].quantization for name in graph.outputs]
         self._names = list(graph.outputs)
+        self._inputs = [spec.name for spec in specs]
+        self.ranges: dict[str, tuple[float, float]] = {}
         self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
 
         def make_preparer(batch: int) -> Preparer:
@@ -126,6 +131,10 @@ class Prompter:
             self.notes = (*preparer.notes, f"{size} samples at a time, as the model takes them")
         self._batched = None
         real = tuple(_dequantize(array, scale, "") for array, scale in zip(arrays, self._fed, strict=True))
+        for name, array in zip(self._inputs, real, strict=True):
+            if array.size:
+                low, high = self.ranges.get(name, (math.inf, -math.inf))
+                self.ranges[name] = min(low, float(array.min())), max(high, float(array.max()))
         return arrays, replace(feed, fed=real)
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
@@ -227,6 +236,7 @@ def ask(
     return Answers(
         entries=entries,
         notes=prompter.notes,
+        fed=prompter.ranges,
         effective=prompter.inference.effective,
         failure=failure,
         interrupted=interrupted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, ask, check_fit
+from edgewise.evaluating.form import Form
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
+from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.recording import describe, measurement_of
 from edgewise.evaluating.reference import Kept, ReferenceJudge
 from edgewise.evaluating.scores import Gap, Score, compare_tables, score
@@ -51,6 +53,7 @@ class Examination:
         instructions: of all models, where they are known already; None finds them.
         own: metrics of the user's own: ``module:function`` …
         reference: a job whose outputs are taken as right, where there are no labels.
+        form: what its outputs are; None compares them as class scores.
         latency: whether the latency is measured too, as `bench` does.
         fresh: forget passes that were cut off.
     """
@@ -65,6 +68,7 @@ class Examination:
     instructions: Instructions | None = None
     own: tuple[str, ...] = ()
     reference: Job | None = None
+    form: Form | None = None
     latency: bool = True
     fresh: bool = False
 
@@ -203,7 +207,7 @@ class _Examiner:
                 ),
             )
             prompter = Prompter(reference, data, assembly=self.assembly)
-            return ReferenceJudge(prompter, name=exam.reference.model.name, kept=self._kept)
+            return ReferenceJudge(prompter, name=exam.reference.model.name, kept=self._kept, form=exam.form)
         if not data.labelled:
             raise BadInput(
                 f"{data.name} has no labels to judge answers by",
@@ -269,11 +273,11 @@ class _Examiner:
             ),
             effective=run.effective or dict(answers.effective),
         )
-        assert run.evaluation is not None
-        lows = {one.metric: one.low for one in scores}
-        notes = (*answers.notes, *guess_notes(lows.get("accuracy_top1"), run.evaluation.confusion))
+        doubt = check_plausible(scores, table, headline=judge.headline, answers=answers, settings=judge.settings)
+        if doubt is not None:
+            run = replace(run, cautions=(*run.cautions, doubt))
         return Examined(
-            run=run, scores=scores, gaps=gaps, headline=judge.headline, notes=notes, resumed=answers.resumed
+            run=run, scores=scores, gaps=gaps, headline=judge.headline, notes=answers.notes, resumed=answers.resumed
         )
 
     def _compare(self, answers: Answers, judge: Judge) -> tuple[Gap, ...]:
@@ -294,20 +298,6 @@ class _Examiner:
             judge.tabulate([after for _, after in pairs]),
             seed=self._exam.question.seed,
         )
-
-
-def guess_notes(low: float | None, confusion: Sequence[Sequence[int]] | None) -> tuple[str, ...]:
-    """That a classifier may just as well be guessing: most often samples are not prepared as it wants them.
-
-    Args:
-        low: the lower end of its accuracy's interval; None where there is none.
-    """
-    if low is None or confusion is None or len(confusion) < 2 or low > 1.0 / len(confusion):
-        return ()
-    return (
-        f"no better than guessing among {len(confusion)} classes: are samples prepared as the model wants them "
-        f"(--prepare), and do labels number the classes as it does?",
-    )
 
 
 def _of_a_part(one: Score) -> Score:

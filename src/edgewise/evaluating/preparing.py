@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
 from edgewise.evaluating.fitting import SAY_HOW, make_finish
-from edgewise.evaluating.instructions import Instructions, Step
+from edgewise.evaluating.instructions import Instructions, Step, find_instructions
 from edgewise.evaluating.step_settings import Action, Item, suggest
 from edgewise.evaluating.steps import STEPS, describe_step, read_step
 from edgewise.evaluating.steps_array import check_finite
 from edgewise.evaluating.task import Feed
 from edgewise.model.graph import Quantization
+from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
 
 if TYPE_CHECKING:
@@ -27,7 +29,32 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["STEPS", "Preparer"]
+__all__ = ["STEPS", "Preparer", "prepare_as_written"]
+
+
+def prepare_as_written(
+    model: str, sample: Any, *, kind: Kind = "array", shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> list[Array]:
+    """The arrays that the model is fed for one sample, prepared as the instructions beside it say.
+
+    Args:
+        sample: a picture or an array as it is stored, or a mapping from inputs to arrays.
+        shapes: of inputs with open dimensions.
+
+    Raises:
+        BadInput, BadModel, CorruptSample.
+    """
+    graph = read_graph(model, shapes=shapes)
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    specs = [
+        InputSpec(name=each.name, shape=tuple(int(size or 0) for size in each.shape or ()), dtype=each.dtype)
+        for each in tensors
+    ]
+    preparer = Preparer(
+        find_instructions(Path(model), form=graph.format), specs=specs, kind=kind,
+        quantizations=[each.quantization for each in tensors],
+    )  # fmt: skip
+    return preparer.prepare(Sample(index=0, name="sample", data=sample))[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,13 @@ from typing import Any, Self
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import compare_sample, tabulate
+from edgewise.evaluating.box_agreement import BoxTable, compare_boxes
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, Prompter
+from edgewise.evaluating.form import Form
+from edgewise.evaluating.own_metric import JoinedTable
 from edgewise.evaluating.task import Feed, Record, Table
+from edgewise.evaluating.tasks.boxes import Unreadable
 from edgewise.run.inference import InferenceFailed
 
 KEPT_BYTES = 256 * 2**20
@@ -44,19 +48,21 @@ class ReferenceJudge:
     The worker starts when a sample comes whose outputs are not known yet.
 
     Attributes:
+        headline: id of the metric that the comparison is about.
         prompter: the other model's side of the pass.
         identity: what makes its answers the same as those of another time, JSON-shaped.
 
     Args:
         kept: what the same model said of the same data before; what it says now is added.
+        form: what the outputs are; None compares them as class scores.
     """
 
-    headline = "agreement_top1"
-
-    def __init__(self, prompter: Prompter, *, name: str, kept: Kept | None = None) -> None:
+    def __init__(self, prompter: Prompter, *, name: str, kept: Kept | None = None, form: Form | None = None) -> None:
         self.prompter = prompter
         self.identity = prompter.identity
-        self.settings: Mapping[str, Any] = {"reference": name}
+        self.settings: Mapping[str, Any] = {"reference": name, **({} if form is None else form.to_document())}
+        self.headline = "agreement_top1" if form is None else form.headline
+        self._form = form
         self._kept = Kept(0) if kept is None else kept
         self._outputs: dict[int, list[Array]] = {}
         self._stack = ExitStack()
@@ -103,8 +109,22 @@ class ReferenceJudge:
     def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
         """How far the outputs are from the other model's. Raises `BadInput` where they can't be compared."""
         del feed
-        return compare_sample(outputs, self._outputs[sample.index])
+        form, reference = self._form, self._outputs[sample.index]
+        if form is None or form.kind == "classes":
+            return compare_sample(outputs, reference)
+        near = None if form.is_list else compare_sample(outputs, reference, probabilities=form.probabilities)
+        if form.boxes is None:
+            return near
+        try:
+            return [compare_boxes(form.boxes.find(outputs), form.boxes.find(reference)), near]
+        except Unreadable as error:
+            raise BadInput(f"{sample.name}: {error}", advice="say how boxes are read with --task-option") from error
 
     def tabulate(self, records: Sequence[Record]) -> Table:
         """Agreement over all samples."""
-        return tabulate(records)
+        if self._form is None or self._form.boxes is None:
+            return tabulate(records)
+        boxes = BoxTable([record[0] for record in records])
+        if self._form.is_list:
+            return boxes
+        return JoinedTable((boxes, tabulate([record[1] for record in records])))

@@ -343,7 +343,7 @@ class OperatorCost:
     """Everything counted of one operator.
 
     Attributes:
-        parameters: elements of its weights.
+        parameters: elements of its weights, those in its options included.
         weight_bytes: of its weights as the file stores them.
         activation_bytes: of the inputs it reads and the outputs it writes, constants not among them.
         intensity: ops per byte of weights and activations as they lie in memory, ops/B; None where one is unknown or no
@@ -363,7 +363,7 @@ class OperatorCost:
 def count(operator: Operator, graph: Graph) -> OperatorCost:
     """Everything that can be counted of `operator`."""
     cost = cost_of(operator, graph)
-    weights = [graph.tensors[name] for name in dict.fromkeys(operator.weights)]
+    weights = [graph.tensors[name] for name in dict.fromkeys((*operator.weights, *operator.option_weights))]
     moving = dict.fromkeys((*operator.inputs, *operator.outputs))
     tensors = [graph.tensors[name] for name in moving if name and not graph.tensors[name].constant]
     weight_bytes = add_known([stored_size(tensor) for tensor in weights])
@@ -447,7 +447,7 @@ def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -
 def _parameters(operator: Operator, graph: Graph) -> dict[str, int | None]:
     """Name → parameters of each weight. Bytes that hold several (4-bit weights) say so in `geometry["packed"]`."""
     packed = operator.geometry.get("packed", 1)
-    tensors = {name: graph.tensors[name] for name in operator.weights}
+    tensors = {name: graph.tensors[name] for name in (*operator.weights, *operator.option_weights)}
     return {
         name: None if tensor.elements is None else tensor.elements * (packed if tensor.dtype == "uint8" else 1)
         for name, tensor in tensors.items()

@@ -93,10 +93,12 @@ class Operator:
         inputs: names of tensors in the format's order; "" stands for an optional one that is left out.
         outputs: names of tensors, the same.
         weights: those of the constant inputs that are parameters: not shapes, axes, indices, scales or zero points.
+        option_weights: names of constants that are parameters and stand in its options (tree ensembles, linear models).
         geometry: the numbers and words that its kind's formula needs, as `edgewise.model.cost` documents them.
         attributes: its options as the file has them, JSON-shaped, big values shortened to their shape and type.
         domain: of the operator set it is from; "" is the format's own.
-        version: of its definition, where the format gives operators versions of their own (TFLite); 0 elsewhere.
+        version: of its definition, where the format gives operators versions of their own (TFLite; OpenVINO: the
+            number of its operator set); 0 elsewhere.
         custom: an operator of nobody's standard, by its author's name.
         subgraphs: names in `Graph.subgraphs` of the graphs it runs (branches, bodies).
         unknown_because: with the kind "": why its cost is unknown, where there is more to say than that its type is.
@@ -109,6 +111,7 @@ class Operator:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
+    option_weights: tuple[str, ...] = ()
     geometry: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""

@@ -9,6 +9,7 @@ from typing import Any
 from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.memory_plan import MemoryPlan, describe_totals, plan_memory
+from edgewise.model.precision import find_precision
 from edgewise.model.support import OperatorSet, Support, judge, operator_sets
 
 SCHEMA = 1
@@ -21,7 +22,7 @@ class Inspection:
     Attributes:
         source: of the model: name, path, format, size; see `edgewise.api.inspect`.
         costs: one per operator of `graph`, in order.
-        support: what each target would do with it.
+        support: which of its operators each target supports.
     """
 
     source: Mapping[str, Any]
@@ -39,7 +40,6 @@ class Inspection:
     def to_dict(self) -> dict[str, Any]:
         """The document that ``edgewise inspect --json`` prints, JSON-shaped."""
         graph, total = self.graph, self.total
-        unsupported = [each.refusals for each in self.support]
         return {
             "schema": SCHEMA,
             "model": {
@@ -64,7 +64,9 @@ class Inspection:
                 "activation_peak_bytes": None if self.plan.unknown else self.plan.lower_bound_bytes,
                 "depth": total.depth,
                 "layers": len(graph.operators),
-                "layers_with_parameters": sum(1 for operator in graph.operators if operator.weights),
+                "layers_with_parameters": sum(
+                    1 for operator in graph.operators if operator.weights or operator.option_weights
+                ),
             },
             "layers": [
                 describe_operator(operator, cost, graph, self.support)
@@ -73,8 +75,14 @@ class Inspection:
             "subgraphs": {name: _describe_subgraph(inner) for name, inner in graph.subgraphs.items()},
             "memory_plan": _describe_plan(self.plan),
             "support": [
-                {"name": each.name, "title": each.title, "source": each.source, "unsupported": len(refusals)}
-                for each, refusals in zip(self.support, unsupported, strict=True)
+                {
+                    "name": each.name,
+                    "title": each.title,
+                    "source": each.source,
+                    "unsupported": len(each.refusals),
+                    "unknown": len(each.unknown),
+                }
+                for each in self.support
             ],
         }
 
@@ -95,44 +103,6 @@ def inspect_graph(graph: Graph, *, source: Mapping[str, Any], sets: Iterable[Ope
         plan=plan_memory(graph),
         support=judge(graph, asked),
     )
-
-
-_PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication", "recurrent", "attention")
-
-
-def find_precision(graph: Graph) -> str:
-    """Types that the products of a network work on, the most operators first; of all its data where it has none."""
-    found: dict[str, int] = {}
-    producers = graph.producers()
-    for operator in graph.operators:
-        if operator.kind in _PRODUCTS:
-            word = _precision_of(operator, graph, producers)
-            found[word] = found.get(word, 0) + 1
-    if not found:
-        found = {tensor.dtype: 1 for name in graph.inputs if (tensor := graph.tensors[name])}
-    return ", ".join(sorted(found, key=lambda word: -found[word]))
-
-
-def _precision_of(operator: Operator, graph: Graph, producers: Mapping[str, int]) -> str:
-    """The type of an operator's data, through a dequantise before it; hybrid ones name both types."""
-
-    def source(name: str) -> Tensor:
-        maker = producers.get(name)
-        if maker is not None and graph.operators[maker].kind == "dequantize":
-            return graph.tensors[graph.operators[maker].inputs[0]]
-        return graph.tensors[name]
-
-    at = int(operator.geometry.get("data", 0))
-    names = [name for name in operator.inputs if name]
-    if at >= len(names):
-        return "unknown"
-    data = source(names[at])
-    weights = next((source(name) for name in operator.weights), None)
-    constant = next((source(name) for name in names if source(name).constant), None)
-    other = weights or constant
-    if other is None or other.dtype == data.dtype or other.dtype in ("int32", "int64"):
-        return data.dtype
-    return f"{data.dtype} with {other.dtype} weights"
 
 
 def describe_tensor(tensor: Tensor) -> dict[str, Any]:
@@ -181,9 +151,14 @@ def describe_operator(
         "attributes": dict(operator.attributes),
         "custom": operator.custom,
         "subgraphs": list(operator.subgraphs),
-        "supported_by": [each.name for each in asked if operator.index not in each.refusals],
+        "supported_by": [
+            each.name for each in asked if operator.index not in each.refusals and operator.index not in each.unknown
+        ],
         "unsupported_by": {
             each.name: each.refusals[operator.index] for each in asked if operator.index in each.refusals
+        },
+        "support_unknown": {
+            each.name: each.unknown[operator.index] for each in asked if operator.index in each.unknown
         },
     }
 

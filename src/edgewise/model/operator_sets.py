@@ -1,4 +1,8 @@
-"""Operator sets of the runtimes edgewise comes with, from tables that ``tools/operator_tables.py`` found by trying."""
+"""Operator sets of the runtimes edgewise comes with, from tables that ``tools/operator_tables.py`` found by trying.
+
+A question ends in one of three answers: the engine supports the operator, it does not (`refusal` says why), or it is
+unknown (`unknown` says why), since it was not tried or the trial told nothing. Unknown is never taken for a refusal.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
-from edgewise.model.dialects.openvino import OPERATIONS
 from edgewise.model.graph import Graph, Operator
+
+#: None: supported; else the answer and why it is this one
+Answer = tuple[Literal["no", "unknown"], str] | None
 
 
 class _Table:
@@ -33,48 +39,104 @@ class _Table:
         return str(self.table["title"])
 
     @property
+    def engine(self) -> str:
+        """The engine that was tried, with its version."""
+        return str(self.table["engine"])
+
+    @property
     def source(self) -> str:
         """Which engine was tried."""
-        return f"{self.table['engine']} was given every operator by itself"
+        return f"each operator was tried alone on {self.engine}"
+
+    @property
+    def limits(self) -> str:
+        """Versions of the format beyond which the engine refuses a whole model; "" where the trials found none."""
+        return ""
+
+    def refusal(self, operator: Operator, graph: Graph) -> str | None:
+        """Why the engine does not support `operator`; None where it does, or where it is not known."""
+        answer = self.answer(operator, graph)
+        return answer[1] if answer and answer[0] == "no" else None
+
+    def unknown(self, operator: Operator, graph: Graph) -> str | None:
+        """Why it is not known whether the engine supports `operator`; None where it is known."""
+        answer = self.answer(operator, graph)
+        return answer[1] if answer and answer[0] == "unknown" else None
+
+    def answer(self, operator: Operator, graph: Graph) -> Answer:
+        """What the table says of `operator`."""
+        raise NotImplementedError
 
 
 class _OnnxTable(_Table):
     """ONNX operators by the operator set since which they are defined so, with the types each input may have."""
 
     formats: Sequence[str] = ("onnx",)
+    #: what an engine lacks for an operator that it does not support
+    missing = "kernel"
 
-    def refusal(self, operator: Operator, graph: Graph) -> str | None:
-        """Why the engine would not take `operator`; operators of nobody's standard are never taken."""
-        opset = _find_opset(graph)
-        if opset is not None and opset > self.table["newest"]:
-            return f"{self.table['engine']} reads ONNX up to opset {self.table['newest']}, not {opset}"
-        versions = self.table["operators"].get(_qualified(operator))
+    @property
+    def limits(self) -> str:
+        """The newest IR version and operator sets."""
+        newest, ir = self.table["newest_opsets"], self.table["newest_ir"]
+        sets = [f"{domain} up to opset {limit}" for domain, limit in newest.items() if limit is not None]
+        return ", ".join([*([f"IR version up to {ir}"] if ir is not None else []), *sets])
+
+    def answer(self, operator: Operator, graph: Graph) -> Answer:
+        """What the table says of the model's versions, of `operator` and of the types of its inputs."""
+        opsets = _find_opsets(graph)
+        if (too_new := self._find_limit(graph, opsets)) is not None:
+            return "no", too_new
+        name = _qualified(operator)
+        versions = self.table["operators"].get(name)
+        if versions is None and self.table["complete"]:
+            return "no", f"{self.engine} has no operator {name}; an extension of it must bring it"
         if versions is None:
-            return f"{self.table['engine']} knows no operator {_qualified(operator)}"
-        since = _find_version(versions, opset if "." not in _qualified(operator) else None)
+            return "unknown", f"{name} was not tried on {self.engine}"
+        opset = opsets.get(operator.domain or "ai.onnx")
+        since = _find_version(versions, opset)
         if since is None:
-            return f"{operator.op} is not defined in opset {opset}"
+            return "no", f"{name} is not defined in opset {opset}"
         types = versions[since]
         if types is None:
-            return f"{self.table['engine']} has no kernel for {operator.op} of opset {since}"
-        return self._refused_type(operator, graph, types)
+            return "no", f"{self.engine} has no {self.missing} for {name} of opset {since}"
+        if types == "unknown":
+            return "unknown", f"trying {name} of opset {since} on {self.engine} did not tell"
+        return self._judge_types(operator, graph, types)
 
-    def _refused_type(self, operator: Operator, graph: Graph, types: Mapping[str, Sequence[str]]) -> str | None:
-        for position, taken in types.items():
+    def _find_limit(self, graph: Graph, opsets: Mapping[str, int]) -> str | None:
+        """Why the engine refuses the whole model: its IR version, or an operator set that it imports, is too new."""
+        ir, newest = graph.metadata.get("ir_version"), self.table["newest_ir"]
+        if ir is not None and newest is not None and ir > newest:
+            return f"{self.engine} reads ONNX up to IR version {newest}, not {ir}"
+        for domain, version in opsets.items():
+            limit = self.table["newest_opsets"].get(domain)
+            if limit is not None and version > limit:
+                return f"{self.engine} reads {domain} up to opset {limit}, not {version}"
+        return None
+
+    def _judge_types(self, operator: Operator, graph: Graph, types: Mapping[str, Any]) -> Answer:
+        unsure = types.get("unknown", {})
+        for position in (each for each in types if each != "unknown"):
             at = int(position)
             name = operator.inputs[at] if at < len(operator.inputs) else ""
             dtype = graph.tensors[name].dtype if name else None
             # Sequences and optional values are not in the table: nothing is said about them.
-            known = dtype is not None and re.fullmatch(r"[a-z]+[0-9]+[a-z0-9_]*|bool|string", dtype)
+            if dtype is None or not re.fullmatch(r"[a-z]+[0-9]+[a-z0-9_]*|bool|string", dtype):
+                continue
             # ONNX writes float8e4m3fn where graphs have float8_e4m3fn.
-            if known and dtype is not None and dtype.replace("_", "") not in taken:
-                return f"{self.table['engine']} has no kernel for {operator.op} on {dtype}"
+            written = dtype.replace("_", "")
+            if written in unsure.get(position, ()):
+                return "unknown", f"trying {operator.op} on {dtype} on {self.engine} did not tell"
+            if written not in types[position]:
+                return "no", f"{self.engine} has no kernel for {operator.op} on {dtype}"
         return None
 
 
-def _find_opset(graph: Graph) -> int | None:
+def _find_opsets(graph: Graph) -> Mapping[str, int]:
+    """Domain → version of the operator sets that a model imports; of ONNX's own from the graph's version alone."""
     match = re.search(r"opset (\d+)", graph.version)
-    return int(match[1]) if match else None
+    return graph.metadata.get("opsets") or ({"ai.onnx": int(match[1])} if match else {})
 
 
 def _qualified(operator: Operator) -> str:
@@ -101,57 +163,95 @@ class OpenVinoOnnx(_OnnxTable):
 
     name = "openvino/cpu"
     file = "openvino_onnx.json"
+    missing = "conversion rule"
 
 
-class LiteRtInterpreter(_Table):
-    """LiteRT's built-in kernels, each up to a version; custom operators need code of their authors."""
+class _TfliteTable(_Table):
+    """TFLite's operators; custom ones are told by their names where these were tried."""
+
+    formats: Sequence[str] = ("tflite",)
+
+    def answer(self, operator: Operator, graph: Graph) -> Answer:
+        """What the table says of `operator`."""
+        del graph
+        if not operator.custom:
+            return self.judge_builtin(operator)
+        # All operators of TensorFlow come with one delegate, or not at all.
+        tried = self.table["custom"].get("FlexErf" if operator.op.startswith("Flex") else operator.op)
+        if tried is None:
+            return "unknown", f"the custom operator {operator.op} was not tried on {self.engine}"
+        text = f"{self.engine} does not have the custom operator {operator.op}; the application must bring it"
+        return None if tried else ("no", text)
+
+    def judge_builtin(self, operator: Operator) -> Answer:
+        """What the table says of an operator of TFLite's own."""
+        raise NotImplementedError
+
+
+class LiteRtInterpreter(_TfliteTable):
+    """LiteRT's kernels, each up to a version."""
 
     name = "litert/interpreter"
     file = "litert.json"
-    formats: Sequence[str] = ("tflite",)
 
-    def refusal(self, operator: Operator, graph: Graph) -> str | None:
-        """Why the engine would not take `operator`."""
-        del graph
-        if operator.custom:
-            return f"{operator.op} is a custom operator, whose kernel the application must bring"
+    def judge_builtin(self, operator: Operator) -> Answer:
+        """Whether there is a kernel of the operator's version."""
         newest = self.table["versions"].get(operator.op)
-        if not newest:
-            return f"{self.table['engine']} has no kernel for {operator.op}"
+        if newest is None:
+            return "unknown", f"{operator.op} was not tried on {self.engine}"
+        if newest == 0:
+            return "no", f"{self.engine} has no kernel for {operator.op}"
         if operator.version > newest:
-            return f"{self.table['engine']} has {operator.op} up to version {newest}, not {operator.version}"
+            return "no", f"{self.engine} has {operator.op} up to version {newest}, not {operator.version}"
         return None
 
 
-class OpenVinoTflite(_Table):
+class OpenVinoTflite(_TfliteTable):
     """OpenVINO's reader of TFLite models."""
 
     name = "openvino/cpu"
     file = "openvino_tflite.json"
-    formats: Sequence[str] = ("tflite",)
 
-    def refusal(self, operator: Operator, graph: Graph) -> str | None:
-        """Why the engine would not take `operator`."""
-        del graph
-        if operator.custom or not self.table["translators"].get(operator.op):
-            return f"{self.table['engine']} has no translator for {operator.op}"
-        return None
-
-
-_IR_OPERATIONS = frozenset(name.lower() for name in OPERATIONS)
+    def judge_builtin(self, operator: Operator) -> Answer:
+        """Whether there is a translator."""
+        tried = self.table["translators"].get(operator.op)
+        if tried is None:
+            return "unknown", f"{operator.op} was not tried on {self.engine}"
+        return None if tried else ("no", f"{self.engine} has no translator for {operator.op}")
 
 
-class OpenVinoIr:
-    """OpenVINO's own operations: what its operator sets define its CPU plug-in takes; extensions are their authors'."""
+class OpenVinoIr(_Table):
+    """OpenVINO's reader of its own format: each of its operator sets has some operations."""
 
     name = "openvino/cpu"
-    title = "OpenVINO, CPU"
+    file = "openvino_ir.json"
     formats: Sequence[str] = ("openvino",)
-    source = "the operations that OpenVINO's operator sets 1 to 17 define"
 
-    def refusal(self, operator: Operator, graph: Graph) -> str | None:
-        """Why the engine would not take `operator`."""
-        del graph
-        if operator.custom or operator.op.lower() not in _IR_OPERATIONS:
-            return f"{operator.op} is in none of OpenVINO's operator sets 1 to 17; an extension must bring it"
+    @property
+    def limits(self) -> str:
+        """The IR versions."""
+        return "IR version {} to {}".format(*self.table["ir_versions"])
+
+    @cached_property
+    def operations(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        """Operation, in small letters as IRs may write them → spans (first, last) of the operator sets that have it."""
+        return {name.lower(): spans for name, spans in self.table["operations"].items()}
+
+    def answer(self, operator: Operator, graph: Graph) -> Answer:
+        """Whether the reader takes the IR's version, and its operator set has `operator`."""
+        version = re.fullmatch(r"IR (\d+)", graph.version)
+        first, last = self.table["ir_versions"]
+        if version and not first <= int(version[1]) <= last:
+            return "no", f"{self.engine} reads IR versions {first} to {last}, not {version[1]}"
+        spans = self.operations.get(operator.op.lower())
+        if operator.custom or spans is None:
+            return "no", f"{operator.op} is in no operator set of {self.engine}; an extension must bring it"
+        if operator.version == 0:
+            return (
+                "unknown",
+                f"{operator.op} of an operator set without a number was not tried on {self.engine}",
+            )
+        if not any(first <= operator.version <= last for first, last in spans):
+            sets = ", ".join(f"{first} to {last}" if first < last else str(first) for first, last in spans)
+            return "no", f"{operator.op} is in operator sets {sets} of {self.engine}, not in {operator.version}"
         return None

@@ -8,6 +8,7 @@ from typing import Literal
 
 from edgewise.amounts import factor_text, points_range, points_text
 from edgewise.comparing.comparison import Comparison, Ranking
+from edgewise.evaluating.agreement import WORST
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Bound, Candidate, Number
 from edgewise.units import format_quantity, significant
@@ -99,12 +100,41 @@ def accuracy_words(drop: Number, metric: str) -> str:
     return f"{row.label} {points_text(metric, sign * drop.value)} {interval}".rstrip()
 
 
+def judged_words(metrics: Mapping[str, Number], headline: str) -> str:
+    """How the headline moved, or, where it is an SNR, what it is."""
+    if headline != WORST:
+        return accuracy_words(metrics.get("accuracy_drop") or Number(value=None, absent_because="not known"), headline)
+    found = metrics.get(WORST)
+    if is_identical(metrics):
+        return "outputs are the same"
+    if found is None or found.value is None:
+        return f"SNR: {'not known' if found is None else found.absent_because}"
+    return f"SNR {snr_text(found)}"
+
+
+def snr_text(found: Number) -> str:
+    """``27.3 dB [26.8, 27.9]``, the ends rounded outwards."""
+    assert found.value is not None
+    text = f"{found.value:.1f} dB"
+    if found.low is None or found.high is None:
+        return text
+    return f"{text} [{math.floor(found.low * 10) / 10:.1f}, {math.ceil(found.high * 10) / 10:.1f}]"
+
+
+def is_identical(metrics: Mapping[str, Number]) -> bool:
+    """Whether outputs were compared and did not differ. Their SNR has no value then, and meets any bound."""
+    worst = metrics.get("output_max_abs_error")
+    return worst is not None and worst.value == 0.0
+
+
 def check_bounds(metrics: Mapping[str, Number], bounds: Iterable[Bound], original: Mapping[str, Number]) -> list[str]:
     """Every bound that is not met, one line each; a number that is absent meets none."""
     return [words for bound in bounds if (words := _check(metrics, bound, original))]
 
 
 def _check(metrics: Mapping[str, Number], bound: Bound, original: Mapping[str, Number]) -> str:
+    if bound.metric == WORST and is_identical(metrics):
+        return ""
     number = metrics.get(bound.metric)
     limit = limit_of(bound, original)
     if limit is None:
@@ -132,6 +162,8 @@ def _amount(bound: Bound, value: float) -> str:
         points = bound.words.endswith("pt") or bound.relative_to in SHARES
         return f"a drop of {significant(value * 100)} pt" if points else f"a drop of {significant(value)}"
     row = METRICS[bound.metric]
+    if bound.metric == WORST:
+        return f"an SNR of {value:.1f} dB"
     return f"{row.label} {significant(value * 100)} %" if bound.metric in SHARES else (
         f"{row.label} {format_quantity(value, row.unit)}"
     )  # fmt: skip
@@ -148,6 +180,8 @@ def find_closest(
 def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Mapping[str, Number]) -> float | None:
     total = 0.0
     for bound in bounds:
+        if bound.metric == WORST and is_identical(metrics):
+            continue
         number, limit = metrics.get(bound.metric), limit_of(bound, original)
         if number is None or number.value is None or limit is None or math.isnan(number.value):
             return None
@@ -157,6 +191,8 @@ def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Ma
     return total
 
 
+AS_GOOD_DB, SAME_DB = 1.0, 1000.0
+"""Signal-to-noise ratios that differ by less are taken as equal; what outputs count for that are the same."""
 AS_GOOD = 0.001
 """Of a share, else of the value itself: variants whose accuracy differs by less are taken as equally accurate."""
 
@@ -168,7 +204,8 @@ def choose(
 
     Where latency is the aim: the best place of the ranking, in which variants that can't be told apart share one; of
     these the most accurate, of these the smallest (within 5 %), of these the one that was fastest. Where size is: the
-    smallest first, then the same.
+    smallest first, then the same. The ranking is that of the last race; accepted variants of earlier ones are placed
+    beside its first by their speed-ups over the original.
     """
     left = [one for one in candidates if one.accepted]
     if not left:
@@ -176,12 +213,17 @@ def choose(
     places = {} if ranking is None else {one.label: one.place for one in ranking.places}
     sign = 1.0 if headline and METRICS[headline].better == "lower" else -1.0
 
+    first = min((one for one in left if one.id in places), key=lambda one: places[one.id], default=None)
+
     def place(one: Candidate) -> float:
         # Without a ranking (one variant against the original) there is nothing to tell apart.
-        return float(places.get(one.id, len(places) + 1))
+        if one.id in places or first is None:
+            return float(places.get(one.id, 1))
+        return places[first.id] + _order_of(one, first)
 
     def worth(one: Candidate) -> float:
-        return sign * _value(one, headline, 0.0)
+        same = headline == WORST and is_identical(one.metrics)
+        return sign * (SAME_DB if same else _value(one, headline, 0.0))
 
     def size(one: Candidate) -> float:
         return _value(one, "model_size", float("inf"))
@@ -190,9 +232,20 @@ def choose(
         left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
     left = _best(left, place)
     scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in left)
-    left = _best(left, worth, within=AS_GOOD * scale)
+    left = _best(left, worth, within=AS_GOOD_DB if headline == WORST else AS_GOOD * scale)
     left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
     return min(left, key=lambda one: -_value(one, "speedup", 0.0)).id
+
+
+def _order_of(one: Candidate, other: Candidate) -> float:
+    """-0.5 where the one is faster than the other, 0.5 where it is slower or not known, 0 where intervals overlap.
+
+    They were in different races; what they share is the original, which both were timed in turns with.
+    """
+    a, b = one.metrics["speedup"], other.metrics["speedup"]
+    if a.low is None or a.high is None or b.low is None or b.high is None or a.high < b.low:
+        return 0.5
+    return -0.5 if a.low > b.high else 0.0
 
 
 def _best(

@@ -18,18 +18,44 @@ CALIBRATION_SAMPLES = 128
 TRAINING_SAMPLES = 5000
 
 
+LEAST_SNR_DB = 20.0
+"""What a variant must reach where its outputs are compared by their signal-to-noise ratio, unless the user says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The user's limits, SI units.
+
+    Attributes:
+        accuracy_drop: ``1pt`` (0.01 of a share), ``2%`` (of the original's value), or a number in the metric's unit;
+            None is 1pt (10pt of boxes), and 1% where the metric is no share.
+        least_accuracy: of the headline metric.
+        least_snr_db: of the outputs against the original's, where there are no labels; None is `LEAST_SNR_DB` where
+            nothing else tells how good they are.
+    """
+
+    latency_s: float | None = None
+    size_bytes: int | None = None
+    memory_bytes: int | None = None
+    accuracy_drop: str | None = None
+    least_accuracy: float | None = None
+    least_snr_db: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commission:
     """Attributes:
     model: a file, or a factory ``package.module:function`` or ``file.py:function``.
     format: ``onnx``, ``tflite``, ``openvino``, ``torch`` or ``keras``.
     also: further files of the network, in other formats: variants may be them, and may be made of them.
+    limits: the user's; where there are no labels, the bounds follow from them once the form of the outputs is known.
     folder: where variants and the result go; what an earlier search left there is used again.
     instructions: how to prepare samples.
     judged: the data on which variants are judged; None: outputs are compared on random inputs only.
     calibration: samples that passes may look at; None: passes that need some are not tried.
     training: samples that passes which train may learn from; None: those of the calibration.
     task: None where there are no labels: the original's outputs are taken as right.
+    task_name: that the user or the instructions name, with labels or without; None where neither does.
     runtimes: the only engines to use; empty leaves them free.
     threads: of every engine; None is one, and tuning may try more.
     passes: ``NAME`` or ``NAME:LABEL``; the only ones to try, empty for all that can be used.
@@ -47,11 +73,13 @@ class Commission:
     folder: Path
     instructions: Instructions
     also: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
     bounds: tuple[Bound, ...] = ()
     judged: Question | None = None
     calibration: Question | None = None
     training: Question | None = None
     task: Task | None = None
+    task_name: str | None = None
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import EdgewiseError, StoreError
+from edgewise.evaluating.form import Form
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.model.identity import open_model
+from edgewise.optimizing.base import Capabilities
 from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.factors import find_factors
+from edgewise.optimizing.loader import write_loader
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.state import Entry
-from edgewise.optimizing.variant import ORIGINAL, Candidate, Number, Optimization
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Number, Optimization, Promise, Untried
 from edgewise.record import DataRef, ModelRef, Run
 
 SCHEMA = 1
@@ -29,6 +33,7 @@ def conclude(
     commission: Commission,
     *,
     headline: str,
+    form: Form | None,
     calibration: DataRef | None,
     save: Callable[[Run], None],
     elapsed_s: float,
@@ -41,13 +46,18 @@ def conclude(
     members, metrics = ((), ()) if finals is None else finals.find_front()
     unmet, closest = _find_unmet(search, commission, chosen)
     notes = [*state.notes, *(f"{one.name} was not tried: {one.why}" for one in search.menu.untried)]
-    evaluation = None if state.original.marks is None else state.original.marks.evaluation
+    # Without labels the original is not judged: variants are, against it.
+    judged = [entry.marks.evaluation for entry in state.entries.values() if entry.marks is not None]
+    evaluation = next((one for one in judged if one is not None), None)
     result = Optimization(
         baseline=original,
         candidates=tuple(entry.candidate for entry in state.others),
         front=members,
         front_metrics=metrics,
         chosen=chosen,
+        factors=() if chosen is None or finals is None else find_factors(chosen, state, finals.races),
+        untried=_find_untried(state.others, commission),
+        with_data=_find_promise(search, None if chosen is None else state.entries[chosen]),
         bounds=commission.bounds,
         unmet=unmet,
         closest=closest,
@@ -60,6 +70,7 @@ def conclude(
         notes=tuple(notes),
         stopped_because=state.stopped or "everything that was planned is done",
         elapsed_s=elapsed_s,
+        judged_by=None if form is None else form.to_document(),
         conditions=_conditions(search, commission),
         interrupted=interrupted,
     )
@@ -72,6 +83,51 @@ def conclude(
         and (error := _keep(entry, result, state.root_of(entry.candidate.id), save)) is not None
     ]
     return replace(result, save_errors=tuple(errors))
+
+
+def _find_untried(entries: Sequence[Entry], commission: Commission) -> Untried:
+    """What was planned and not judged, for there was no time."""
+    late = [one for one in entries if one.candidate.stage in _UNJUDGED and TIME in one.candidate.why]
+    if not late:
+        return Untried(of=len(entries))
+    names = {one.candidate.id for one in late}
+    families: dict[str, bool] = {}
+    for one in entries:
+        if one.attempt is not None and (family := _family_of(one.attempt.one.capabilities)):
+            families[family] = families.get(family, True) and one.candidate.id in names
+    return Untried(
+        variants=tuple(one.candidate.id for one in late),
+        of=len(entries),
+        families=tuple(family for family, none in families.items() if none),
+        budget_s=2.0 * commission.budget_s,
+    )
+
+
+TIME = "time budget"
+_UNJUDGED = ("planned", "made", "loaded", "agreed", "sliced")
+
+
+def _family_of(capabilities: Capabilities) -> str:
+    """What an engineer calls such a pass; empty for those that leave outputs as they are."""
+    if capabilities.kind == "quantisation":
+        return capabilities.arithmetic.partition("-")[0] or "quantisation"
+    names = {"compression": "weight compression", "pruning": "pruning", "distillation": "distillation"}
+    return names.get(capabilities.kind, "")
+
+
+def _find_promise(search: Search, chosen: Entry | None) -> Promise | None:
+    """The most that is predicted of passes that lack samples: in the chosen engine, else in any."""
+    entry = search.state.original if chosen is None else chosen
+    found = [
+        Promise(variant=name, engine=name.rpartition(" @ ")[2], prediction=one)
+        for name, one in search.state.with_data.items()
+        if one.speedup is not None and one.low is not None and one.low > 1.0
+    ]
+    return max(
+        found,
+        key=lambda one: (one.engine == entry.candidate.runtime.name, one.prediction.speedup or 0.0),
+        default=None,
+    )
 
 
 def _find_unmet(search: Search, commission: Commission, chosen: str | None) -> tuple[str, str | None]:
@@ -92,7 +148,7 @@ def _find_unmet(search: Search, commission: Commission, chosen: str | None) -> t
 def _as_variant(original: Candidate) -> Candidate:
     """The original as a variant of itself: it loses nothing."""
     none = Number(value=0.0, low=0.0, high=0.0, basis="derived", method="the original against itself")
-    return replace(original, metrics={**original.metrics, "accuracy_drop": none})
+    return replace(original, metrics={**original.metrics, "accuracy_drop": none, "output_max_abs_error": none})
 
 
 def _conditions(search: Search, commission: Commission) -> dict[str, Any]:
@@ -122,11 +178,24 @@ def _with_files(result: Optimization, commission: Commission, entry: Entry, root
             beside = file.with_name(f"{file.name}.yaml")
             write_instructions(commission.instructions, beside)
             files["instructions"] = str(beside)
+        kind = commission.judged.data.kind if commission.judged is not None else None
+        if entry.job is not None:
+            title = _loader_title(file, entry)
+            loader = write_loader(file, entry.job, commission.instructions, kind=kind, title=title)
+            files |= {} if loader is None else {"loader": str(loader)}
     except (OSError, EdgewiseError) as error:
         reason = error.message if isinstance(error, EdgewiseError) else error.strerror or str(error)
         note = f"the chosen file could not be copied to {commission.folder}: {reason}"
         return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
     return replace(result, command=command, files=files)
+
+
+def _loader_title(file: Path, entry: Entry) -> str:
+    """``net.ort-static.onnx in onnxruntime 1.31.0, 2 threads``, as it was chosen."""
+    runtime = entry.candidate.runtime
+    words = [f"{file.name} in {runtime.name} {runtime.version or ''}".rstrip()]
+    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    return f"Runs {', '.join(words)}, as it was chosen."
 
 
 def _copy(candidate: Candidate, commission: Commission) -> Path:

@@ -11,18 +11,21 @@ from typing import Any
 from edgewise.comparing.comparison import Comparison, Findings, Variant
 from edgewise.comparing.front import find_front
 from edgewise.comparing.terms import Terms
+from edgewise.evaluating.agreement import WORST
 from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import (
     SMALLER,
-    accuracy_words,
     check_bounds,
     choose,
+    is_identical,
     judge_speed,
+    judged_words,
     limit_of,
     memory_reduction_of,
     speedup_of,
 )
 from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.factors import find_engine_step
 from edgewise.optimizing.gauntlet import Gauntlet
 from edgewise.optimizing.planning import Attempt, Menu
 from edgewise.optimizing.race import (
@@ -47,7 +50,11 @@ LEAST_RACE_S = 8.0
 
 
 class Finals:
-    """Races what came through the gauntlet, and chooses."""
+    """Races what came through the gauntlet, and chooses.
+
+    Attributes:
+        races: what was found in each, in order.
+    """
 
     def __init__(
         self,
@@ -65,6 +72,8 @@ class Finals:
         self._save = save
         self._witness = witness
         self._end_by = end_by
+        self.races: list[Findings] = []
+        self._originals: dict[str, tuple[Candidate, Run | None]] = {}
 
     def race(self) -> None:
         """All survivors against the original, interleaved."""
@@ -103,8 +112,11 @@ class Finals:
             parent=entry.candidate.id,
             engines=[entry.job.runtime.name],
         )
-        # The original and the best take part, too.
-        most = min(MOST - 1, int((self._end_by - time.monotonic()) // EACH_S) - (1 if best is None else 2))
+        # The original, the best, and the file as it is in its engine take part, too.
+        step = find_engine_step(entry, self._state)
+        base = [self._state.entries[step]] if step not in (None, ORIGINAL, best) else []
+        base = [one for one in base if not one.fallen and one.candidate.stage in ("judged", "raced")]
+        most = min(MOST, int((self._end_by - time.monotonic()) // EACH_S) - 1) - (best is not None) - len(base)
         if most < 1:
             note = f"settings of {entry.job.runtime.name} were not tried: the time budget left no room"
             self._state.notes += [note] if attempts else []
@@ -114,17 +126,29 @@ class Finals:
         if not alive:
             return
         self._witness.stage(f"Race: settings of {entry.job.runtime.name}")
-        original = self._state.original
-        before = (entry.candidate, entry.run, original.candidate, original.run, self._state.findings)
+        again = [*base, *([] if best is None else [entry])]
+        proven = {one.candidate.id: (one.candidate, one.run) for one in again if one.candidate.stage == "raced"}
+        kept, findings = dict(self._originals), self._state.findings
         try:
-            self._run(_entrants([*([] if best is None else [entry]), *alive]))
+            self._run(_entrants([*again, *alive]))
         finally:
-            if best is not None and not entry.candidate.accepted:
-                # What the first race proved stays proven; this one was cut short, or had too much noise.
-                entry.candidate, entry.run, original.candidate, original.run, self._state.findings = before
-                for one in [one for one in alive if one.candidate.accepted]:
-                    why = f"{one.candidate.why}, in a race that did not prove {entry.candidate.id} faster again"
-                    one.candidate = replace(one.candidate, accepted=False, why=why)
+            # What the first race proved stays proven, also where this one was cut short, or had too much noise.
+            for name, (candidate, run) in proven.items():
+                one = self._state.entries[name]
+                if candidate.accepted and not one.candidate.accepted:
+                    one.candidate, one.run, self._originals[name] = candidate, run, kept[name]
+            if not any(one.candidate.accepted for one in alive):
+                self._state.findings = findings
+            self._show_original()
+
+    def _show_original(self) -> None:
+        """The original's numbers are those of the race that the chosen variant's are from, else the fastest one's."""
+        shown = self.choose() or max(self._originals, key=self._speed_of, default=None)
+        if shown in self._originals:
+            self._state.original.candidate, self._state.original.run = self._originals[shown]
+
+    def _speed_of(self, name: str) -> float:
+        return self._state.entries[name].candidate.metrics["speedup"].value or 0.0
 
     def measure_original(self) -> None:
         """The original alone, where no race told its latency or memory and a bound is about these."""
@@ -208,6 +232,7 @@ class Finals:
             observer=self._witness.racing(),
         )
         self._state.findings = findings
+        self.races.append(findings)
         self._read(findings)
         if "time budget" in findings.stopped_because:
             self._state.stopped = "the time budget, in a race"
@@ -220,7 +245,7 @@ class Finals:
         for variant in findings.variants:
             entry = self._state.entries[variant.label]
             if not variant.run.sessions and variant.run.failure is None:
-                if variant.label != ORIGINAL:
+                if variant.label != ORIGINAL and not entry.candidate.accepted:
                     entry.drop("the time budget left no room for a race")
                 continue
             entry.run = _with_marks(variant.run, entry)
@@ -232,6 +257,7 @@ class Finals:
             metrics["speedup"] = speedup_of(row)
             metrics["memory_reduction"] = memory_reduction_of(rows.get((variant.label, "memory_peak")))
             entry.advance("raced", metrics)
+            self._originals[variant.label] = (self._state.original.candidate, self._state.original.run)
             self._decide(entry, row, findings.failures.get(variant.label, ""))
             self._witness.examined(entry.candidate)
 
@@ -256,18 +282,21 @@ class Finals:
             )
         if accepted and (unmet := check_bounds(metrics, self._commission.bounds, original)):
             accepted, why = False, f"{why}, but {'; '.join(unmet)}"
-        elif accepted and "accuracy_drop" in metrics and self._headline:
-            why = f"{why}; {accuracy_words(metrics['accuracy_drop'], self._headline)}{self._doubt(metrics)}"
+        elif accepted and self._headline and ("accuracy_drop" in metrics or self._headline in metrics):
+            why = f"{why}; {judged_words(metrics, self._headline)}{self._doubt(metrics)}"
         entry.candidate = replace(
             entry.candidate, accepted=accepted, why=why, run=None if entry.run is None else entry.run.id
         )
 
     def _doubt(self, metrics: Mapping[str, Number]) -> str:
         """That the drop is within its bound and its interval is not; empty where it is."""
-        bound = next((one for one in self._commission.bounds if one.metric == "accuracy_drop"), None)
+        metric = WORST if self._headline == WORST else "accuracy_drop"
+        bound = next((one for one in self._commission.bounds if one.metric == metric), None)
         limit = None if bound is None else limit_of(bound, self._state.original.candidate.metrics)
-        high = metrics["accuracy_drop"].high
-        if bound is None or limit is None or (high is not None and high <= limit):
+        if bound is None or limit is None or (metric == WORST and is_identical(metrics)):
+            return ""
+        worst = metrics[metric].high if bound.upper else metrics[metric].low
+        if worst is not None and (worst <= limit if bound.upper else worst >= limit):
             return ""
         return f", too few samples to prove {bound.words}"
 

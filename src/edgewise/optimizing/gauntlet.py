@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from edgewise.errors import BadInput, EdgewiseError, RunFailed
-from edgewise.evaluating.examination import guess_notes
+from edgewise.evaluating.agreement import WORST
 from edgewise.optimizing.accuracy import Examiner, Marks
-from edgewise.optimizing.choice import accuracy_words, check_bounds, limit_of
-from edgewise.optimizing.commission import Commission
+from edgewise.optimizing.choice import check_bounds, is_identical, judged_words, limit_of
+from edgewise.optimizing.commission import LEAST_SNR_DB, Commission
 from edgewise.optimizing.state import Entry, State, Witness, sizes_of
 from edgewise.optimizing.variant import ORIGINAL, Candidate, Number
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant
-
-LEAST_SNR_DB = 20.0
-"""Without data: of outputs on random inputs against the original's. Below, they differ by a tenth of the signal."""
 
 
 class Gauntlet:
@@ -45,6 +42,9 @@ class Gauntlet:
                 "not one sample could be used to judge the original",
                 advice="look at the data, or at how samples are prepared (--prepare)",
             )
+        form = self._examiner.form
+        if form is not None and self._commission.judged is not None:
+            self._state.notes.append(f"variants are judged by {_JUDGED_BY[form.kind]}, for the outputs: {form.because}")
         candidate = Candidate(
             id=ORIGINAL,
             parent=None,
@@ -55,15 +55,17 @@ class Gauntlet:
             why="what the others are compared with",
         )
         self._state.entries[ORIGINAL] = Entry(candidate=candidate, job=job, marks=marks)
-        if marks is not None and marks.evaluation is not None and "accuracy_top1" in marks.metrics:
-            notes = guess_notes(marks.metrics["accuracy_top1"].low, marks.evaluation.confusion)
-            self._state.notes += [f"the original: {note}" for note in notes]
+        if marks is not None and marks.doubt is not None:
+            self._state.notes.append(f"the original: {marks.doubt.message}; {marks.doubt.advice}")
         self._witness.examined(candidate)
 
     def _own_agreement(self) -> dict[str, Number]:
         """What the original has of the headline where its own outputs are taken as right."""
+        headline = self._examiner.headline
         whole = Number(value=1.0, low=1.0, high=1.0, basis="derived", method="the original against itself")
-        return {self._examiner.headline: whole} if self._examiner.headline else {}
+        if headline == WORST:
+            whole = Number(value=None, absent_because="outputs are compared with its own")
+        return {headline: whole} if headline else {}
 
     def examine(self, entry: Entry, model: ModelRef) -> None:
         """The cheap checks first; the entry says how far it came, and why no further."""
@@ -86,7 +88,7 @@ class Gauntlet:
         entry.advance("loaded", look.metrics)
         if look.broken:
             return look.broken
-        if self._commission.judged is None and (why := _find_strange(look.metrics)):
+        if self._commission.judged is None and (why := _find_strange(look.metrics, self._commission)):
             return why
         entry.advance("agreed", {})
         marks = self._examiner.grade_slice(job)
@@ -104,7 +106,9 @@ class Gauntlet:
 
     def _find_unmet(self, entry: Entry, marks: Marks | None) -> str:
         """The bound on accuracy that it does not meet."""
-        about = [one for one in self._commission.bounds if one.metric in ("accuracy_drop", self._examiner.headline)]
+        about = [
+            one for one in self._commission.bounds if one.metric in ("accuracy_drop", self._examiner.headline, WORST)
+        ]
         unmet = check_bounds(entry.candidate.metrics, about, self._state.original.candidate.metrics)
         if not unmet or marks is None:
             return ""
@@ -112,27 +116,40 @@ class Gauntlet:
 
     def _is_hopeless(self, marks: Marks) -> bool:
         """Whether even the best that the slice allows loses too much."""
-        bound = next((one for one in self._commission.bounds if one.metric == "accuracy_drop"), None)
-        drop = marks.metrics.get("accuracy_drop")
-        limit = None if bound is None else limit_of(bound, self._state.original.candidate.metrics)
-        return limit is not None and drop is not None and drop.low is not None and drop.low > limit
+        for bound in self._commission.bounds:
+            number = marks.metrics.get(bound.metric)
+            limit = limit_of(bound, self._state.original.candidate.metrics)
+            if bound.metric not in ("accuracy_drop", WORST) or limit is None or number is None:
+                continue
+            best = number.low if bound.upper else number.high
+            if best is not None and (best > limit if bound.upper else best < limit):
+                return True
+        return False
 
     def words(self, marks: Marks) -> str:
         """How the headline moved."""
-        drop = marks.metrics.get("accuracy_drop") or Number(value=None, absent_because="not known")
-        return accuracy_words(drop, self._examiner.headline)
+        words = judged_words(marks.metrics, self._examiner.headline)
+        return f"{words} at output {marks.worst}" if marks.worst else words
 
 
-def _find_strange(metrics: Mapping[str, Number]) -> str:
+_JUDGED_BY = {
+    "classes": "top-1 agreement with the original",
+    "boxes": "the boxes that they share with the original",
+    "values": "the signal-to-noise ratio of their worst output against the original's",
+}
+
+
+def _find_strange(metrics: Mapping[str, Number], commission: Commission) -> str:
     """Where there is no data to judge on: what is wrong with outputs that are not like the original's."""
-    snr, worst = metrics.get("output_snr"), metrics.get("output_max_abs_error")
-    if worst is not None and worst.value == 0.0:
+    snr, least = metrics.get(WORST, metrics.get("output_snr")), commission.limits.least_snr_db
+    least = LEAST_SNR_DB if least is None else least
+    if is_identical(metrics):
         return ""
     if snr is None or snr.value is None:
         because = "they were not compared" if snr is None else snr.absent_because
         return f"nothing shows that its outputs are like the original's: {because}"
-    if snr.value < LEAST_SNR_DB:
-        words = f"an SNR of {significant(snr.value)} dB on random inputs, under {LEAST_SNR_DB:g} dB"
+    if snr.value < least:
+        words = f"an SNR of {significant(snr.value)} dB on random inputs, under --min-snr {least:g}dB"
         return f"broken: outputs are not like the original's ({words}); give --data to judge it by its accuracy"
     return ""
 

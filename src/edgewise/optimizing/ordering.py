@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.asking import DataWish, find_task, make_question, open_splits, read_instructions
 from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, Dataset, choose_samples, choose_split
 from edgewise.evaluating.evaluator import Question
+from edgewise.evaluating.form import HEADLINES
 from edgewise.evaluating.instructions import Instructions
 from edgewise.metrics import METRICS, SHARES
 from edgewise.model.identity import open_model
 from edgewise.model.user_code import is_factory
 from edgewise.optimizing.base import passes
-from edgewise.optimizing.commission import CALIBRATION_SAMPLES, TRAINING_SAMPLES, Commission
+from edgewise.optimizing.commission import CALIBRATION_SAMPLES, LEAST_SNR_DB, TRAINING_SAMPLES, Commission, Limits
 from edgewise.optimizing.planning import available, read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.units import format_bytes, format_duration
@@ -26,23 +28,6 @@ from edgewise.units import format_bytes, format_duration
 MOST_OF_ONE_SPLIT = 4
 """Where there is one split only, no more than one sample in so many is looked at; these are not judged."""
 LEAST_CALIBRATION = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The user's limits, SI units.
-
-    Attributes:
-        accuracy_drop: ``1pt`` (0.01 of a share), ``2%`` (of the original's value), or a number in the metric's unit;
-            None is 1pt, and 1% where the metric is no share.
-        least_accuracy: of the headline metric.
-    """
-
-    latency_s: float | None = None
-    size_bytes: int | None = None
-    memory_bytes: int | None = None
-    accuracy_drop: str | None = None
-    least_accuracy: float | None = None
 
 
 def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
@@ -66,9 +51,18 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
         if not 0 < value < math.inf:
             raise BadInput(f"{flag} {value} makes no sense", advice="an amount above 0")
         found.append(Bound(metric=name, limit=float(value), words=f"{flag} {show(value)}"))
-    if headline:
-        usual = "1pt" if headline in SHARES else "1%"
+    if headline == WORST:
+        _refuse_of_values(limits)
+    elif headline:
+        usual = _USUAL_DROPS.get(headline, "1pt" if headline in SHARES else "1%")
         found.append(_read_drop(usual if limits.accuracy_drop is None else limits.accuracy_drop, headline))
+    if headline in AGREEMENTS:
+        found += _read_snr(limits.least_snr_db, headline)
+    elif headline and limits.least_snr_db is not None:
+        raise BadInput(
+            f"--min-snr {limits.least_snr_db:g}dB is about outputs, and this data has labels",
+            advice="--max-accuracy-drop is about answers",
+        )
     if limits.least_accuracy is not None:
         if not headline:
             raise BadInput("--min-accuracy needs data to judge on", advice="give --data, or leave it out")
@@ -81,6 +75,32 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
         upper = METRICS[headline].better == "lower"
         found.append(Bound(metric=headline, limit=limits.least_accuracy, words=words, upper=upper))
     return tuple(found)
+
+
+AGREEMENTS = tuple(HEADLINES.values())
+"""What variants are judged by where there are no labels."""
+_USUAL_DROPS = {"agreement_boxes": "10pt"}
+
+
+def _read_snr(limit: float | None, headline: str) -> list[Bound]:
+    """The bound on the outputs' signal-to-noise ratio: always where nothing else tells how good they are."""
+    if limit is not None and not 0.0 <= limit < math.inf:
+        raise BadInput(f"--min-snr must be 0 dB or more, not {limit:g}dB", advice="for example --min-snr 20dB")
+    if limit is None and headline != WORST:
+        return []
+    limit = LEAST_SNR_DB if limit is None else limit
+    return [Bound(metric=WORST, limit=limit, words=f"--min-snr {limit:g}dB", upper=False)]
+
+
+def _refuse_of_values(limits: Limits) -> None:
+    """Raise `BadInput` for limits on answers, where outputs are neither class scores nor boxes."""
+    for flag, value in (("--max-accuracy-drop", limits.accuracy_drop), ("--min-accuracy", limits.least_accuracy)):
+        if value is not None:
+            raise BadInput(
+                f"{flag} {value}: the outputs are no class scores and the data has no labels, so that they have no "
+                "accuracy",
+                advice="--min-snr 20dB, or --task classification where they are class scores",
+            )
 
 
 _DROP = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?|[0-9]+\.)\s*(pt|%|)")
@@ -151,6 +171,7 @@ def make_commission(
         require_data(wish, start.passes)
     if not 0 < start.budget_s < math.inf:
         raise BadInput(f"--time-budget {start.budget_s:g} s makes no sense", advice="such as 5min")
+    start = replace(start, limits=limits)
     if wish is None:
         return replace(start, bounds=make_bounds(limits, headline=""))
     splits = open_splits(wish)
@@ -164,10 +185,21 @@ def make_commission(
         calibration=calibration,
         training=_training(calibration, judged, limit=calibration_limit),
         task=task,
+        task_name=wish.task or instructions.task,
         task_options=wish.task_options,
         classes=wish.classes,
-        bounds=make_bounds(limits, headline="agreement_top1" if task is None else task.metrics[0]),
+        bounds=_check_limits(limits) if task is None else make_bounds(limits, headline=task.metrics[0]),
     )
+
+
+def _check_limits(limits: Limits) -> tuple[Bound, ...]:
+    """The bounds that hold without labels, whatever the outputs are; the others follow when the original has run.
+
+    Raises:
+        BadInput: a limit that no outputs can have.
+    """
+    make_bounds(limits, headline=HEADLINES["classes"])
+    return make_bounds(replace(limits, accuracy_drop=None, least_accuracy=None), headline="")
 
 
 _SUFFIXES = frozenset({".py", ".onnx", ".tflite", ".xml", ".pt2", ".keras"})

@@ -17,6 +17,7 @@ from edgewise.run.plan import count_cores
 from edgewise.runtime.base import Runtime, availability_of, runtimes
 from edgewise.workload.networks import resolve_shapes
 
+NO_SAMPLES = "it needs samples: give --data"
 ARITHMETIC = frozenset({"conv", "depthwise_conv", "matmul", "fully_connected"})
 
 
@@ -55,6 +56,7 @@ class Menu:
     Attributes:
         words: ``NAME`` → the labels asked for; empty labels mean all of them. None: everything.
         untried: why passes that read the format were left out.
+        lacking: the usual attempts of passes that only lack samples.
     """
 
     words: dict[str, list[str]] | None
@@ -63,6 +65,7 @@ class Menu:
     labels: bool
     registry: Registry[Pass]
     untried: list[Untried] = field(default_factory=list)
+    lacking: list[Attempt] = field(default_factory=list)
 
     def choose(self, facts: Facts, *, kinds: Sequence[str], parent: str, engines: Sequence[str]) -> list[Attempt]:
         """The attempts on one file, of passes of these kinds, the most promising first."""
@@ -77,6 +80,9 @@ class Menu:
             why = self._obstacle(one, facts, usable)
             if why:
                 self._leave_out(name, why)
+                if why == NO_SAMPLES and not one.capabilities.trains and not one.capabilities.labels:
+                    usual = [each for each in self._recipes(name, one, facts) if each.rank == 0]
+                    self.lacking += [Attempt(one=one, recipe=each, parent=parent, engines=usable) for each in usual]
                 continue
             recipes = self._recipes(name, one, facts)
             found += [Attempt(one=one, recipe=recipe, parent=parent, engines=usable) for recipe in recipes]
@@ -137,7 +143,7 @@ class Menu:
         if capabilities.kind in ("quantisation", "compression") and facts.quantized:
             return "the model is quantised already"
         if capabilities.calibrates and not self.calibrates:
-            return "it needs samples: give --data"
+            return NO_SAMPLES
         if capabilities.labels and not self.labels:
             return "it needs labels"
         return ""

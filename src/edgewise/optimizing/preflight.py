@@ -49,7 +49,7 @@ class Preflight:
         threads: inference threads.
         budget_s: all measuring together takes no longer; what could not be measured has no prediction.
         excerpt_s: what a pass may take for the part of the network that it is tried on; None is a quarter of the
-            budget, so that four fit.
+            budget, so that four fit, or a half where the file can't be cut.
         cache: where measurements are kept; None is the user's cache folder.
     """
 
@@ -65,7 +65,9 @@ class Preflight:
         self._facts = facts
         self._threads = threads
         self._left_s = budget_s
-        self._excerpt_s = max(_LEAST_S, budget_s / _PARTS) if excerpt_s is None else excerpt_s
+        # What can't be cut is rehearsed on as it is, or not at all: it may take what two others would.
+        parts = _PARTS if facts.format in CUTTERS else _PARTS / 2
+        self._excerpt_s = max(_LEAST_S, budget_s / parts) if excerpt_s is None else excerpt_s
         self._cache = Cache(cache)
 
     def predict(self, one: Pass, recipe: Recipe, *, runtime: str, keep_float: Sequence[str] = ()) -> Prediction:

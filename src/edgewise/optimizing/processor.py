@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgewise.profiling.quantisation import DOT_PRODUCTS
 from edgewise.run.counters import ROOT
 from edgewise.run.environment import fingerprint
 
 #: arithmetic → instructions that make it fast, as ``/proc/cpuinfo`` names them, and what people call them; the
 #: strongest first. x86: Intel's and AMD's instruction set references; Arm: the Linux kernel's list of hwcaps.
 _INSTRUCTIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "int8": (
-        ("amx_int8", "AMX"), ("avx512_vnni", "AVX-512 VNNI"), ("avx_vnni", "AVX-VNNI"), ("sme2", "SME2"),
-        ("i8mm", "I8MM"), ("svei8mm", "SVE I8MM"), ("asimddp", "Arm dot products"),
-    ),
+    "int8": DOT_PRODUCTS,
     "float16": (
         ("amx_fp16", "AMX-FP16"), ("avx512_fp16", "AVX512-FP16"), ("asimdhp", "Arm half precision"),
         ("fphp", "Arm half precision"),

@@ -18,7 +18,9 @@ from edgewise.run.plan import Plan
 MOST = 8
 """Variants in a race beside the original; more are first thinned out by a short measurement of each."""
 BASE_S, EACH_S = 20.0, 12.0
-"""What a race may take, and what every variant adds, s."""
+"""What a race takes, and what every variant adds, s."""
+UNDECIDED_SHARE = 0.65
+"""Of the time left, what a race may take in any case while it is not decided."""
 ROUNDS, TURNS_S = 8, 0.5
 """A race should have room for so many rounds: verdicts are given after the fifth and the eighth. In each, everybody is
 started as for a short measurement, and takes its turns for so long."""
@@ -116,12 +118,20 @@ def race(
         [job for _, job in everybody],
         labels=[name for name, _ in everybody],
         terms=_TERMS,
-        trial=Trial(budget_s=min(budget_s, BASE_S + EACH_S * len(entrants)), seed=seed, until="latency"),
+        trial=Trial(budget_s=room_for(len(entrants), left=budget_s), seed=seed, until="latency"),
         save=save,
         observer=observer,
         sensors=METERS_OFF,
         settled=_settled,
     )
+
+
+def room_for(count: int, *, left: float) -> float:
+    """Time limit of a race with this number of variants, s: enough on a quiet machine, with room for a busy one.
+
+    A race ends as soon as it is decided. What it could not decide is worth more time than what may follow.
+    """
+    return min(left, max(BASE_S + EACH_S * count, UNDECIDED_SHARE * left))
 
 
 def _settled(variants: Sequence[Variant]) -> str | None:

@@ -7,32 +7,33 @@ interleaved with the original's.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 
-from edgewise.comparing.contenders import NATIVE
+from edgewise.evaluating.agreement import WORST
 from edgewise.optimizing.accuracy import Examiner
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.choice import limit_of
 from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.finals import Finals
+from edgewise.optimizing.forecast import Forecast
 from edgewise.optimizing.gauntlet import Gauntlet, job_of
 from edgewise.optimizing.making import Makery, Order, Piece
 from edgewise.optimizing.planning import Attempt, Menu, facts_of, find_readers, read_words
-from edgewise.optimizing.preflight import Preflight
 from edgewise.optimizing.sensitivity import layers_of, measure_sensitivity
 from edgewise.optimizing.state import Entry, State, Witness
-from edgewise.optimizing.variant import ORIGINAL, Candidate, Prediction
+from edgewise.optimizing.variant import ORIGINAL, Candidate
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
 
 RACE_SHARE = 0.4
 """Of the time budget that is kept for races."""
 SENSITIVITY_SHARE = 0.5
 """Of the time left before the races that trying layers one by one may take."""
-PREFLIGHT_SHARE = 0.15
+ONE_SHARE, LEAST_S = 0.6, 20.0
+"""Of the time left before the races, the share that one pass may take while others wait, and its least time, s."""
+_BASIC = ("simplification", "conversion")
+"""What other passes start from."""
 LOSSY = ("quantisation", "compression", "pruning", "distillation")
 TRAINED = ("pruning", "distillation")
 """What these leave in float can be quantised afterwards."""
@@ -84,6 +85,7 @@ class Search:
             registry=registry,
         )
         self._gauntlet = Gauntlet(commission, examiner, self.state, witness)
+        self._forecast = Forecast(commission, self.state, witness)
         self._save = save
         self.finals: Finals | None = None
 
@@ -137,25 +139,21 @@ class Search:
         self._try_engines()
         self._try_given()
         for root in self._roots:
-            exact = self.menu.choose(
-                self.state.facts_of(root),
-                kinds=("simplification", "fusion", "conversion"),
-                parent=root,
-                engines=self._engines,
-            )
-            self._make_all(exact)
+            self._make_all(self._choose(root, _BASIC))
         self._convert_module()
-        attempts: list[Attempt] = []
+        # What changes outputs by rounding only is promised nothing: it comes after what is promised more.
+        attempts = [attempt for root in self._roots for attempt in self._choose(root, ("fusion",))]
         for parent in self._find_bases():
-            facts = self.state.facts_of(parent)
-            attempts += self.menu.choose(facts, kinds=LOSSY, parent=parent, engines=self._engines)
+            attempts += self._choose(parent, LOSSY)
         self._make_by_rank([*attempts, *self._module_attempts(LOSSY)])
         for entry in [one for one in self.state.others if one.alive and _is_trained(one)]:
             name = entry.candidate.id
-            further = self.menu.choose(
-                self.state.facts_of(name), kinds=("quantisation",), parent=name, engines=self._engines
-            )
+            further = self._choose(name, ("quantisation",))
             self._make_all([attempt for attempt in further if attempt.recipe.rank == 0])
+
+    def _choose(self, parent: str, kinds: Sequence[str]) -> list[Attempt]:
+        """What is to be tried on the file of a variant."""
+        return self.menu.choose(self.state.facts_of(parent), kinds=kinds, parent=parent, engines=self._engines)
 
     def _convert_module(self) -> None:
         """A module in the other formats that engines read; it is a file in one of them already."""
@@ -172,7 +170,10 @@ class Search:
 
     def _make_by_rank(self, attempts: Sequence[Attempt]) -> None:
         """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
-        self._make_all(self._predict([attempt for attempt in attempts if attempt.recipe.rank == 0]))
+        self._make_all(
+            self._forecast.predict([attempt for attempt in attempts if attempt.recipe.rank == 0], left=self._left())
+        )
+        self._forecast.predict_lacking(self.menu.lacking, own=self._original.runtime.name, left=self._left())
         saved = {one.attempt.one.name for one in self.state.others if one.alive and one.attempt is not None}
         usual = {attempt.one.name for attempt in attempts if attempt.recipe.rank == 0}
         lossy = {one.attempt.one.name for one in self.state.others if one.attempt is not None and _lost(one)}
@@ -183,7 +184,7 @@ class Search:
             and (self._commission.rank > 1 or (attempt.one.name in lossy and attempt.one.name not in saved)
                  or self.menu.is_named(attempt, whole=attempt.one.name not in usual))
         ]  # fmt: skip
-        self._make_all(self._predict(more))
+        self._make_all(self._forecast.predict(more, left=self._left()))
 
     def _try_engines(self) -> None:
         """The original in every other engine that may be used; not where the user asked for certain passes."""
@@ -235,54 +236,20 @@ class Search:
                 found[attempt.parent] = name
         return list(found.values())
 
-    def _predict(self, attempts: Sequence[Attempt]) -> list[Attempt]:
-        """The attempts by rank, the fastest by the pre-flight first.
-
-        Of equals the first recipe of every pass and the first of every file, those in an engine's own format before
-        others: where time is short, something of everything is tried.
-        """
-        if not attempts:
-            return []
-        self._witness.stage("Pre-flight: what should help here?")
-        asked: dict[str, Prediction] = {}
-        keyed: list[tuple[tuple[int, float, int, bool], Attempt]] = []
-        room = PREFLIGHT_SHARE * self._commission.budget_s
-        parents = list(dict.fromkeys(attempt.parent for attempt in attempts))
-        for place, parent in enumerate(parents):
-            # What one file leaves over is the others'.
-            begin, share = time.monotonic(), room / (len(parents) - place)
-            flight = Preflight(self.state.facts_of(parent), threads=self._commission.threads or 1, budget_s=share)
-            own = NATIVE.get(self.state.facts_of(parent).format)
-            for turn, attempt in enumerate(_in_turns([one for one in attempts if one.parent == parent])):
-                found = {
-                    self.state.name(attempt, engine): self._foretell(flight, attempt, engine)
-                    for engine in attempt.engines
-                }
-                speed = max((one.speedup for one in found.values() if one.speedup is not None), default=1.0)
-                keyed.append(((attempt.recipe.rank, -speed, turn, own not in attempt.engines), attempt))
-                asked |= found
-            room -= time.monotonic() - begin
-        self.state.predictions |= asked
-        self._witness.predicted(asked)
-        return [attempt for _, attempt in sorted(keyed, key=itemgetter(0))]
-
-    def _foretell(self, flight: Preflight, attempt: Attempt, engine: str) -> Prediction:
-        if self._commission.is_module and self._reads_module(attempt):
-            return Prediction(speedup=None, because="it changes the module, before there is a file")
-        return flight.predict(attempt.one, attempt.recipe, runtime=engine)
-
     def _make_all(self, attempts: Sequence[Attempt]) -> None:
         """Variants of `attempts`, as far as the time allows."""
         if attempts:
             self._witness.stage("Variants: " + ", ".join(dict.fromkeys(attempt.one.name for attempt in attempts)))
-        for attempt in attempts:
+        for place, attempt in enumerate(attempts):
             if self._left() <= 0:
                 for engine in attempt.engines:
                     self.state.add(attempt, engine, why="not tried: the time budget left no room")
                 self.state.stopped = "the time budget"
                 continue
             order = self._order(attempt)
-            for piece in self._makery.make([order], seconds=max(5.0, self._left())):
+            left = self._left()
+            most = left if place == len(attempts) - 1 else min(left, max(LEAST_S, ONE_SHARE * left))
+            for piece in self._makery.make([order], seconds=max(5.0, most)):
                 self._take(attempt, order, piece)
 
     def _order(self, attempt: Attempt, keep_float: tuple[str, ...] = ()) -> Order:
@@ -377,16 +344,17 @@ class Search:
                 break
 
     def _find_losing(self) -> Entry | None:
-        """The quantised variant that lost the least, of those that lost too much, unless another one did not."""
+        """The quantised variant that lost the least, of those that lost too much, unless one that may win did not."""
         if self._commission.sensitivity == "off":
             return None
         quantized = [one for one in self.state.others if _can_spare(one)]
         if self._commission.sensitivity == "auto":
-            bound = next((one for one in self._commission.bounds if one.metric == "accuracy_drop"), None)
+            bound = next((one for one in self._commission.bounds if one.metric in ("accuracy_drop", WORST)), None)
             limit = None if bound is None else limit_of(bound, self.state.original.candidate.metrics)
-            if limit is None or any(one.alive for one in quantized):
+            if limit is None or any(one.alive and _is_promising(one) for one in quantized):
                 return None
-        return min(quantized, key=_loss, default=None)
+            quantized = [one for one in quantized if not one.alive]
+        return min(quantized, key=lambda one: (not _is_promising(one), _loss(one)), default=None)
 
 
 def _is_trained(entry: Entry) -> bool:
@@ -401,6 +369,17 @@ def _can_spare(entry: Entry) -> bool:
     return capabilities.kind in ("quantisation", "pruning") and capabilities.keeps_float and not capabilities.trains
 
 
+def _is_promising(entry: Entry) -> bool:
+    """Whether a quantised variant may be the fast one: ranges are known, or the pre-flight says that it wins.
+
+    Where activations are quantised as they come, most of it is often lost again.
+    """
+    told = entry.candidate.predicted
+    if told is not None and told.speedup is not None:
+        return told.speedup > 1.0
+    return entry.attempt is not None and entry.attempt.one.capabilities.calibrates
+
+
 def _lost(entry: Entry) -> bool:
     """Whether its answers were what spoke against it."""
     return entry.fallen and entry.candidate.stage in ("loaded", "sliced", "judged")
@@ -411,7 +390,7 @@ def _loss(entry: Entry) -> float:
     drop = entry.candidate.metrics.get("accuracy_drop")
     if drop is not None and drop.value is not None:
         return drop.value
-    snr = entry.candidate.metrics.get("output_snr")
+    snr = entry.candidate.metrics.get(WORST, entry.candidate.metrics.get("output_snr"))
     return 1e3 - snr.value if snr is not None and snr.value is not None else 1e6
 
 
@@ -422,13 +401,3 @@ def _counts(fragile: int, layers: int) -> Iterator[int]:
     while count <= most:
         yield count
         count *= 2
-
-
-def _in_turns(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """The first recipe of every pass, then the second of each."""
-    seen: Counter[str] = Counter()
-    turns = []
-    for attempt in attempts:
-        turns.append((seen[attempt.one.name], attempt))
-        seen[attempt.one.name] += 1
-    return [attempt for _, attempt in sorted(turns, key=itemgetter(0))]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgewise.errors import EdgewiseError
+from edgewise.evaluating.agreement import WORST
 from edgewise.model.graph import Graph, Operator
 from edgewise.optimizing.accuracy import Examiner, Look
 from edgewise.optimizing.making import Makery, Order, Piece
@@ -153,7 +154,8 @@ def _snr_of(piece: Piece | None, examiner: Examiner, job_of: JobOf) -> float | N
     if piece is None or piece.model is None:
         return None
     with contextlib.suppress(EdgewiseError):
-        snr = examiner.look(job_of(piece)).metrics.get("output_snr")
+        metrics = examiner.look(job_of(piece)).metrics
+        snr = metrics.get(WORST, metrics.get("output_snr"))
         return None if snr is None else snr.value
     return None
 
@@ -167,7 +169,7 @@ def _read(operator: Operator, look: Look) -> LayerSensitivity:
     if look.broken:
         # Worse than any number: the network is useless with this layer changed.
         return LayerSensitivity(layer=operator.name, op=operator.op, fragile=True, absent_because=look.broken)
-    snr = look.metrics.get("output_snr")
+    snr = look.metrics.get(WORST, look.metrics.get("output_snr"))
     if snr is None or snr.value is None:
         because = "it has no outputs to compare" if snr is None else snr.absent_because
         return LayerSensitivity(layer=operator.name, op=operator.op, absent_because=because)

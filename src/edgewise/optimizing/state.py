@@ -112,12 +112,14 @@ class State:
 
     Attributes:
         predictions: name of attempt and engine → what the pre-flight said.
+        with_data: the same of attempts that only lack samples.
         stopped: why something was left out; empty where nothing was.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     entries: dict[str, Entry] = field(default_factory=dict)
     predictions: dict[str, Prediction] = field(default_factory=dict)
+    with_data: dict[str, Prediction] = field(default_factory=dict)
     sensitivities: Sensitivities | None = None
     findings: Findings | None = None
     notes: list[str] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.conclusion import conclude
 from edgewise.optimizing.gauntlet import job_of
 from edgewise.optimizing.making import Makery, Order
+from edgewise.optimizing.ordering import make_bounds
 from edgewise.optimizing.planning import Attempt, find_readers
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.state import Witness
@@ -58,6 +60,7 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
     if not commission.is_module:
         _check_layers((model, *given), commission)
     examiner = Examiner(commission, original, assembly=Assembly(save=_forget, sensors=METERS_OFF))
+    commission = _settle_bounds(commission, examiner)
     others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), commission) for one in given]
     calibration, notes = _calibrate(commission, [original, *others], examiner, makery)
     search = Search(
@@ -77,11 +80,22 @@ def undertake(commission: Commission, *, save: Callable[[Run], None], witness: W
         search,
         commission,
         headline=examiner.headline,
+        form=examiner.form,
         calibration=calibration,
         save=save,
         elapsed_s=time.monotonic() - begin,
         interrupted=interrupted,
     )
+
+
+def _settle_bounds(commission: Commission, examiner: Examiner) -> Commission:
+    """Where there are no labels, bounds that suit what the original's outputs are. Raises `BadInput`."""
+    form = examiner.find_form()
+    if form is None or commission.judged is None:
+        return commission
+    settled = replace(commission, bounds=make_bounds(commission.limits, headline=form.headline))
+    examiner.adopt(settled)
+    return settled
 
 
 def choose_engines(form: str, asked: Sequence[str]) -> list[str]:

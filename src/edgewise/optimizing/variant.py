@@ -112,7 +112,7 @@ class Candidate:
         why: what decided, one line.
         metrics: ``latency``, ``memory_peak`` and the original's over the variant's, ``speedup`` and
             ``memory_reduction``, from the race; ``model_size``, the task's headline metric, ``accuracy_drop``,
-            ``agreement_top1``, ``output_snr`` …, as far as it came.
+            ``agreement_top1``, ``output_snr_worst`` …, as far as it came.
         run: id of its run in the store.
     """
 
@@ -174,6 +174,65 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Untried:
+    """What the time budget left no room for.
+
+    Attributes:
+        variants: ids of those that were planned and not judged.
+        of: how many were planned in all.
+        families: of these every one is among them: ``int8``, ``pruning`` …
+        budget_s: what to try next; twice the budget that was given.
+    """
+
+    variants: tuple[str, ...] = ()
+    of: int = 0
+    families: tuple[str, ...] = ()
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a pass should win that lacks samples: by the pre-flight, which makes some up.
+
+    Attributes:
+        variant: the id that its result would have.
+        engine: over the model as it is in this one.
+    """
+
+    variant: str
+    engine: str
+    prediction: Prediction
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"variant": self.variant, "engine": self.engine, **asdict(self.prediction), "basis": "estimated"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """A part of the chosen variant's speed-up.
+
+    Attributes:
+        kind: ``engine``, ``precision`` (quantisation and compression), ``network`` (other passes), ``threads`` or
+            ``settings``.
+        what: the engine, the passes or the settings.
+        before, after: ids of the variants whose ratio it is.
+        number: time before over time after; absent where the two were not in one race.
+    """
+
+    kind: str
+    what: str
+    before: str
+    after: str
+    number: Number
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"kind": self.kind, "what": self.what, "before": self.before, "after": self.after,
+                **self.number.to_document()}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
     """The whole search, with everything it found.
 
@@ -182,15 +241,20 @@ class Optimization:
         candidates: all others, in the order of the plan.
         front: ids on the Pareto front of `front_metrics`.
         chosen: id of the recommended variant; None where nothing beats the original.
+        factors: what the chosen variant's speed-up is made of; empty where it is of one piece.
+        untried: what there was no time for.
+        with_data: the best that is predicted of passes that need samples, where there are none; else None.
         bounds: of the user.
         unmet: why no variant meets the bounds, the original included; empty where one does.
         closest: id of what comes closest to meeting them; None where they are met.
-        task, headline: what accuracy means here; headline is a metric id (``agreement_top1`` without labels).
+        task, headline: what accuracy means here; headline is a metric id.
+        judged_by: without labels, what the outputs are: ``outputs`` (``classes``, ``boxes`` or ``values``),
+            ``because``, ``metric`` …; with labels None.
         data: what was judged on; None without data.
         judged: so many samples of it; None without data.
         calibration: what passes looked at; None without.
         sensitivity: layers, the most fragile first; empty where it was not measured.
-        files: what was written: ``chosen``, ``provenance`` → path.
+        files: what was written: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path.
         command: the line that makes the chosen file again; "" where nothing was chosen.
         stopped_because: why the search ended.
         conditions: threads, seed, time budget and what else holds for all numbers, JSON-shaped.
@@ -201,11 +265,15 @@ class Optimization:
     front: tuple[str, ...] = ()
     front_metrics: tuple[str, ...] = ()
     chosen: str | None = None
+    factors: tuple[Factor, ...] = ()
+    untried: Untried = field(default_factory=Untried)
+    with_data: Promise | None = None
     bounds: tuple[Bound, ...] = ()
     unmet: str = ""
     closest: str | None = None
     task: str = ""
     headline: str = ""
+    judged_by: Mapping[str, Any] | None = None
     data: DataRef | None = None
     judged: int | None = None
     calibration: DataRef | None = None
@@ -239,11 +307,15 @@ class Optimization:
             "pareto": list(self.front),
             "pareto_metrics": list(self.front_metrics),
             "chosen": self.chosen,
+            "factors": [one.to_document() for one in self.factors],
+            "not_tried": asdict(self.untried),
+            "with_data": None if self.with_data is None else self.with_data.to_document(),
             "constraints": [asdict(bound) for bound in self.bounds],
             "unmet": self.unmet or None,
             "closest": self.closest,
             "task": self.task or None,
             "headline": self.headline or None,
+            "judged_by": None if self.judged_by is None else dict(self.judged_by),
             "data": None if self.data is None else asdict(self.data),
             "judged": self.judged,
             "calibration": None if self.calibration is None else asdict(self.calibration),

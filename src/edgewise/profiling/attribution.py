@@ -14,6 +14,8 @@ from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.alignment import align
 from edgewise.runtime.base import EngineNode
 
+PRODUCTS = frozenset({"convolution", "transposed-convolution", "matrix-multiplication"})
+"""Kinds that do most of a network's arithmetic."""
 _MERGED_BEHIND = frozenset({"activation", "elementwise", "normalization"})
 """Kinds that engines merge into the step that makes their input; where the model's input is that, into the next."""
 _CONVERSIONS = frozenset({"quantize", "dequantize"})
@@ -43,13 +45,13 @@ class Attribution:
         groups: steps with their operators, in the order of their first step.
         overheads: positions of steps that do what the model does not ask for.
         unattributed: positions of steps that compute something nobody could tell.
-        eliminated: indices of operators that no step executes.
+        without_step: indices of operators that no step is known to execute.
     """
 
     groups: tuple[Group, ...]
     overheads: tuple[int, ...]
     unattributed: tuple[int, ...]
-    eliminated: tuple[int, ...]
+    without_step: tuple[int, ...]
 
 
 def attribute(graph: Graph, nodes: Sequence[EngineNode], *, ordered: bool) -> Attribution:
@@ -62,6 +64,7 @@ def attribute(graph: Graph, nodes: Sequence[EngineNode], *, ordered: bool) -> At
     claims = _claims_by_name(graph, nodes)
     _look_behind_passes(graph, nodes, claims)
     _claim_by_tensors(graph, nodes, claims)
+    _join_reshapes(graph, nodes, claims)
     if ordered:
         _claim_by_order(graph, nodes, claims)
     _adopt(graph, claims)
@@ -73,7 +76,7 @@ def attribute(graph: Graph, nodes: Sequence[EngineNode], *, ordered: bool) -> At
         groups=groups,
         overheads=tuple(at for at in alone if nodes[at].role != "operator"),
         unattributed=tuple(at for at in alone if nodes[at].role == "operator"),
-        eliminated=tuple(each.index for each in graph.operators if each.index not in executed),
+        without_step=tuple(each.index for each in graph.operators if each.index not in executed),
     )
 
 
@@ -133,6 +136,29 @@ def _claim_by_tensors(graph: Graph, nodes: Sequence[EngineNode], claims: Claims)
                 break  # without a beginning only the operator that makes the output is sure
         if found:
             claims[at] = found
+
+
+def _join_reshapes(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:
+    """A step that only moves data does not compute the operator whose output it hands on: the step before it does.
+
+    ONNX Runtime makes a reshape, a Gemm and a reshape of a product and the addition behind it; the last one has the
+    addition's output.
+    """
+    producers = graph.producers()
+    owners: dict[int, list[int]] = {}
+    for at, claimed in claims.items():
+        for index in claimed:
+            owners.setdefault(index, []).append(at)
+    for at, claimed in list(claims.items()):
+        kinds = nodes[at].kinds
+        moves = kinds[:1] == ("movement",) and len(claimed) == 1
+        index = min(claimed)
+        if not moves or owners[index] != [at] or graph.operators[index].kind in kinds:
+            continue
+        makers = {producers[name] for name in graph.operators[index].inputs if name in producers}
+        steps = [step for maker in makers for step in owners.get(maker, ()) if graph.operators[maker].kind in PRODUCTS]
+        for step in steps[:1]:
+            claims[step].add(index)
 
 
 def _claim_by_order(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:

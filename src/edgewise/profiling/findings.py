@@ -6,11 +6,13 @@ worth a reader's time and is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgewise.model.graph import Graph, Operator
+from edgewise.profiling.attribution import PRODUCTS
 from edgewise.profiling.conservation import TOLERANCE, UNTOUCHED
+from edgewise.profiling.quantisation import find_held_back
 from edgewise.profiling.roofline import find_dtype, peak_of
 from edgewise.record import Finding, Layer, Profile
 from edgewise.units import format_quantity
@@ -33,6 +35,7 @@ FINDINGS: dict[str, str] = {
     "depthwise-far-from-roof": "depthwise convolutions reach little of what the machine allows",
     "far-from-roof": "layers with much arithmetic reach little of what the machine allows",
     "dynamic-shapes": "open dimensions make the engine compute shapes while it runs",
+    "int8-held-back": "much of a quantised model's time is no int8 arithmetic",
     "integer-run-as-float": "quantised layers are computed in floating point",
     "tiny-operators": "many operators do hardly anything",
     "engine-overhead": "much of the latency passes outside the operators",
@@ -47,6 +50,7 @@ class _Case:
 
     Attributes:
         settled: the profile's latency is that of the run.
+        instructions: of the processor; None where they are not known.
     """
 
     layers: Sequence[Layer]
@@ -54,6 +58,7 @@ class _Case:
     graph: Graph
     first: float | None
     settled: bool
+    instructions: Collection[str] | None
 
     def sum(self, layers: Sequence[Layer]) -> float:
         """Time of `layers`, s."""
@@ -64,8 +69,8 @@ class _Case:
         return [self.graph.operators[index] for index in layer.operators]
 
     def share(self, seconds: float) -> str:
-        """Seconds as a share of the latency, in words."""
-        return f"{format_quantity(seconds, 's')} ({seconds / self.profile.latency:.1%} of the latency)"
+        """Seconds as a share of the whole, in words."""
+        return f"{format_quantity(seconds, 's')} ({seconds / self.profile.latency:.1%} of the whole)"
 
 
 def find(
@@ -75,15 +80,17 @@ def find(
     graph: Graph,
     first: float | None = None,
     latency: float | None = None,
+    instructions: Collection[str] | None = None,
 ) -> tuple[Finding, ...]:
     """All findings in a profile, what is won with every inference before what is won once.
 
     Args:
         first: time of the first inference, s, where it was measured.
         latency: as the run measured it, s. Where the profile's own is another, what is left over is not known.
+        instructions: that the processor lists; None where it lists none.
     """
     settled = latency is None or abs(profile.latency / latency - 1) <= TOLERANCE
-    case = _Case(layers=layers, profile=profile, graph=graph, first=first, settled=settled)
+    case = _Case(layers=layers, profile=profile, graph=graph, first=first, settled=settled, instructions=instructions)
     found = [finding for rule in _RULES for finding in rule(case)]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
     return tuple(sorted(worth, key=lambda each: (each.once, -each.saving, each.code)))
@@ -154,16 +161,13 @@ def _only(case: _Case, layer: Layer, kinds: Sequence[str]) -> bool:
     return bool(operators) and all(operator.kind in kinds for operator in operators)
 
 
-_PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
-
-
 def _activations(case: _Case) -> Iterator[Finding]:
     producers = case.graph.producers()
     layers = []
     for layer in case.layers:
         if layer.kind == "operator" and layer.time and _only(case, layer, ("activation",)):
             makers = [producers[each.name] for each in layer.inputs if each.name in producers]
-            if any(case.graph.operators[index].kind in _PRODUCTS for index in makers):
+            if any(case.graph.operators[index].kind in PRODUCTS for index in makers):
                 layers.append(layer)
     if layers:
         lost = case.sum(layers)
@@ -292,7 +296,7 @@ def _quantised(case: _Case, layer: Layer) -> bool:
     """Whether data and weights of its products are 8-bit integers in the model, directly or behind a dequantise."""
     producers = case.graph.producers()
     for operator in case.operators(layer):
-        if operator.kind not in _PRODUCTS:
+        if operator.kind not in PRODUCTS:
             continue
         sources = []
         for name in operator.inputs[:2]:
@@ -304,6 +308,12 @@ def _quantised(case: _Case, layer: Layer) -> bool:
         if len(sources) == 2 and all(sources):
             return True
     return False
+
+
+def _held_back(case: _Case) -> Iterator[Finding]:
+    found = find_held_back(case.layers, case.profile, instructions=case.instructions)
+    if found is not None:
+        yield found
 
 
 def _tiny(case: _Case) -> Iterator[Finding]:
@@ -351,7 +361,7 @@ def _start(case: _Case) -> Iterator[Finding]:
         yield Finding(
             code="slow-first-inference",
             message=f"the first inference takes {format_quantity(case.first, 's')}, "
-            f"{case.first / steady:.0f}× the steady {format_quantity(steady, 's')}",
+            f"{case.first / steady:.0f}× as long as later ones",
             suggestion="run one inference while starting up, or let the engine cache what it compiles",
             saving=case.first - steady,
             evidence={"first": case.first, "steady": steady},
@@ -375,5 +385,5 @@ def _indices(layers: Sequence[Layer]) -> tuple[int, ...]:
 
 
 _RULES: tuple[Callable[[_Case], Iterator[Finding]], ...] = (
-    _fallback, _layouts, _conversions, _activations, _far, _dynamic, _as_float, _tiny, _outside, _start,
+    _fallback, _layouts, _conversions, _activations, _far, _dynamic, _as_float, _held_back, _tiny, _outside, _start,
 )  # fmt: skip

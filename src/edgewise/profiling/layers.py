@@ -1,4 +1,4 @@
-"""The rows of a profile: groups of operators with their time, cost and tensors; overheads; what the engine removed."""
+"""The rows of a profile: groups of operators with their time, cost and tensors; overheads; operators without a step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from edgewise.model.cost import OperatorCost, add_known, count, stored_size
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.memory_plan import find_folded
-from edgewise.profiling.attribution import Attribution, Group, attribute
+from edgewise.profiling.attribution import PRODUCTS, Attribution, Group, attribute
 from edgewise.profiling.conservation import TOLERANCE, Balance, balance
+from edgewise.profiling.removal import prove_removed, unmatched_because
 from edgewise.profiling.times import Duration, Timings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
@@ -18,9 +19,6 @@ from edgewise.units import format_quantity
 
 _ROUNDING = 1e-12
 """Seconds that are nothing but what is left of rounding."""
-REMOVED = "the engine computed it beforehand, merged it or needs no work for it: none of its steps stands for it"
-
-UNTOLD = "which of the engine's steps executes it could not be told"
 NAMELESS = "not attributed"
 """What the row of a step says that nobody could attribute."""
 
@@ -70,20 +68,26 @@ def build_profile(
     zero = next((row.start for row in rows if row.start is not None), 0.0)
     rows = [row if row.start is None else replace(row, start=row.start - zero) for row in rows]
     rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items() if seconds > _ROUNDING]
-    rows += [_eliminated_row(network, graph.operators[index]) for index in found.eliminated]
+    proofs = prove_removed(graph, found, profiles[0])
+    unknown = unmatched_because(found)
+    rows += [
+        _stepless_row(network, graph.operators[index], proof=proofs.get(index), unknown=unknown)
+        for index in found.without_step
+    ]
     layers = tuple(
         replace(row, index=at, share=None if row.time is None else row.time / latency) for at, row in enumerate(rows)
     )
     notes = list(profiles[0].notes)
     if abs(accounts.conservation - 1) > TOLERANCE:
         notes.append(
-            f"the parts come to {accounts.conservation:.1%} of the latency: under its profiler this engine takes "
-            "another time than without"
+            f"the parts come to {accounts.conservation:.1%} of the whole: under its profiler this engine takes another "
+            "time than without"
         )
     if abs(latency / apart - 1) > TOLERANCE:
         notes.append(
-            f"between profiled inferences an ordinary one took {format_quantity(latency, 's')}; in the processes that "
-            f"measured the latency {format_quantity(apart, 's')}, {latency / apart - 1:+.0%} apart"
+            f"the whole, {format_quantity(latency, 's')}, is {abs(latency / apart - 1):.0%} "
+            f"{'above' if latency > apart else 'below'} the median latency, {format_quantity(apart, 's')}: it is a "
+            "mean, and of other processes"
         )
     if timings.left_out:
         notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")
@@ -144,6 +148,7 @@ def _totals(layers: Sequence[Layer], found: Attribution, timings: Timings, accou
         attributed=accounts.attributed,
         unattributed=accounts.unattributed,
         profiled_latency=timings.total_s,
+        profiler_time=timings.profiler_s,
     )
 
 
@@ -162,7 +167,7 @@ def _operator_row(
     members = [graph.operators[index] for index in group.operators]
     steps = [nodes[at] for at in group.steps]
     costs = [count(operator, graph) for operator in members]
-    main = _main(members, costs)
+    main, op = _main(members, costs, sorted(steps, key=lambda node: -sum(node.times_ns)))
     time = timings.duration(group.steps)
     inputs, outputs, weights = _boundary(network, members)
     ran_by = sorted({node.provider for node in steps if node.provider})
@@ -170,7 +175,7 @@ def _operator_row(
     return Layer(
         index=0,
         name=main.name,
-        op=main.op,
+        op=op,
         nodes=tuple(operator.name for operator in members),
         operators=group.operators,
         engine_nodes=tuple(node.name for node in steps),
@@ -190,14 +195,28 @@ def _operator_row(
     )
 
 
-def _main(members: Sequence[Operator], costs: Sequence[OperatorCost]) -> Operator:
-    """The operator a group is called after: the one with the most arithmetic, the first of equals."""
+def _main(
+    members: Sequence[Operator], costs: Sequence[OperatorCost], steps: Sequence[EngineNode]
+) -> tuple[Operator, str]:
+    """The operator a group is called after, and its type: the engine's own for what it fused under another name.
+
+    The operator has the most arithmetic, or where none is known the kind that the longest step is for.
+
+    Args:
+        steps: the longest first.
+    """
+    own = [node.kinds[0] if node.kinds else "" for node in steps]
     # A conversion around an operator is never what a row is about.
     weight = [
-        (cost.macs or 0, operator.kind not in ("quantize", "dequantize"), cost.ops or 0)
+        (cost.macs or 0, operator.kind == own[0], operator.kind not in ("quantize", "dequantize"), cost.ops or 0)
         for operator, cost in zip(members, costs, strict=True)
     ]
-    return members[max(range(len(members)), key=lambda at: (weight[at], -at))]
+    chief = max(range(len(members)), key=lambda at: (weight[at], -at))
+    main, macs = members[chief], costs[chief].macs
+    is_product = bool(macs) or (macs is None and main.kind in PRODUCTS)
+    if len(members) == 1 or not steps[0].type or (is_product and (main.kind in own or not own[0])):
+        return main, main.op
+    return main, steps[0].type
 
 
 def _costs(costs: Sequence[OperatorCost], *, weights: Mapping[str, Tensor], moving: Iterable[Tensor]) -> dict[str, Any]:
@@ -231,7 +250,9 @@ def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tens
         if name not in network.folded
         if len(members) == 1 or name in graph.outputs or name not in consumers or not inside.issuperset(consumers[name])
     ]
-    weights = {name: graph.tensors[name] for operator in members for name in operator.weights}
+    weights = {
+        name: graph.tensors[name] for operator in members for name in (*operator.weights, *operator.option_weights)
+    }
     taken: dict[str, Tensor] = {}
     for name in reads:
         tensor, kept = network.source(name, inside)
@@ -281,7 +302,8 @@ def _place_row(name: str, seconds: float) -> Layer:
     return Layer(index=0, name=name, op=_PLACES.get(name, "the engine's own work"), kind="overhead", time=seconds)
 
 
-def _eliminated_row(network: _Network, operator: Operator) -> Layer:
+def _stepless_row(network: _Network, operator: Operator, *, proof: str | None, unknown: str) -> Layer:
+    """An operator without a step: removed where that is proven, else not matched."""
     graph = network.graph
     inputs, outputs, weights = _boundary(network, [operator])
     cost = count(operator, graph)
@@ -289,11 +311,10 @@ def _eliminated_row(network: _Network, operator: Operator) -> Layer:
         index=0,
         name=operator.name,
         op=operator.op,
-        kind="eliminated",
+        kind="unmatched" if proof is None else "eliminated",
         nodes=(operator.name,),
         operators=(operator.index,),
-        # Arithmetic on what is fed can be merged but never removed.
-        time_absent_because=UNTOLD if cost.macs and inputs else REMOVED,
+        time_absent_because=proof or unknown,
         inputs=tuple(map(_tensor, inputs)),
         outputs=tuple(map(_tensor, outputs)),
         attributes=dict(operator.attributes),

@@ -45,6 +45,7 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
         unprofiled_ns=tuple(round(value) for value in _times(document.get("unprofiled_ns", ()))),
         inferences=total,
         ordered=bool(document["ordered"]),
+        idle=_words(document.get("idle", ())),
         notes=tuple(str(note) for note in document["notes"]),
     )
 
@@ -65,6 +66,8 @@ def _read_node(node: Mapping[str, Any], inferences: int) -> EngineNode:
         provider=None if node["provider"] is None else str(node["provider"]),
         dtype=None if node["dtype"] is None else str(node["dtype"]),
         truncates=None if node.get("truncates") is None else bool(node["truncates"]),
+        type=str(node.get("type", "")),
+        taken_out_ns=_times([node.get("taken_out_ns", 0.0)])[0],
         detail=dict(node["detail"]),
     )
 

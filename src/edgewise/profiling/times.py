@@ -7,6 +7,9 @@ added back for every reading, and what that correction may be off by widens the 
 the clock can tell, half a step each would come to more than the whole: what the cuts can have taken at most is what the
 whole leaves over, and no more is added back. How far such a correction is off is alike for all steps, so that it adds
 up over them.
+
+Where a profiler adds to the steps that it times, the engine's module takes that out (`EngineNode.taken_out_ns`). Their
+total is measured; how it is shared out is an assumption, so the interval of a step is widened by its part.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import numpy.typing as npt
 
 from edgewise.runtime.base import EngineProfile
 from edgewise.stats.intervals import mean_interval
+from edgewise.stats.middle import central, central_mean
 
 _ONE_PROCESS = 2.0
 """By how much the interval of one process is widened: the central half of its inferences scatters less than all of them
@@ -47,6 +51,7 @@ class Timings:
         inferences: used, in all processes.
         sessions: processes used.
         total_s: mean of the used inferences' whole time, s.
+        profiler_s: what the profiler added to all steps of an inference and was taken out of them, s.
         latency_s: the whole that the parts should add up to, s: the mean of ordinary inferences in turns with the
             profiled ones, of those between their quartiles; without any, what was given.
     """
@@ -64,11 +69,14 @@ class Timings:
         self._cut = np.array(
             [first.truncates if node.truncates is None else node.truncates for node in first.nodes], bool
         )
-        kept = [_central(profile.inference_ns) for profile in agreeing]
+        kept = [central(profile.inference_ns) for profile in agreeing]
         self._lengths = tuple(map(len, kept))
         # Of means of several inferences each one stands for several.
         per_time = [(profile.inferences or 0) / len(profile.inference_ns) or 1 for profile in agreeing]
         self.inferences = round(sum(map(mul, self._lengths, per_time)))
+        # (steps,), s
+        self._taken_out: Samples = np.mean([_taken_out(profile, names) for profile in agreeing], axis=0) * 1e-9
+        self.profiler_s = float(self._taken_out.sum())
         pairs = list(zip(agreeing, kept, strict=True))
         wholes = [np.asarray(profile.inference_ns, dtype=float)[keep] for profile, keep in pairs]
         self.total_s = float(np.concatenate(wholes).mean()) * 1e-9
@@ -76,8 +84,11 @@ class Timings:
         self._times: Samples = (
             np.concatenate([_table(_columns(profile, names), keep) for profile, keep in pairs]) * 1e-9
         )
-        ordinary = [_central_mean(profile.unprofiled_ns) for profile in agreeing if profile.unprofiled_ns]
-        self.latency_s = float(np.mean(ordinary)) * 1e-9 if len(ordinary) == len(agreeing) else latency
+        ordinary = [central_mean(profile.unprofiled_ns) for profile in agreeing if profile.unprofiled_ns]
+        # Weighted like the steps, or a slow process would count more in the whole than in its parts.
+        self.latency_s = (
+            float(np.average(ordinary, weights=self._lengths)) * 1e-9 if len(ordinary) == len(agreeing) else latency
+        )
         self._half_s = self._half_step(self.latency_s)
         self.overheads = {overhead.name: self._overhead(at, pairs) for at, overhead in enumerate(first.overheads)}
 
@@ -115,6 +126,7 @@ class Timings:
         # Corrections that the whole leaves no room for are off together; others each in their own way.
         bias = sum(biases) if self._half_s < self._step_s / 2 else math.hypot(*biases)
         widening = _ONE_PROCESS if self.sessions == 1 else 1.0
+        bias = math.hypot(bias, *self._taken_out[list(steps)])
         below = math.hypot(widening * (float(samples.mean()) - interval.low), bias)
         above = math.hypot(widening * (interval.high - float(samples.mean())), bias)
         return Duration(value=value, low=max(0.0, value - below), high=value + above)
@@ -137,17 +149,10 @@ class Timings:
         return self._step_s / math.pi * math.exp(-2 * (math.pi * scatter) ** 2)
 
 
-def _central(inference_ns: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Positions of the inferences whose time lies between the quartiles; all of fewer than eight."""
-    times = np.asarray(inference_ns, dtype=float)
-    if len(times) < 8:
-        return np.arange(len(times))
-    low, high = np.quantile(times, (0.25, 0.75))
-    return np.flatnonzero((times >= low) & (times <= high))
-
-
-def _central_mean(inference_ns: Sequence[int]) -> float:
-    return float(np.asarray(inference_ns, dtype=float)[_central(inference_ns)].mean())
+def _taken_out(profile: EngineProfile, names: Sequence[str]) -> list[float]:
+    """What the profiler added to the steps called `names`, ns, in that order."""
+    found = {node.name: node.taken_out_ns for node in profile.nodes}
+    return [found[name] for name in names]
 
 
 def _columns(profile: EngineProfile, names: Sequence[str]) -> list[Sequence[float]]:

@@ -4,7 +4,7 @@ from edgewise.record.caution import CAUTIONS, Caution
 from edgewise.record.evaluation import DataRef, Evaluation, Skipped
 from edgewise.record.job import InputSpec, Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
-from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, new_run_id
+from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, Variation, new_run_id
 
 __all__ = [
     "CAUTIONS",
@@ -31,6 +31,7 @@ __all__ = [
     "Summary",
     "TargetSpec",
     "Trust",
+    "Variation",
     "Workload",
     "new_run_id",
 ]

@@ -9,6 +9,19 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "too-few-samples": ("D", "measure longer: raise --iterations or --duration"),
     "single-session": ("B", "use --sessions 3 or more, so that the interval includes the difference between processes"),
     "wide-interval": ("C", "measure longer or quieten the machine; differences smaller than the interval mean nothing"),
+    "very-wide-interval": (
+        "D",
+        "the number is known to an order of magnitude at best; raise --sessions (five or more), measure longer or "
+        "quieten the machine",
+    ),
+    "variation-assumed": (
+        "B",
+        "learn it with 'edgewise doctor --calibrate 10min', or lay the sessions apart with --spread 10min",
+    ),
+    "unusual-speed": (
+        "B",
+        "something changed since the earlier runs (load, clock, heat, neighbours); measure again before quoting it",
+    ),
     "sessions-differ": ("B", "fresh processes disagree by more than their own noise; raise --sessions"),
     "drift": ("C", "latency moved in one direction while measuring; let the machine settle (heat, caches, other load)"),
     "multimodal": ("B", "samples fall into separate clusters; look at the histogram before quoting one number"),
@@ -25,6 +38,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "output-mismatch": (
         "C",
         "this runtime's outputs differ from the others'; don't compare its speed before finding out why",
+    ),
+    "implausible-accuracy": (
+        "A",
+        "check how samples are prepared (--prepare: scale, mean and std, layout, order of channels) and that labels "
+        "number the classes as the outputs do (--classes, --task-option offset=1)",
     ),
     "output-not-finite": (
         "C",

@@ -17,11 +17,13 @@ def threads_of(run: Run) -> int | None:
 def precision_of(run: Run) -> str | None:
     """Execution precision in force, else the one asked for; None where the engine does not tell.
 
-    A quantised network is ``int8 + f32``: its floating-point precision is only that of the operators around it.
+    A network whose products (convolutions, matrix products, recurrent layers) run on 8-bit integers is ``int8 + f32``:
+    its floating-point precision is that of the operators around them. Records of earlier versions count all operators.
     """
     value = run.effective.get("precision")
     floats = one_line(str(value)) if value else run.job.runtime.precision
-    operators = run.effective.get("precision_of_operators")
-    if isinstance(operators, Mapping) and {"i8", "u8"} & set(operators):
+    counted = run.effective.get("precision_of_products")
+    counted = run.effective.get("precision_of_operators") if counted is None else counted
+    if isinstance(counted, Mapping) and {"i8", "u8"} & set(counted):
         return f"int8 + {floats}" if floats else "int8"
     return floats

@@ -99,6 +99,7 @@ class Stopping:
         min_s: never stop on precision before this long.
         max_s: the time budget of one session's steady phase.
         timeout_s: how long a worker may give no sign of life; past it the worker is killed.
+        spread_s: lay the starts of the sessions apart, evenly over this time; None runs them one after the other.
         report_every: a progress line with the running average every so many iterations.
     """
 
@@ -110,6 +111,7 @@ class Stopping:
     min_s: float = 0.25
     max_s: float = 0.5
     timeout_s: float = 120.0
+    spread_s: float | None = None
     report_every: int | None = None
 
 
@@ -168,6 +170,8 @@ class Job:
             del document["workload"]["profile"]
         if self.workload.interleave is None:
             del document["workload"]["interleave"]
+        if self.workload.stopping.spread_s is None:
+            del document["workload"]["stopping"]["spread_s"]
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), default=list)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

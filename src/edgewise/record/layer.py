@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-LayerKind = Literal["operator", "overhead", "eliminated"]
+LayerKind = Literal["operator", "overhead", "eliminated", "unmatched"]
 Bound = Literal["compute", "memory"]
 
 
@@ -24,9 +24,11 @@ class Layer:
 
     Attributes:
         index: its place in the order of execution, from 0.
-        name, op: of the operator that costs the most of `nodes`; of an overhead, what the engine calls it and does.
+        name, op: of the operator that costs the most of `nodes`; where the engine fused them under a type of its own
+            (``SkipLayerNormalization``), `op` is that; of an overhead, what the engine calls it and does.
         kind: ``operator``; ``overhead`` (work the model does not ask for: reorders, copies, conversions, dispatch);
-            ``eliminated`` (an operator that the engine computed beforehand or does not need: it has no time).
+            ``eliminated`` (an operator that the engine provably need not execute: it has no time, and says what proves
+            it); ``unmatched`` (an operator of which no step is known: its time is in none or in another's row).
         nodes: names of the model's operators in it, in the model's order.
         operators: their indices in the model's graph.
         engine_nodes: what the engine calls the steps that execute it.
@@ -147,6 +149,8 @@ class Profile:
         attributed: share of the latency that is in operators or named overheads, at most 1.
         unattributed: s that are in neither; negative where the parts exceed the whole.
         profiled_latency: end to end with profiling on, s.
+        profiler_time: what the profiler added to the steps of an inference, and what the layers' times no longer
+            contain, s; 0 where nothing was taken out.
         peaks: of this machine, for the roofline; empty with the reason in `peaks_absent_because`.
         inputs, outputs: of the model, with the shapes that ran.
         memory: of the model's activations, as `edgewise.model.memory_plan` plans them: totals and live bytes by
@@ -167,6 +171,7 @@ class Profile:
     attributed: float
     unattributed: float
     profiled_latency: float
+    profiler_time: float = 0.0
     peaks: tuple[Peak, ...] = ()
     peaks_absent_because: str | None = None
     inputs: tuple[LayerTensor, ...] = ()

@@ -13,7 +13,7 @@ from edgewise.record.evaluation import Evaluation
 from edgewise.record.job import Job
 from edgewise.record.layer import Layer, Profile
 
-SCHEMA = 1
+SCHEMA = 2
 """The integer version of the record. Fields may be added within a number; none changes its meaning."""
 
 Basis = Literal["measured", "simulated", "estimated", "derived"]
@@ -22,6 +22,7 @@ Cause = Literal[
     "Unsupported", "OutOfMemory", "BadModel", "BadInput", "Unavailable", "Timeout", "EngineError", "Killed", "Garbage"
 ]
 Grade = Literal["A", "B", "C", "D"]
+VariationSource = Literal["learnt", "assumed", "spread"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,9 @@ class Measurement:
         basis: how it is known.
         method: how it was obtained, in words.
         value: the headline; None when it can't be known, and then `absent_because` says why.
-        low, high: its 95 % interval, None where one sample can't give any.
+        low, high: its 95 % interval, None where one sample can't give any. Of a time or a rate it is the interval for a
+            re-run on this machine: it contains `Run.variation`.
+        within_low, within_high: the 95 % interval within this run, without that part; None where it is not told apart.
         samples: raw values in the order they were taken, session after session.
         session_lengths: how many of `samples` belong to each session.
     """
@@ -71,6 +74,8 @@ class Measurement:
     value: float | None
     low: float | None = None
     high: float | None = None
+    within_low: float | None = None
+    within_high: float | None = None
     samples: tuple[float, ...] = ()
     session_lengths: tuple[int, ...] = ()
     summary: Summary | None = None
@@ -82,6 +87,13 @@ class Measurement:
         if not self.value or self.low is None or self.high is None:
             return None
         return max(self.value - self.low, self.high - self.value) / abs(self.value)
+
+    @property
+    def within_half_width(self) -> float | None:
+        """The same of the interval within this run; that of `half_width` where the two are not told apart."""
+        if not self.value or self.within_low is None or self.within_high is None:
+            return self.half_width
+        return max(self.value - self.within_low, self.within_high - self.value) / abs(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +138,27 @@ class SessionRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """How the speed of a machine varies from run to run, beyond what the sessions of one run show.
+
+    Attributes:
+        sigma: relative standard deviation between runs.
+        degrees: degrees of freedom of `sigma`; None where it is assumed.
+        source: ``learnt`` from the reference kernel's earlier times on this machine, ``assumed`` from the kind of
+            machine, or ``spread``: the sessions lay so far apart that the interval within the run contains it.
+        method: how it came about, in words.
+        shift: logarithm of the reference kernel's time in this run over its usual one; 0 where that is within what is
+            usual or not known.
+    """
+
+    sigma: float
+    degrees: float | None
+    source: VariationSource
+    method: str
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
     """How far the headline latency can be trusted: a grade from A to D and every reason it is not A."""
 
@@ -143,6 +176,8 @@ class Run:
         group: id shared by the runs of one command, so that runs side by side are found together.
         effective: what came into force in the engine: precision, threads, provider, versions.
         environment: fingerprint of host, device and engine.
+        variation: how this machine's speed varies between runs; None in records of before it was told, and where a
+            session brought its own clock.
         layers: of a profiled run, in the order of execution, overheads and eliminated operators included.
         profile: what the layers add up to; None where the run was not profiled.
         profile_absent_because: why a run that should have been profiled was not.
@@ -160,6 +195,7 @@ class Run:
     environment: dict[str, Any] = field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     sessions: tuple[SessionRecord, ...] = ()
+    variation: Variation | None = None
     layers: tuple[Layer, ...] = ()
     profile: Profile | None = None
     profile_absent_because: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from edgewise.amounts import ends_text, percent_of, points_text
+from edgewise.amounts import ends_text, percent_of, points_text, share_text
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
 from edgewise.report.cells import quantity
@@ -20,8 +20,7 @@ _JUDGED = frozenset(
     (*CHIEF, "accuracy_top5", "error_rate", "accuracy_balanced", "precision_macro", "recall_macro", "f1_macro",
      "map_50", "map_75", "recall_100", "pixel_accuracy", "f1_tokens", "recall_at_5", "recall_at_10")
 )  # fmt: skip
-_OF_AGREEMENT = ("agreement_top1", "output_snr", "output_max_abs_error")
-_MOST_PLACES = 6
+_OF_AGREEMENT = ("agreement_top1", "agreement_boxes", "output_snr_worst", "output_snr", "output_max_abs_error")
 
 
 def judged_rows(run: Run) -> tuple[Measurement, ...]:
@@ -42,18 +41,9 @@ def chief_metric(run: Run) -> str | None:
     known = [row.metric for row in judged_rows(run)]
     if not known:
         return None
-    if run.evaluation is not None and run.evaluation.task == "agreement" and "agreement_top1" in known:
-        return "agreement_top1"
+    if run.evaluation is not None and run.evaluation.task == "agreement":
+        return next((metric for metric in _OF_AGREEMENT if metric in known), known[0])
     return next((metric for metric in CHIEF if metric in known), known[0])
-
-
-def share_text(share: float, *, unit: bool = True) -> str:
-    """``"98.22 %"``: what is not nothing never reads as 0, what is not all never as 100."""
-    value = percent_of(share)
-    places = 2
-    while places < _MOST_PLACES and (float(f"{value:.{places}f}") in (0.0, 100.0)) != (value in (0.0, 100.0)):
-        places += 1
-    return f"{value:.{places}f}" + (" %" if unit else "")
 
 
 def value_text(metric: str, unit: str, value: float | None, *, bare: bool = False) -> str:

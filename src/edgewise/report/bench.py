@@ -30,7 +30,8 @@ from edgewise.report.recommendation import (
     recommendation,
     recommendations,
 )
-from edgewise.run.agreement import REFERENCE
+from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
+from edgewise.run.variation import reach_of
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -66,6 +67,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     sections = [
         *recommendation_sections(runs),
         *_settings(runs),
+        *interval_sections(runs),
         *_cautions(runs),
         *_agreement(runs),
         *_judged(runs),
@@ -252,7 +254,7 @@ def _grade(run: Run) -> Cell:
 
 
 def _settings(runs: Sequence[Run]) -> list[Section]:
-    """What came into force in each engine, because defaults differ: threads, precision, and whose clock it was."""
+    """What came into force in each engine, as defaults differ: threads, precision; and the engine's own clock."""
     said: dict[str, list[str]] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):
         if run.status == "failed":
@@ -260,11 +262,27 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
         threads = threads_of(run)
         words = ["threads not told" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
         words.append(precision_of(run) or "precision not told")
-        if (call := run.measurement("latency_call")) is not None and call.value is not None:
-            words.append(f"timed by the engine's own clock (the Python call takes {quantity(call.value, 's')})")
+        if (engine := run.value("latency_engine")) is not None:
+            words.append(f"{quantity(engine, 's')} by the engine's own clock")
         said.setdefault(", ".join(words), []).append(label)
     lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
     return [Section(title="Ran with", lines=lines)] if lines else []
+
+
+def interval_sections(runs: Sequence[Run]) -> list[Section]:
+    """What the intervals in the table are for, and the narrower ones within each run."""
+    within: list[str] = []
+    methods: dict[str, None] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        row = run.measurement(run.headline)
+        if run.variation is None or row is None or row.within_half_width is None:
+            continue
+        within.append(f"{label} ± {row.within_half_width:.1%}" if len(runs) > 1 else f"± {row.within_half_width:.1%}")
+        methods[f"± {reach_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
+    if not within:
+        return []
+    lines = ("for a re-run on this machine, 95 %", *(f"between runs: {method}" for method in methods))
+    return [Section(title="Intervals", lines=(*lines, f"within this run: {', '.join(within)}"))]
 
 
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
@@ -341,10 +359,18 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
             continue
         words = [f"max abs error {significant(error.value)}"]
         words += [f"top-1 agreement {top1.value:.1%}"] if top1 is not None and top1.value is not None else []
-        verdict = "differs" if any(caution.code == "output-mismatch" for caution in run.cautions) else "agrees"
-        found.setdefault(one_line(error.method), []).append(f"{label} {verdict} ({', '.join(words)})")
+        method, _, _ = one_line(error.method).partition(f"; {BEYOND}")
+        verdict = "differs" if error.method.endswith(BEYOND) or _is_odd(run) else "agrees"
+        found.setdefault(method, []).append(f"{label} {verdict} ({', '.join(words)})")
     lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
     return [Section(title="Outputs", lines=tuple(lines))] if lines else []
+
+
+def _is_odd(run: Run) -> bool:
+    """Whether a majority computes something else. Where there is none, the caution stands at all runs: those that
+    agree with the reference have it too.
+    """
+    return any(each.code == "output-mismatch" and NO_MAJORITY not in each.message for each in run.cautions)
 
 
 def _judged(runs: Sequence[Run]) -> list[Section]:

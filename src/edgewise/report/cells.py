@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from edgewise.metrics import METRICS
+from edgewise.amounts import with_ends
+from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
 from edgewise.text import one_line
@@ -69,7 +70,11 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
     value = scale(row.value)
     low = scale(row.low) if row.low is not None and math.isfinite(row.low) else None
     high = scale(row.high) if row.high is not None and math.isfinite(row.high) else None
-    text = plus_minus(value, low, high) if interval else significant(value, DIGITS)
+    if row.metric in SHARES or is_score(row.metric):
+        ends = (row.low, row.high) if interval and low is not None and high is not None else (None, None)
+        text = with_ends(row.metric, row.value, *ends, digits=DIGITS)
+    else:
+        text = plus_minus(value, low, high) if interval else significant(value, DIGITS)
     return Cell(text=text, value=value, low=low, high=high, notes=basis_notes(row))
 
 

@@ -34,6 +34,7 @@ _DESIGNS = {
     "paired": "the same samples of the data",
     "intervals": "two quoted intervals",
     "exact": "both numbers are exact",
+    "same-run": "the two are one run",
     "none": "no evidence",
 }
 
@@ -234,7 +235,7 @@ def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
     """What is too small to matter, and what a verdict needs."""
     margins: dict[str, list[Comparison]] = {}
     for row in rows:
-        if row.margin is not None:
+        if row.margin is not None and row.design != "same-run":
             margins.setdefault(percent(row.margin), []).append(row)
     if not margins:
         return []

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from edgewise.amounts import with_ends
 from edgewise.comparing.comparison import Comparison, Findings, Side
-from edgewise.metrics import SHARES
+from edgewise.metrics import SHARES, is_score
 from edgewise.record import Run
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.comparison_words import (
@@ -125,7 +126,14 @@ def _sides(findings: Findings, row: Comparison, *, interval: bool) -> tuple[Cell
     digits = _digits_apart(known)
     runs = {variant.label: variant.run for variant in findings.variants}
     before, after = (
-        _side(side, scale, interval=interval, digits=digits, reasons=_reasons(row, label, runs.get(label), findings))
+        _side(
+            row.metric,
+            side,
+            scale,
+            interval=interval,
+            digits=digits,
+            reasons=_reasons(row, label, runs.get(label), findings),
+        )
         for side, label, scale in ((row.before, row.a, scales[0]), (row.after, row.b, scales[1]))
     )
     return before, after
@@ -138,8 +146,9 @@ def side_texts(findings: Findings, row: Comparison) -> tuple[str, str]:
 
 
 def _side(
-    side: Side, scale: tuple[Callable[[float], float], str], *, interval: bool, digits: int, reasons: tuple[str, ...]
-) -> Cell:
+    metric: str, side: Side, scale: tuple[Callable[[float], float], str], *,
+    interval: bool, digits: int, reasons: tuple[str, ...],
+) -> Cell:  # fmt: skip
     if side.value is None or not math.isfinite(side.value):
         return absent(*reasons)
     convert, unit = scale
@@ -148,9 +157,12 @@ def _side(
     if value is None:
         return absent(*reasons)
     known = interval and low is not None and high is not None and low < high
-    shown = side_text(value, low, high) if known else ""
-    return Cell(text=f"{shown or significant(value, digits)} {unit}".rstrip(), value=side.value, low=side.low,
-                high=side.high)  # fmt: skip
+    if metric in SHARES or is_score(metric):
+        ends = (side.low, side.high) if known else (None, None)
+        text = with_ends(metric, side.value, *ends, digits=digits, unit=unit)
+    else:
+        text = f"{side_text(value, low, high) if known else significant(value, digits)} {unit}".rstrip()
+    return Cell(text=text, value=side.value, low=side.low, high=side.high)
 
 
 def _digits_apart(values: Sequence[float]) -> int:
@@ -207,6 +219,8 @@ def _margin(row: Comparison) -> Cell:
 def _p_value(row: Comparison) -> Cell:
     if row.design == "exact":
         return Cell(text="exact", value=row.p_adjusted, tone="faint")
+    if row.design == "same-run":
+        return Cell(text="–", tone="faint")
     if row.p_adjusted is None:
         return absent(one_line(row.because) or "how far the values scatter is not known")
     return Cell(text=p_text(row.p_adjusted), value=row.p_adjusted)

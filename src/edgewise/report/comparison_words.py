@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-from edgewise.amounts import ends_text
+from edgewise.amounts import ends_text, factor_text
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.report.cells import LOPSIDED_FROM, label_of, plus_minus
 from edgewise.report.document import ABSENT
@@ -93,12 +93,10 @@ def factor_of(row: Comparison) -> str:
     """``"2.43×"``; empty where there is no ratio, or a multiple of this metric's unit would mean nothing."""
     if row.ratio is None or row.unit not in _FACTORED or not 0.0 < row.ratio < math.inf:
         return ""
-    factor = max(row.ratio, 1.0 / row.ratio)
-    if factor >= 10.0:
-        return f"{significant(factor)}×"
-    # 1.0031× rather than 1.00×: a proven difference must be seen.
-    places = 2 if factor - 1.0 >= 0.0995 else min(MOST_PLACES, 1 - math.floor(math.log10(max(factor - 1.0, 1e-6))))
-    return f"{factor:.{places}f}×"
+    if row.ratio >= 1.0:
+        return factor_text(row.ratio, row.low, row.high, interval=False)
+    ends = (1.0 / row.high, 1.0 / row.low) if row.low and row.high else (None, None)
+    return factor_text(1.0 / row.ratio, *ends, interval=False)
 
 
 def verdict_text(row: Comparison, *, factor: bool = True, hint: bool = True) -> str:
@@ -110,6 +108,8 @@ def verdict_text(row: Comparison, *, factor: bool = True, hint: bool = True) -> 
     """
     if row.verdict == "inconclusive":
         return f"{row.word} ({waiting_text(row)})" if hint and row.decides_in_s is not None else row.word
+    if row.design == "same-run":
+        return f"{row.word} (the same run)" if hint else row.word
     if row.verdict == "same":
         return f"{row.word} (within ± {percent(row.margin)})" if hint and row.margin is not None else row.word
     return f"{factor_of(row)} {row.word}".strip() if factor else row.word
@@ -137,6 +137,8 @@ def lower_label(metric: str) -> str:
 def headline_text(row: Comparison) -> str:
     """What is found of one metric, without the evidence: ``"B is 2.43× faster than A"``."""
     a, b, where = one_line(row.a), one_line(row.b), metric_phrase(row)
+    if row.design == "same-run":
+        return f"{b} and {a} are one run, compared with itself"
     if row.verdict == "same":
         return f"{b} is {_GOOD_AS.get(row.unit, 'as good as')} {a}{where}"
     if row.verdict == "inconclusive":
@@ -148,6 +150,8 @@ def headline_text(row: Comparison) -> str:
 
 def evidence_text(row: Comparison) -> str:
     """What the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is none."""
+    if row.design == "same-run":
+        return one_line(row.method)
     words = []
     if row.verdict == "same" and row.margin is not None:
         words.append(f"within ± {percent(row.margin)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.amounts import points_range
 from edgewise.evaluating.examination import Examined, Results
+from edgewise.evaluating.plausibility import CODE
 from edgewise.evaluating.scores import Gap, Score
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MOST_CONFUSED = 8
 MOST_SKIPPED = 5
+IMPLAUSIBLE = "This accuracy is implausible"
 NO_CHIEF = "the pass over the data gave no score"
 
 
@@ -111,6 +113,7 @@ def sections_of(results: Results) -> list[Section]:
     found = [
         Section(title="Failed", lines=_failures(results), tone="bad"),
         Section(title="Not saved", lines=_lines([str(error) for error in results.save_errors]), tone="bad"),
+        Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
         *(
             Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines)
             for one, label in _pairs(results)
@@ -257,6 +260,14 @@ def _failures(results: Results) -> tuple[str, ...]:
         for one, label in _pairs(results)
         if one.run.status == "failed"
     )
+
+
+def _doubts(results: Results) -> tuple[str, ...]:
+    """Why an accuracy says more of how samples were prepared or labels numbered than of the model."""
+    several = len(results.examined) > 1
+    found = [(one, label, each) for one, label in _pairs(results) for each in one.run.cautions if each.code == CODE]
+    told = [f"{f'{label}: ' if several else ''}{part}" for _, label, each in found for part in each.message.split("; ")]
+    return _lines([*told, *(each.advice for _, _, each in found)])
 
 
 def _grades(results: Results) -> tuple[str, ...]:

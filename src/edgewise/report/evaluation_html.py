@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from edgewise.evaluating.examination import Examined, Results
+from edgewise.evaluating.plausibility import CODE
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.bench import caution_lines
 from edgewise.report.charts import colour_of
 from edgewise.report.document import Section, Table
-from edgewise.report.evaluation import class_name, sections_of, title_of
+from edgewise.report.evaluation import IMPLAUSIBLE, class_name, sections_of, title_of
 from edgewise.report.evaluation_charts import score_chart
 from edgewise.report.evaluation_tables import differences_table, metrics_table, model_labels, overview_table
 from edgewise.report.page import Drawing, render_page, view_table
 from edgewise.text import one_line
 
-WARNINGS = ("Failed", "Not saved")
+WARNINGS = ("Failed", "Not saved", IMPLAUSIBLE)
 
 
 def render_evaluation_html(results: Results, *, title: str = "") -> str:
@@ -59,7 +61,10 @@ def render_evaluation_html(results: Results, *, title: str = "") -> str:
 
 
 def _cautions(results: Results) -> list[Section]:
-    lines = caution_lines([one.run for one in results.examined])
+    # An implausible accuracy stands above, among the warnings.
+    kept = [tuple(each for each in one.run.cautions if each.code != CODE) for one in results.examined]
+    runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.examined, kept, strict=True)]
+    lines = caution_lines(runs)
     return [Section(title="Cautions on the latency", lines=tuple(lines), tone="poor")] if lines else []
 
 

@@ -258,7 +258,8 @@ def _time_on(run: Run, unit: str) -> Cell:
 
 def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
     cell = _scaled(run, metric, 100.0)
-    return _rewrite(cell, f"{cell.text} %") if sign and cell.value is not None else cell
+    number, _, interval = cell.text.partition(" ")
+    return _rewrite(cell, f"{number} % {interval}".rstrip()) if sign and cell.value is not None else cell
 
 
 def _task_of(run: Run) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.errors import BadInput
-from edgewise.record import Run
+from edgewise.record import SCHEMA, Run
 from edgewise.report.bench import bench_document, bench_table, default_title, recommendation, recommendations
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
@@ -177,7 +177,7 @@ def runs_document(runs: Sequence[Run]) -> dict[str, object]:
 
     advice = recommendation(runs)
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "runs": [to_document(run) for run in runs],
         "recommendation": advice.to_document() if advice else None,
         "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations(runs)],

@@ -258,7 +258,7 @@ def _percentiles(row: Measurement | None) -> list[tuple[str, str]]:
     if summary.autocorrelation is not None:
         told.append(("autocorrelation", significant(summary.autocorrelation, 2)))
     if summary.between_sessions is not None:
-        told.append(("between sessions", f"± {summary.between_sessions:.2%}"))
+        told.append(("between sessions", f"{summary.between_sessions:.2%} (standard deviation)"))
     return told
 
 

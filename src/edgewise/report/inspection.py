@@ -1,8 +1,8 @@
-"""What `inspect` prints: a model's cost in total and by layer, its memory over time, who would take its operators."""
+"""What `inspect` prints: a model's cost in total and by layer, its memory over time, engines that support it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgewise.model.graph import Tensor
@@ -151,6 +151,7 @@ def layer_table(inspection: Inspection, *, top: int | None = None, width: int | 
             Column(title="Kind", hidden=True),
             Column(title="Inputs", hidden=True),
             Column(title="Not supported by", hidden=True),
+            Column(title="Support unknown", hidden=True),
         ),
         rows=tuple(rows),
     )
@@ -160,6 +161,7 @@ def _row(inspection: Inspection, at: int, name: str, *, narrow: bool) -> tuple[C
     graph, operator, cost = inspection.graph, inspection.graph.operators[at], inspection.costs[at]
     outputs = list(graph.output_tensors(operator))
     refused = [each.name for each in inspection.support if at in each.refusals]
+    unknown = [each.name for each in inspection.support if at in each.unknown]
     return (
         Cell(text=str(at), value=at),
         Cell(text=name),
@@ -176,6 +178,7 @@ def _row(inspection: Inspection, at: int, name: str, *, narrow: bool) -> tuple[C
         Cell(text=name_kind(operator)),
         Cell(text="; ".join(tensor_words(tensor) for tensor in graph.input_tensors(operator))),
         Cell(text=", ".join(refused)),
+        Cell(text=", ".join(unknown)),
     )
 
 
@@ -190,7 +193,7 @@ def _folded(inspection: Inspection, folded: Sequence[int]) -> tuple[Cell, ...]:
     cells = [Cell(text="…"), Cell(text=f"{len(folded)} more layers{note}"), Cell(text=""), Cell(text="")]
     cells += [_count(total(name), "") for name in ("macs", "ops", "parameters")]
     cells += [_bytes(total(name), "") for name in ("weight_bytes", "activation_bytes")]
-    return (*cells, *(Cell(text="") for _ in range(4)))
+    return (*cells, *(Cell(text="") for _ in range(5)))
 
 
 def _count(value: int | None, why: str) -> Cell:
@@ -210,25 +213,40 @@ def _shape(tensor: Tensor) -> str:
 
 
 def support_table(support: Sequence[Support], inspection: Inspection) -> Table:
-    """Per target how many operators it would not take, and which first."""
+    """Per target: the operators that it supports, does not support, or that are unknown, and why."""
     return Table(
-        title="Who would take it, without running it",
-        columns=(Column(title="Target"), Column(title="Takes"), Column(title="Why not")),
+        title="Which engines support its operators, without running it",
+        columns=(
+            Column(title="Engine"),
+            Column(title="Supported"),
+            Column(title="Not", numeric=True),
+            Column(title="Unknown", numeric=True),
+            Column(title="Why"),
+        ),
         rows=tuple(_support_row(each, inspection) for each in support),
         notes=tuple(dict.fromkeys(f"{each.name}: {each.source}" for each in support)),
     )
 
 
 def _support_row(support: Support, inspection: Inspection) -> tuple[Cell, ...]:
-    count = len(inspection.graph.operators)
-    if not support.refusals:
-        return Cell(text=support.name), Cell(text=f"all {count}", tone="good"), Cell(text="")
-    first = next(iter(support.refusals))
-    operator = inspection.graph.operators[first]
-    text = f"{one_line(operator.op)} ({shorten(operator.name, 24)}): {one_line(support.refusals[first])}"
-    more = f" and {len(support.refusals) - 1} more" if len(support.refusals) > 1 else ""
-    taken = f"{count - len(support.refusals)} of {count}"
-    return Cell(text=support.name), Cell(text=taken, tone="poor"), Cell(text=text + more)
+    count, no, unknown = len(inspection.graph.operators), len(support.refusals), len(support.unknown)
+    counts = (
+        Cell(text=f"{count - no - unknown} of {count}" if no or unknown else f"all {count}",
+             tone="poor" if no else ("plain" if unknown else "good")),
+        Cell(text=str(no) if no else "", value=no),
+        Cell(text=str(unknown) if unknown else "", value=unknown),
+    )  # fmt: skip
+    reasons = "; ".join(_first_reason(each, inspection) for each in (support.refusals, support.unknown) if each)
+    return (Cell(text=support.name), *counts, Cell(text=reasons))
+
+
+def _first_reason(reasons: Mapping[int, str], inspection: Inspection) -> str:
+    """Why an engine does not support an operator, by the first one; a reason that all share is the model's."""
+    first = next(iter(reasons))
+    if len(set(reasons.values())) == 1 and len(reasons) == len(inspection.graph.operators):
+        return one_line(reasons[first])
+    more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f"{shorten(inspection.graph.operators[first].name, 24)}: {one_line(reasons[first])}{more}"
 
 
 def memory_line(inspection: Inspection) -> str:

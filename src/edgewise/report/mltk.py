@@ -280,7 +280,7 @@ def _total(run: Run, name: str) -> int | None:
     values = [
         getattr(layer, name)
         for layer in run.layers
-        if layer.kind == "operator" or (layer.kind == "eliminated" and getattr(layer, name) is not None)
+        if layer.kind in ("operator", "unmatched") or (layer.kind == "eliminated" and getattr(layer, name) is not None)
     ]
     return None if any(value is None for value in values) else sum(values)
 

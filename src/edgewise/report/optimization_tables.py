@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from edgewise.amounts import factor_text
-from edgewise.metrics import METRICS, SHARES
+from edgewise.amounts import factor_text, with_ends
+from edgewise.evaluating.agreement import WORST
+from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, Number, Optimization
 from edgewise.report.accuracy import with_range
@@ -102,8 +103,12 @@ def number_cell(metric: str, number: Number, *, interval: bool = True, beside: N
         convert, word = scale_of(metric, unit, known[:1] if apart else known)
         ends = [None if end is None else convert(end) for end in (number.low, number.high)]
         value = convert(number.value)
-        shown = side_text(value, *ends) if interval else significant(value)
-        text = f"{shown} {word}".rstrip()
+        if is_score(metric):
+            text = with_ends(
+                metric, number.value, *((number.low, number.high) if interval else (None, None)), unit=word
+            )
+        else:
+            text = f"{side_text(value, *ends) if interval else significant(value)} {word}".rstrip()
     return Cell(text=text, value=number.value, low=number.low, high=number.high)
 
 
@@ -114,6 +119,8 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
         if speed.value is None:
             return absent(one_line(speed.absent_because or NOT_REACHED))
         return Cell(text=speed_text(speed), value=speed.value, low=speed.low, high=speed.high, tone=_speed_tone(speed))
+    if metric == WORST:  # it is about the change already
+        return number_cell(metric, after)
     if metric == result.headline:
         drop = number_of(other, "accuracy_drop")
         if drop.value is None:
@@ -172,7 +179,7 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         "predicted before it was made, within its own engine; measured in the race, against the original in the "
         "original's engine: time before over time after",
     )
-    if narrow and kind and kind == result.headline:
+    if narrow and kind and kind == result.headline and kind != WORST:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)
     title = f"{count} variant{'s' if count != 1 else ''}" if narrow else "All variants"
@@ -194,13 +201,15 @@ def accuracy_metric(result: Optimization) -> str:
     """What the accuracy column shows: the headline's change, else how far outputs are from the original's."""
     if result.headline:
         return result.headline
+    if any(WORST in one.metrics for one in result.candidates):
+        return WORST
     return "output_snr" if any("output_snr" in one.metrics for one in result.candidates) else ""
 
 
 def _accuracy_title(kind: str, result: Optimization, *, narrow: bool) -> str:
     """What is shown of accuracy; a narrow column leaves it to the unit that it is a change."""
-    if kind != result.headline:
-        return label_of(kind)
+    if kind != result.headline or kind == WORST:
+        return f"{label_of(kind)} (dB)" if narrow and kind == WORST else label_of(kind)
     title = label_of(kind) if narrow else f"Change of {lower_label(kind)}"
     return f"{title} (pt)" if kind in SHARES else title
 
@@ -250,7 +259,10 @@ def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cel
 def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: bool) -> Cell:
     if one.id == result.baseline.id:
         return Cell(text="–", tone="faint")
-    if kind != result.headline:
+    if kind == WORST and narrow and number_of(one, kind).value is not None:
+        number = number_of(one, kind)
+        return Cell(text=f"{number.value:.1f}", value=number.value, low=number.low, high=number.high)
+    if kind != result.headline or kind == WORST:
         return number_cell(kind, number_of(one, kind))
     drop = number_of(one, "accuracy_drop")
     if drop.value is None:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from edgewise.amounts import factor_text, points_range
-from edgewise.optimizing.choice import drop_of
+from edgewise.comparing.terms import THRESHOLD
+from edgewise.evaluating.agreement import WORST
+from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
 from edgewise.optimizing.variant import Candidate, Number, Optimization, Stage
 from edgewise.report.accuracy import change_text
 from edgewise.report.cells import label_of, quantity
@@ -29,7 +31,6 @@ _OUT: Mapping[Stage, str] = {
 NOT_REACHED = "it fell out before this was measured"
 NO_RACE = "the original was not raced, for nothing came that far"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
-_NO_FACTOR = factor_text(1.0)
 _ALIKE = ("same", "about the same", "not told apart")
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
@@ -61,31 +62,44 @@ def speedup_text(value: float | None, low: float | None = None, high: float | No
 
 
 def speed_text(speed: Number) -> str:
-    """``"2.97× faster [2.91, 3.03]"``, and no such word where the interval holds 1."""
+    """``"2.97× faster [2.91, 3.03]"``; no such word where the interval holds 1 or what is too little to matter."""
     return f"speed-up {ABSENT}" if speed.value is None else _factor_words(speed, "faster", "slower", "the speed")
 
 
 def memory_text(reduction: Number) -> str:
     """``"1.62× larger [1.60, 1.64]"``, of a factor with an interval; ``"not told apart"`` where that holds 1."""
     assert reduction.low is not None and reduction.high is not None
+    if reduction.low == reduction.high == 1.0:
+        return "same"
+    if _is_small(reduction):
+        return "about the same"
     if reduction.low <= 1.0 <= reduction.high:
-        return "same" if reduction.low == reduction.high else "not told apart"
+        return "not told apart"
     return _factor_words(reduction, "smaller", "larger", "")
 
 
 def _factor_words(factor: Number, more: str, less: str, open_: str) -> str:
     """A factor with the word for what is proven, upside down where it is proven to be below 1."""
     assert factor.value is not None
-    if factor.high is not None and factor.high < 1.0 and factor.low:
+    if factor.high is not None and factor.high < 1.0 and factor.low and not _is_small(factor):
         text, _, interval = factor_text(1.0 / factor.value, 1.0 / factor.high, 1.0 / factor.low).partition(" ")
         return f"{text} {less} {interval}"
     text, _, interval = factor_text(factor.value, factor.low, factor.high).partition(" ")
-    word = more if factor.low is not None and factor.low > 1.0 else open_
+    word = more if factor.low is not None and factor.low > 1.0 and not _is_small(factor) else open_
     return f"{text} {word} {interval}".rstrip()
 
 
+def _is_small(factor: Number) -> bool:
+    """Whether a factor with its whole interval is a difference that doesn't matter."""
+    if not factor.low or factor.high is None:
+        return False
+    return factor.low >= 1.0 / (1.0 + THRESHOLD) and factor.high <= 1.0 + THRESHOLD
+
+
 def bytes_text(before: Number, after: Number) -> str:
-    """``"3.56× smaller"``; empty where one is not known; ``"not told apart"`` where intervals overlap."""
+    """``"3.56× smaller"``; empty where one is not known; ``"not told apart"`` where intervals overlap,
+    ``"about the same"`` where a file of such a size does not count as smaller or larger.
+    """
     if not before.value or not after.value:
         return ""
     if before.value == after.value:
@@ -93,8 +107,9 @@ def bytes_text(before: Number, after: Number) -> str:
     if _overlap(before, after):
         return "not told apart"
     ratio = before.value / after.value
-    text = factor_text(max(ratio, 1.0 / ratio))
-    return "about the same" if text == _NO_FACTOR else f"{text} {'smaller' if ratio > 1.0 else 'larger'}"
+    if SMALLER <= ratio <= 1.0 / SMALLER:
+        return "about the same"
+    return f"{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
 
 
 def _overlap(a: Number, b: Number) -> bool:
@@ -124,6 +139,8 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     if result.conditions.get("aim") == "size":
         words.reverse()
     drop = candidate.metrics.get("accuracy_drop")
+    if result.headline == WORST and candidate.parent is not None and candidate.metrics:
+        words.append(judged_words(candidate.metrics, WORST))
     if result.headline and drop is not None and drop.value is not None:
         words.append(f"{label_of(result.headline)} {accuracy_text(drop, result.headline)}")
     return words
@@ -142,13 +159,65 @@ def nearest_of(result: Optimization) -> Candidate | None:
 
 
 def headline_of(result: Optimization) -> tuple[str, str]:
-    """The conclusion, and what it rests on or what stands in the way."""
+    """The conclusion, and what it rests on or what stands in the way.
+
+    The conclusion also says what was not tried and what data would win, so that the search is not taken as complete.
+    """
+    headline, evidence = _conclude(result)
+    further = [] if result.interrupted else [_promised(result), _untried(result)]
+    return "; ".join(filter(None, [headline, *further])), evidence
+
+
+def _promised(result: Optimization) -> str:
+    """``"about 2.1× [1.8, 2.4] more with --data, estimated (ort-static @ onnxruntime)"``; empty where nothing is."""
+    promise = result.with_data
+    if promise is None or promise.prediction.speedup is None:
+        return ""
+    told = promise.prediction
+    factor = factor_text(promise.prediction.speedup, told.low, told.high)
+    chosen = result.baseline if result.chosen is None else result.candidate(result.chosen)
+    changed = any(one.name != "tune" for one in chosen.passes)
+    same = chosen.runtime.name == promise.engine and not changed
+    words = "more with --data" if same else f"with --data over the model as it is in {promise.engine}"
+    return f"about {factor} {words}, estimated ({one_line(promise.variant)})"
+
+
+def _untried(result: Optimization) -> str:
+    """``"no time for 17 of 23 variants, all int8 among them (--time-budget 10min)"``; empty where there was time."""
+    untried = result.untried
+    if not untried.variants:
+        return ""
+    among = f", all {listing(list(untried.families))} among them" if untried.families else ""
+    flag = "" if untried.budget_s is None else f" (--time-budget {duration_flag(untried.budget_s)})"
+    return f"no time for {len(untried.variants)} of {untried.of} variants{among}{flag}"
+
+
+def duration_flag(seconds: float) -> str:
+    """As flags take it: ``10min``, ``90s``."""
+    return f"{seconds / 60:g}min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g}s"
+
+
+def factors_text(result: Optimization) -> str:
+    """``"1.50× engine (openvino) × 2.00× precision (ort-static)"``; empty where there is one part, or none is known."""
+    if all(one.number.value is None for one in result.factors):
+        return ""
+    return " × ".join(
+        f"{factor_text(one.number.value, one.number.low, one.number.high) if one.number.value else 'n/a'} {one.kind} "
+        f"({one_line(one.what)})"
+        for one in result.factors
+    )  # fmt: skip
+
+
+def _conclude(result: Optimization) -> tuple[str, str]:
+    """The conclusion as far as it is known, and what it rests on."""
     if result.chosen is not None:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
         doubt = one_line("".join(chosen.why.partition("too few samples")[1:]))
-        return f"{begun}{one_line(chosen.id)}: {said}", "; ".join(filter(None, [doubt, _missed(result, chosen)]))
+        parts = factors_text(result)
+        parts = f"made of {parts}" if parts else ""
+        return f"{begun}{one_line(chosen.id)}: {said}", "; ".join(filter(None, [parts, doubt, _missed(result, chosen)]))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"
@@ -265,7 +334,8 @@ def condition_lines(result: Optimization) -> list[str]:
 
 def _data_lines(result: Optimization) -> list[str]:
     if result.data is None:
-        lines = ["no data: outputs were compared with the original's"]
+        compared = "no data: outputs were compared with the original's"
+        lines = ["no variant was judged on the data" if result.headline else compared]
     else:
         data = result.data
         task = f", task {result.task}" if result.task else ""

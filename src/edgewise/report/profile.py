@@ -15,7 +15,7 @@ from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import short_names, shorten
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import finding_sections, titled
+from edgewise.report.profile_findings import finding_sections, headline_sections, titled
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
@@ -23,11 +23,20 @@ MOST_ROWS = 15
 """So many layers are rows of their own; the others are folded into one."""
 MOST_OVERHEADS = 6
 NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but for no operator that could be named"
+LEAST_TAKEN = 0.01
+"""A smaller share of the latency that the profiler added is not worth a word beside the sum."""
 NARROW = 100
 """Below so many cells a terminal gets short names."""
 
 _DASH = Cell(text="–", tone="faint")
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
+WHOLE = "whole"
+"""What the layers are held against and their shares refer to."""
+WHOLE_NOTE = (
+    "an inference without the profiler: the mean of those in turns with the profiled ones, which the shares refer to; "
+    "the median latency comes from other processes"
+)
+WHOLE_IS_LATENCY = "the median latency, which the shares refer to"
 _LATENCY_UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9))
 
 
@@ -58,7 +67,7 @@ def profile_document(
     tables = [layer_table(run, top=top, width=width, label=label) for run, label in _labelled(runs) if is_profiled(run)]
     if (diff := diff_table(runs)) is not None:
         tables.append(diff)
-    sections: list[Section] = []
+    sections = headline_sections(runs)
     for run, label in _labelled(runs):
         sections += [*sum_sections(run, label), *finding_sections(run, label), *method_sections(run, label)]
     sections += caution_sections(runs)
@@ -71,7 +80,7 @@ def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
 
 
 def header(run: Run) -> str:
-    """``"kws.onnx · onnxruntime 1.31 (cpu, 1 thread, f32) · latency 1.00 ms ± 0.01"`` in one line."""
+    """``"kws.onnx · onnxruntime 1.31 (cpu, 1 thread, f32) · median latency 1.00 ± 0.01 ms"`` in one line."""
     threads, words = threads_of(run), [run.job.runtime.provider or "default provider"]
     words += [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
     words += [precision] if (precision := precision_of(run)) else []
@@ -80,15 +89,24 @@ def header(run: Run) -> str:
 
 
 def latency_words(run: Run) -> str:
-    """The end-to-end latency with its interval, or that it is not known."""
+    """``"median latency 1.00 ± 0.01 ms"``: that of the run, or that it is not known.
+
+    Without one, the whole that the layers are held against stands in for it, under its own name.
+    """
     row = run.measurement("latency")
     value = row.value if row is not None else (run.profile.latency if run.profile is not None else None)
+    name = "median latency" if row is not None else "whole of the layers"
     if value is None or not math.isfinite(value):
-        return "latency n/a"
+        return "median latency n/a"
     word, factor = next(((word, factor) for word, factor in _LATENCY_UNITS if value * factor >= 1), _LATENCY_UNITS[-1])
     low, high = (row.low, row.high) if row is not None else (None, None)
     scaled = [None if end is None else end * factor for end in (low, high)]
-    return f"latency {plus_minus(value * factor, scaled[0], scaled[1])} {word}"
+    return f"{name} {plus_minus(value * factor, scaled[0], scaled[1])} {word}"
+
+
+def whole_note(run: Run) -> str:
+    """What the whole is that the layers are held against: by its value the latency of the run, or a mean of its own."""
+    return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
 
 
 def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
@@ -105,14 +123,14 @@ def op_words(layer: Layer, width: int | None = None) -> str:
 
 
 def share_of(layer: Layer, profile: Profile) -> float | None:
-    """Its share of the end-to-end latency."""
+    """Its share of the whole."""
     if layer.share is not None:
         return layer.share
     return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
 
 
 def layer_table(run: Run, *, top: int = MOST_ROWS, width: int | None = None, label: str = "") -> Table:
-    """Layers by time, the rest as one row, then overheads, what is unattributed, and the end-to-end latency.
+    """Layers by time, the rest as one row, then overheads, what is unattributed, and the whole.
 
     Raises ValueError for a run without a profile.
     """
@@ -154,11 +172,28 @@ def _table_title(label: str) -> str:
 def _table_notes(run: Run, shown: Sequence[Layer]) -> tuple[str, ...]:
     notes = []
     if any(len(layer.nodes) > 1 for layer in shown):
-        notes.append("+n: so many more of the model's operators run in the same step of the engine")
+        notes.append("+n: n + 1 of the model's operators run together")
+    if lost := unmatched_words(run):
+        notes.append(f"not matched: {lost}, of which no step of the engine is known")
     if gone := layers_of(run, "eliminated"):
-        count = sum(max(1, len(layer.operators or layer.nodes)) for layer in gone)
-        notes.append(f"removed by the engine: {count} operator{'s' if count != 1 else ''}")
+        notes.append(f"removed by the engine: {_operators(gone)}")
     return tuple(notes)
+
+
+def _operators(layers: Sequence[Layer]) -> str:
+    count = sum(max(1, len(layer.operators or layer.nodes)) for layer in layers)
+    return f"{count} operator{'s' if count != 1 else ''}"
+
+
+def unmatched_words(run: Run) -> str:
+    """``"47 operators with 99.9 % of the MACs"``: those that no step could be told to execute; "" without any."""
+    lost = layers_of(run, "unmatched")
+    if not lost:
+        return ""
+    parts = [sum(layer.macs or 0 for layer in layers) for layers in (lost, run.layers)]
+    unknown = any(layer.macs is None for layer in run.layers if layer.kind != "overhead")
+    share = "an unknown share" if unknown else f"{parts[0] / parts[1]:.1%}".replace("%", " %") if parts[1] else "none"
+    return f"{_operators(lost)} with {share} of the MACs"
 
 
 def _profile(run: Run) -> Profile:
@@ -273,10 +308,10 @@ def _other_rows(run: Run, *, factor: float, name_width: int | None, op_width: in
         rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[_DASH] * 5))
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
-    for title, seconds in (("unattributed", profile.unattributed), ("end to end", profile.latency)):
+    for title, seconds in (("unattributed", profile.unattributed), (WHOLE, profile.latency)):
         cell = Cell(text=significant(seconds * factor), value=seconds * factor)
         percent = _percent(seconds / profile.latency) if profile.latency > 0 else _DASH
-        notes = (NAMELESS_NOTE,) if title == "unattributed" and nameless else ()
+        notes = (whole_note(run),) if title == WHOLE else (NAMELESS_NOTE,) if nameless else ()
         rows.append((_DASH, Cell(text=title, tone="faint", notes=notes), _DASH, cell, percent, *[_DASH] * 5))
     return rows
 
@@ -285,7 +320,7 @@ def sum_sections(run: Run, label: str = "") -> list[Section]:
     """What the layers add up to, and the memory of the activations."""
     if run.profile is None:
         return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
-    lines = (conservation_line(run.profile), memory_line(run))
+    lines = (sum_line(run), memory_line(run))
     return [Section(title=titled("What it adds up to", label), lines=lines)]
 
 
@@ -307,17 +342,25 @@ def caution_sections(runs: Sequence[Run]) -> list[Section]:
     return [Section(title="Cautions", lines=tuple(lines), tone="poor")] if lines else []
 
 
+def sum_line(run: Run) -> str:
+    """What the layers add up to, and which operators are in none of them."""
+    lost = unmatched_words(run)
+    return conservation_line(_profile(run)) + (f"; not matched: {lost}" if lost else "")
+
+
 def conservation_line(profile: Profile) -> str:
-    """``"operators 93.1 % + overheads 6.2 % = 99.3 % of the end-to-end latency 1.23 ms; 0.7 % unattributed"``."""
+    """``"operators 93.1 % + overheads 6.2 % = 99.3 % of the whole, 1.23 ms; 0.7 % unattributed"``."""
     whole = quantity(profile.latency, "s")
     if profile.latency <= 0:
-        return f"the end-to-end latency is {whole}: there is nothing to add up to"
+        return f"the whole is {whole}: there is nothing to add up to"
     operators, overheads = profile.operators_time / profile.latency, profile.overheads_time / profile.latency
     gap = profile.unattributed / profile.latency
     rest = f"{gap:.1%} unattributed" if gap >= 0 else f"{-gap:.1%} more than the whole"
+    taken = profile.profiler_time / profile.latency
+    less = f" ({taken:.1%} more were the profiler's own and are taken out)" if taken >= LEAST_TAKEN else ""
     text = (
         f"operators {operators:.1%} + overheads {overheads:.1%} = {profile.conservation:.1%} "
-        f"of the end-to-end latency {whole}; {rest}"
+        f"of the whole, {whole}; {rest}{less}"
     )
     return text.replace("%", " %")
 
@@ -361,11 +404,11 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
     more = ""
     if profile.latency > 0:
         change = profile.profiled_latency / profile.latency - 1
-        more = f", {abs(change) * 100:.1f} % {'more' if change >= 0 else 'less'} than without"
+        more = f", {abs(change) * 100:.1f} % {'more' if change >= 0 else 'less'} than the whole"
     lines = [
         f"{one_line(profile.method)}; {profile.inferences} inferences in "
         f"{profile.sessions} process{'es' if profile.sessions != 1 else ''} of their own",
-        f"with profiling on an inference takes {quantity(profile.profiled_latency, 's')}{more}",
+        f"under the profiler an inference takes {quantity(profile.profiled_latency, 's')} (mean){more}",
         *map(one_line, profile.notes),
     ]
     if not profile.peaks:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.profiling.pairing import are_alike, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.charts import Chart, Spec
 from edgewise.report.conditions import labels_of
 from edgewise.report.names import layer_names, short_names, shorten
 from edgewise.report.profile import header, operator_names, ranked
-from edgewise.report.profile_diff import are_alike, pair_layers
 from edgewise.report.profile_roofline import roofline_chart
 from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
 from edgewise.report.trace import place_layers, place_overheads

@@ -1,110 +1,23 @@
 """Two profiled runs side by side: what of the model became faster or slower.
 
-Engines fuse differently, so rows are not layers: they are the smallest sets of layers that execute the same operators
-of the model in both runs. A set's times are sums, and nothing is counted twice.
+Engines fuse differently and quantisation splits operators, so rows are not layers: they are the smallest sets of layers
+that do the same work in both runs (`edgewise.profiling.pairing`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from edgewise.profiling.pairing import Pair, are_alike, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import Cell, Column, Table
+from edgewise.report.profile_findings import BEFORE_AND_AFTER
 from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_ROWS = 20
-BEFORE_AND_AFTER = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """The layers of two runs that do the same work.
-
-    Attributes:
-        name: of the dearest layer in it.
-        before, after: layers of the first and the second run; empty where a run has none for this work.
-    """
-
-    name: str
-    op: str
-    kind: str
-    before: tuple[Layer, ...]
-    after: tuple[Layer, ...]
-
-    @property
-    def times(self) -> tuple[float | None, float | None]:
-        """Sums, s; 0 where a run does nothing for it, None where a time is not known."""
-        return _total(self.before), _total(self.after)
-
-    @property
-    def change(self) -> float | None:
-        """After less before, s."""
-        before, after = self.times
-        return None if before is None or after is None else after - before
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the two intervals have nothing in common (sums of ends: wider than the interval of the sum)."""
-        first, second = _ends(self.before), _ends(self.after)
-        return first is not None and second is not None and (first[1] < second[0] or second[1] < first[0])
-
-
-def _total(layers: Sequence[Layer]) -> float | None:
-    times = [layer.time for layer in layers if layer.kind != "eliminated"]
-    known = [time for time in times if time is not None and math.isfinite(time)]
-    return sum(known) if len(known) == len(times) else None
-
-
-def _ends(layers: Sequence[Layer]) -> tuple[float, float] | None:
-    """Where the sum lies; None where a layer has no interval."""
-    timed = [layer for layer in layers if layer.kind != "eliminated"]
-    lows = [layer.low for layer in timed if layer.low is not None]
-    highs = [layer.high for layer in timed if layer.high is not None]
-    return (sum(lows), sum(highs)) if len(lows) == len(highs) == len(timed) else None
-
-
-def pair_layers(before: Run, after: Run) -> list[Pair]:
-    """The work of both runs, the largest change first; layers that share no operator with the other run stand alone."""
-    owners: dict[object, int] = {}
-    parents: list[int] = []
-    members: list[tuple[int, Layer]] = [
-        (side, layer) for side, run in enumerate((before, after)) for layer in run.layers
-    ]
-
-    def root(index: int) -> int:
-        while parents[index] != index:
-            parents[index] = parents[parents[index]]
-            index = parents[index]
-        return index
-
-    for index, (_, layer) in enumerate(members):
-        parents.append(index)
-        # An overhead has no operators; the same name in both runs is the same overhead.
-        keys = [("overhead", layer.name)] if layer.kind == "overhead" else [*layer.nodes] or [layer.name]
-        for key in keys:
-            parents[root(index)] = root(owners.setdefault(key, index))
-    sets: dict[int, tuple[list[Layer], list[Layer]]] = {}
-    for index, (side, layer) in enumerate(members):
-        sets.setdefault(root(index), ([], []))[side].append(layer)
-    pairs = [_pair(*found) for found in sets.values()]
-    return sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
-
-
-def _pair(before: list[Layer], after: list[Layer]) -> Pair:
-    chief = max([*before, *after], key=lambda layer: (layer.kind == "operator", layer.time or 0.0))
-    return Pair(name=chief.name, op=chief.op, kind=chief.kind, before=tuple(before), after=tuple(after))
-
-
-def are_alike(before: Run, after: Run) -> bool:
-    """Whether the two runs have operators with the same names, without which nothing can be paired."""
-    names = [
-        {node for layer in run.layers if layer.kind != "overhead" for node in layer.nodes} for run in (before, after)
-    ]
-    return bool(names[0] & names[1])
 
 
 def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
@@ -121,6 +34,8 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows = [_row(pair) for pair in shown]
     if rest := pairs[len(shown) :]:
         rows.append(_rest_row(rest))
+    rows_alone = _unpaired_rows(pairs)
+    rows += rows_alone
     rows.append(_whole_row(*profiled))
     columns = (
         Column(title="Layer"),
@@ -131,7 +46,10 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
         Column(title="Ratio", numeric=True, rank=2),
         Column(title="Verdict", rank=1),
     )
-    notes = ("a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known",)
+    notes = (
+        "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known",
+        *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if rows_alone else ()),
+    )
     title = "Before and after: {} → {}".format(*labels_of(profiled))
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
 
@@ -177,6 +95,12 @@ def _ratio(before: float | None, after: float | None) -> Cell:
 
 def _verdict(pair: Pair) -> Cell:
     change = pair.change
+    if not pair.is_paired:
+        return Cell(text="unpaired", tone="faint")
+    if not pair.is_alike and not pair.is_counted:
+        return Cell(text="unclear", tone="faint", notes=("not all multiplications of these rows are known",))
+    if not pair.is_alike:
+        return Cell(text="moved", tone="faint", notes=("part of this work is in other rows of one of the runs",))
     if change is None or not pair.is_clear:
         return Cell(text="unclear" if change is not None else "–", tone="faint")
     return Cell(text="faster", tone="good") if change < 0 else Cell(text="slower", tone="bad")
@@ -188,6 +112,18 @@ def _rest_row(rest: Sequence[Pair]) -> tuple[Cell, ...]:
     dash = Cell(text="–", tone="faint")
     values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in sums]
     return (title, dash, *values, _change(sums[1] - sums[0]), dash, dash)
+
+
+def _unpaired_rows(pairs: Sequence[Pair]) -> list[tuple[Cell, ...]]:
+    """The sums of the operators that only one run has; they are rows of their own too, or among the smaller ones."""
+    alone = [pair for pair in pairs if not pair.is_paired and pair.kind == "operator"]
+    if not alone:
+        return []
+    sums = [sum(pair.times[side] or 0.0 for pair in alone) for side in (0, 1)]
+    values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in sums]
+    dash = Cell(text="–", tone="faint")
+    title = Cell(text=f"all {len(alone)} unpaired operators" if len(alone) > 1 else "the unpaired operator")
+    return [(title, dash, *values, dash, dash, Cell(text="unpaired", tone="faint"))]
 
 
 def _whole_row(before: Run, after: Run) -> tuple[Cell, ...]:

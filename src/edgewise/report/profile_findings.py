@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import Finding, Profile, Run
+from edgewise.report.conditions import labels_of
 from edgewise.report.document import Section
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
+
+BEFORE_AND_AFTER = 2
+"""Runs that are told against each other."""
 
 
 def titled(title: str, label: str) -> str:
@@ -22,6 +29,24 @@ def finding_sections(run: Run, label: str = "") -> list[Section]:
         return [Section(title=titled("Findings", label), lines=("none: nothing was seen that costs time needlessly",))]
     lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def headline_sections(runs: Sequence[Run]) -> list[Section]:
+    """Why a quantised model is slow, in one sentence, where the profiles show it: of two runs against each other."""
+    profiled = [run for run in runs if run.profile is not None]
+    told = None
+    if len(profiled) == BEFORE_AND_AFTER:
+        told = explain_slowdown(*profiled, labels=names_of_models(profiled))
+    elif len(profiled) == 1 and (profile := profiled[0].profile) is not None:
+        told = next((each.message for each in profile.findings if each.code == "int8-held-back"), None)
+    return [Section(title="In one sentence", lines=(one_line(told),), tone="poor")] if told else []
+
+
+def names_of_models(runs: Sequence[Run]) -> tuple[str, str]:
+    """The names of two runs' models; where they are equal, what else tells the runs apart."""
+    names = [one_line(run.job.model.name) for run in runs]
+    first, second = names if names[0] != names[1] else labels_of(runs)
+    return first, second
 
 
 def ranked_findings(profile: Profile) -> list[Finding]:

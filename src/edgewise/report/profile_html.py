@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -18,7 +19,6 @@ from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names
 from edgewise.report.page import Drawing, render_page, view_table
 from edgewise.report.profile import (
-    conservation_line,
     count_words,
     is_profiled,
     latency_words,
@@ -27,11 +27,13 @@ from edgewise.report.profile import (
     method_sections,
     ranked,
     reason_of_no_profile,
+    sum_line,
     time_unit,
+    whole_note,
 )
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, ranked_findings, saving_words
-from edgewise.report.profile_rows import eliminated_rows, layer_rows, overhead_rows, sum_rows
+from edgewise.report.profile_findings import evidence_of, headline_sections, ranked_findings, saving_words
+from edgewise.report.profile_rows import layer_rows, overhead_rows, stepless_rows, sum_rows
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si
 
@@ -59,6 +61,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         whole=whole,
         changes=changes,
         missing=drawing.missing,
+        headline=[line for section in headline_sections(runs) for line in section.lines],
     )
 
 
@@ -83,18 +86,25 @@ def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, A
     return view | {
         "tiles": _tiles(run, profile),
         "parts": _parts(profile),
-        "conservation": conservation_line(profile),
+        "conservation": sum_line(run),
         "findings": [_finding_view(run, profile, index) for index in range(len(profile.findings))],
         "unit": time_unit(layer.time for layer in run.layers)[0],
         "rows": layer_rows(run),
         "overheads": overhead_rows(run),
         "rest": sum_rows(run),
-        "eliminated": eliminated_rows(run),
+        "stepless": [
+            (title, rows)
+            for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated"))
+            if (rows := stepless_rows(run, kind))
+        ],
         "charts": [found for kind in charts.KINDS if (found := drawing.draw(charts.chart_of(run, kind))) is not None],
         "no_memory": "" if profile.memory else memory_line(run),
         "no_roof": "" if profile.peaks else one_line(profile.peaks_absent_because or NOT_MEASURED),
         "peaks": _peaks(profile),
-        "method": [line for section in method_sections(run) for line in section.lines],
+        "method": [
+            f"the whole is {whole_note(run)}",
+            *(line for section in method_sections(run) for line in section.lines),
+        ],
         "mltk": [view_table(table, f"mltk-{place}-{at}") for at, table in enumerate(mltk_tables(run))],
     }
 
@@ -118,11 +128,10 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
     """The answers that a reader came for, in numbers."""
-    number, _, unit = latency_words(run).removeprefix("latency ").rpartition(" ")
-    value, _, interval = number.partition(" ± ")
+    name, value, interval, unit = _parts_of_latency(run)
     grade = run.trust.grade if run.trust is not None else ""
     tone = GRADE_TONES[run.trust.grade] if run.trust is not None else "plain"
-    spread = f"± {interval} {unit}, 95 % interval" if interval else "end to end"
+    spread = f"{name}; 95 % interval {interval} {unit}" if interval else name
     tiles = [
         {"name": "Latency", "number": value or ABSENT, "unit": unit, "more": spread, "grade": grade, "tone": tone},
         _half_tile(run, profile),
@@ -138,27 +147,36 @@ def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
     return tiles
 
 
+def _parts_of_latency(run: Run) -> tuple[str, str, str, str]:
+    """``("median", "1.00", "± 0.01", "ms")``: what it is, number, interval, unit; no number where it is not known."""
+    found = re.fullmatch(r"(.+?) ([0-9][^ ]*)(?: (±.*|\[.*\]))? (\S+)", latency_words(run))
+    if found is None:
+        return "end to end", "", "", ""
+    return found[1].removesuffix(" latency"), found[2], found[3] or "", found[4]
+
+
 def _half_tile(run: Run, profile: Profile) -> dict[str, str]:
     """How few layers take half of the time of all."""
     times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
     total = sum(times)
     count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
     share = sum(times[:count]) / profile.latency * 100 if profile.latency > 0 else 0.0
-    more = f"of {len(layers_of(run, 'operator'))} take {share:.0f} % of the latency"
+    more = f"of {len(layers_of(run, 'operator'))} take {share:.0f} % of the whole"
     return {"name": "Half of the time", "number": str(count), "unit": "layer" if count == 1 else "layers", "more": more}
 
 
 def _rate_tile(run: Run, profile: Profile) -> dict[str, str]:
-    """What the model attains over the whole inference."""
+    """What the model attains over an inference of the headline's latency."""
     known = [layer.ops for layer in layers_of(run, "operator")]
     ops = run.value("ops")
     if ops is None and all(each is not None for each in known):
         ops = float(sum(each for each in known if each is not None))
-    if ops is None or profile.latency <= 0:
+    latency = run.value("latency") or profile.latency
+    if ops is None or latency <= 0:
         return {"name": "Rate", "number": ABSENT, "unit": "", "more": "the cost of a layer is not known"}
-    number, _, unit = format_si(ops / profile.latency, "op/s").rpartition(" ")
+    number, _, unit = format_si(ops / latency, "op/s").rpartition(" ")
     peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
-    part = f", {ops / profile.latency / peak * 100:.0f} % of the highest measured peak" if peak else ""
+    part = f", {ops / latency / peak * 100:.0f} % of the highest measured peak" if peak else ""
     return {"name": "Rate", "number": number, "unit": unit, "more": f"{count_words(ops)} operations an inference{part}"}
 
 
@@ -198,7 +216,7 @@ def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
         "saving": format_duration(finding.saving),
         "share": "once, at the start"
         if finding.once
-        else f"{finding.saving / profile.latency * 100:.1f} % of the latency"
+        else f"{finding.saving / profile.latency * 100:.1f} % of the whole"
         if profile.latency > 0
         else "",
         "width": 0.0 if finding.once or profile.latency <= 0 else min(100.0, finding.saving / profile.latency * 100),

@@ -10,6 +10,7 @@ from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import NOT_MEASURED, quantity
 from edgewise.report.names import layer_names, shorten
 from edgewise.report.profile import (
+    WHOLE,
     count_words,
     layers_of,
     op_words,
@@ -86,16 +87,16 @@ def sum_rows(run: Run) -> list[tuple[str, str, str]]:
     if profile is None:
         return []
     _, factor = time_unit(layer.time for layer in run.layers)
-    rows = [("Unattributed", profile.unattributed), ("End to end", profile.latency)]
+    rows = [("Unattributed", profile.unattributed), (WHOLE.capitalize(), profile.latency)]
     return [
         (name, significant(seconds * factor), f"{seconds / profile.latency * 100:.1f} %" if profile.latency > 0 else "")
         for name, seconds in rows
     ]
 
 
-def eliminated_rows(run: Run) -> list[tuple[str, str, str]]:
-    """(name, type, why) of what the engine removed."""
-    found = layers_of(run, "eliminated")
+def stepless_rows(run: Run, kind: str) -> list[tuple[str, str, str]]:
+    """(name, type, why) of operators without a step: ``unmatched`` or ``eliminated``."""
+    found = layers_of(run, kind)
     return [(one_line(layer.name), one_line(layer.op), time_reason(layer)) for layer in found]
 
 

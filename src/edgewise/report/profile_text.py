@@ -22,7 +22,7 @@ from edgewise.report.profile import (
     sum_sections,
 )
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import finding_sections
+from edgewise.report.profile_findings import finding_sections, headline_sections
 from edgewise.report.text import plain_text, print_document
 from edgewise.report.timeline import HEIGHT, WIDEST, draw_timeline
 
@@ -34,6 +34,9 @@ def render_profile_text(runs: Sequence[Run], console: Console, *, top: int = MOS
     """Print the profiles of `runs` on `console`, one after the other, then what changed where there are two."""
     from rich.text import Text
 
+    if headline := headline_sections(runs):
+        print_document(Document(title="", tables=(), sections=tuple(headline)), console)
+        console.print()
     for index, (run, label) in enumerate(zip(runs, labels_of(runs), strict=True)):
         if index:
             console.print()

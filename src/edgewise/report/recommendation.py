@@ -95,14 +95,11 @@ def _recommend(group: Sequence[Run]) -> Recommendation:
     labels = labels_of(group)
     title = group_title(group[0])
     metric = group[0].headline
-    # Like with like: where one engine has no clock of its own, the wall time of the call speaks for all.
-    clocks = [run for run in group if run.measurement("latency_call") is not None]
-    on_the_wall = metric == "latency" and 0 < len(clocks) < sum(run.value(metric) is not None for run in group)
     candidates: list[_Candidate] = []
     objections: list[str] = []
     for run, label in zip(group, labels, strict=True):
         objection = _objection(run, metric)
-        row = (run.measurement("latency_call") if on_the_wall else None) or run.measurement(metric)
+        row = run.measurement(metric)
         if objection or row is None:
             objections.append(f"{label} is left out: {objection}")
         else:
@@ -114,7 +111,7 @@ def _recommend(group: Sequence[Run]) -> Recommendation:
     best = ranked[0]
     peers = [best, *(other for other in ranked[1:] if not _apart(best, other))]
     chosen, reasons = _prefer(peers)
-    why = _why(chosen, ranked, metric, call=on_the_wall) + reasons
+    why = _why(chosen, ranked, metric) + reasons
     why += _remarks(chosen, candidates)
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=chosen.label)
 
@@ -170,11 +167,10 @@ def _prefer(peers: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
     return left[0], reasons
 
 
-def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str, *, call: bool) -> list[str]:
+def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str) -> list[str]:
     """One sentence per other candidate, with both numbers."""
     unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
     noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
-    noun = "median latency of the call" if call else noun
     if len(ranked) == 1:
         return [f"the only run that qualifies: {noun} {quantity(chosen.value, unit)}"]
     lines = []

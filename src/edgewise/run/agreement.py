@@ -15,7 +15,7 @@ from edgewise.record import Caution, Measurement
 EXACT_TOLERANCE = 2e-3
 """Of the largest output: float32 kernels that add in another order differ by far less, wrong ones by far more."""
 REDUCED_TOLERANCE = 6e-2
-"""Of the largest output, where either side is quantised or of reduced precision: roundings of single steps add up."""
+"""Of the largest output, where the model is quantised or a side of reduced precision: roundings of steps add up."""
 
 
 NOISE = 1e-6
@@ -28,13 +28,13 @@ class Outputs:
 
     Attributes:
         label: how the run is called in messages.
-        exact: whether it computed in float32 throughout.
+        reduced: what was not computed in float32, such as ``the model computes in int8``; "" where all was.
     """
 
     run_id: str
     label: str
     arrays: tuple[NDArray[np.generic], ...]
-    exact: bool
+    reduced: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,16 @@ class Difference:
         max_rel: the same over the largest magnitude (quantised: the type's range) of that output in the reference.
         top1: share of rows whose largest element is in the same place; None where there are no rows to speak of.
         close: whether the difference is within what roundings explain.
+        why: of an infinite difference, what makes it one.
+        allowed: the tolerance of `max_rel`, and why it is this one.
     """
 
     max_abs: float
     max_rel: float
     top1: float | None
     close: bool
+    why: str = ""
+    allowed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +102,17 @@ def check_finite(outputs: Outputs) -> tuple[Caution, ...]:
 def difference_of(own: Outputs, reference: Outputs) -> Difference:
     """How far `own` is from `reference`; outputs of another number or size are infinitely far."""
     if [array.size for array in own.arrays] != [array.size for array in reference.arrays]:
-        return Difference(float("inf"), float("inf"), None, close=False)
+        why = f"outputs of the shapes {_shapes(own)} against {_shapes(reference)}"
+        return Difference(float("inf"), float("inf"), None, close=False, why=why)
     largest, relative = 0.0, 0.0
+    reasons: dict[str, None] = {}
     tops: list[NDArray[np.bool_]] = []
     for mine, theirs in zip(own.arrays, reference.arrays, strict=True):
         if not np.issubdtype(theirs.dtype, np.number) and theirs.dtype != np.bool_:
             same = bool((mine.reshape(theirs.shape) == theirs).all())
-            largest, relative = (largest, relative) if same else (float("inf"), float("inf"))
+            if not same:
+                largest, relative = float("inf"), float("inf")
+                reasons["outputs that are no numbers are not equal"] = None
             continue
         a, b = mine.astype(np.float64).reshape(theirs.shape), theirs.astype(np.float64)
         if a.size == 0:
@@ -113,16 +121,31 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
         gap[np.isnan(a) & np.isnan(b)] = 0.0
         gap[a == b] = 0.0  # equal infinities
         worst = float(np.where(np.isnan(gap), np.inf, gap).max())
+        if worst == float("inf"):
+            reasons["NaN or infinity in one where the other has another value"] = None
         scale = _scale(theirs)
         largest = max(largest, worst)
         # What is below any engine's rounding is no difference, however small the outputs are.
         relative = max(relative, worst / scale if scale > 0 else (0.0 if worst <= NOISE else float("inf")))
         if b.ndim >= 2 and b.shape[-1] >= 2:
             tops.append(_same_top(a, b))
-    tolerance = EXACT_TOLERANCE if own.exact and reference.exact else REDUCED_TOLERANCE
+    reduced = own.reduced or reference.reduced
+    tolerance = REDUCED_TOLERANCE if reduced else EXACT_TOLERANCE
+    allowed = f"{tolerance:.1%} is allowed: {reduced or 'nothing is known to compute in less than float32'}"
     rows = np.concatenate(tops) if tops else np.empty(0)
     top1 = float(rows.mean()) if rows.size else None
-    return Difference(largest, relative, top1, close=relative <= tolerance or largest <= NOISE)
+    return Difference(
+        largest,
+        relative,
+        top1,
+        allowed=allowed,
+        close=relative <= tolerance or largest <= NOISE,
+        why=" and ".join(reasons),
+    )
+
+
+def _shapes(outputs: Outputs) -> str:
+    return ", ".join("×".join(map(str, array.shape)) or "a number" for array in outputs.arrays) or "none"
 
 
 def _scale(reference: NDArray[np.generic]) -> float:
@@ -169,8 +192,8 @@ def _mismatch(own: Outputs, outputs: Sequence[Outputs], majority: Sequence[int] 
     if majority is None:
         others = [other for other in outputs if other is not own and not difference_of(own, other).close]
         difference = difference_of(own, others[0])
-        who = f"{own.label} and {', '.join(other.label for other in others)} compute different outputs, and no majority"
-        return Caution.of("output-mismatch", f"{who} tells which is right ({_words(difference)})")
+        who = f"{own.label} and {', '.join(other.label for other in others)} compute different outputs"
+        return Caution.of("output-mismatch", f"{who}, and {NO_MAJORITY} ({_words(difference)})")
     reference = outputs[majority[0]]
     agreed = ", ".join(outputs[index].label for index in majority)
     difference = difference_of(own, reference)
@@ -178,11 +201,17 @@ def _mismatch(own: Outputs, outputs: Sequence[Outputs], majority: Sequence[int] 
 
 
 def _words(difference: Difference) -> str:
-    if difference.max_abs == float("inf"):
-        return "outputs of another shape or not finite"
+    if difference.why:
+        return difference.why
     top1 = f", top-1 agreement {difference.top1:.0%}" if difference.top1 is not None else ""
-    return f"max abs error {difference.max_abs:.3g}, {difference.max_rel:.2%} of the output's scale{top1}"
+    share = f"{difference.max_rel:.2%} of the output's scale where {difference.allowed}"
+    return f"max abs error {difference.max_abs:.3g}, {share if np.isfinite(difference.max_rel) else ALL_ZERO}{top1}"
 
+
+ALL_ZERO = "an output that is 0 throughout in the reference has no scale"
+NO_MAJORITY = "no majority tells which is right"
+BEYOND = "further off than roundings explain"
+"""Ends the method of a difference that is no rounding."""
 
 REFERENCE = "this run is the reference"
 """Why the reference has no difference: it was not compared with anything."""
@@ -201,16 +230,14 @@ def _reference_measurements() -> tuple[Measurement, ...]:
 
 def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:
     method = f"outputs of one inference against {label}'s, same inputs"
+    method += "" if difference.close else f"; {BEYOND}"
     rows = []
     for metric, value in zip(_METRICS, (difference.max_abs, difference.max_rel, difference.top1), strict=True):
         unit = METRICS[metric].unit
         if value is not None and np.isfinite(value):
             rows.append(Measurement(metric=metric, unit=unit, basis="measured", method=method, value=value))
             continue
-        reason = (
-            "no output has rows of classes without NaN"
-            if value is None
-            else "the outputs differ in shape or one of them is not finite"
-        )
+        nothing = "no output has rows of classes without NaN" if value is None else ALL_ZERO
+        reason = difference.why or nothing
         rows.append(Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason))
     return tuple(rows)

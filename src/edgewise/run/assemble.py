@@ -6,17 +6,18 @@ the reason.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from edgewise.metrics import METRICS
-from edgewise.record import Job, Measurement, SessionRecord
+from edgewise.record import Job, Measurement, SessionRecord, Variation
 from edgewise.record.run import Basis
 from edgewise.run.conversation import SessionResult
+from edgewise.run.variation import widen
 from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
 
@@ -28,24 +29,24 @@ WARMUP_KEPT = 1000
 Z95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
 
-RERUN_FLOOR = 5e-4
-"""Relative standard deviation of one unchanged model's medians between commands minutes apart, beyond what sessions of
-one command show: slow changes (the host's clock, its neighbours) that seconds of measuring can't contain. Found with
-``benchmarks/repeatability.py`` on a quiet and on a busy virtual machine. It widens every quoted interval of a time."""
-
 
 def measurements_of(
-    job: Job, sessions: Sequence[SessionResult], *, meter_absences: Mapping[str, str]
+    job: Job,
+    sessions: Sequence[SessionResult],
+    *,
+    meter_absences: Mapping[str, str],
+    variation: Variation | None = None,
 ) -> tuple[Measurement, ...]:
     """Every measurement that complete sessions of one job support, headline first.
 
     Args:
         meter_absences: metric → why no sensor tells it here.
+        variation: what runs on this machine differ by; it is in every interval of a time or a rate.
     """
     rows: list[Measurement] = []
-    rows += _latencies(job, sessions)
-    rows += _throughput(job, sessions)
-    rows += _phases(sessions)
+    rows += _latencies(job, sessions, variation)
+    rows += _throughput(job, sessions, variation)
+    rows += _phases(sessions, variation)
     rows += _memory(sessions)
     rows.append(_cpu_utilization(sessions))
     rows.append(
@@ -60,9 +61,14 @@ def measurements_of(
 
 
 def distribution(
-    metric: str, per_session: Sequence[Sequence[float]], method: str, *, basis: Basis = "measured"
+    metric: str,
+    per_session: Sequence[Sequence[float]],
+    method: str,
+    *,
+    basis: Basis = "measured",
+    variation: Variation | None = None,
 ) -> Measurement:
-    """A measurement with raw samples, a summary and a 95 % interval that includes the variance between sessions."""
+    """A measurement with raw samples, a summary and 95 % intervals that include the variance between sessions."""
     samples = np.concatenate([np.asarray(values, dtype=float) for values in per_session])
     lengths: Lengths = tuple(len(values) for values in per_session)
     aggregate = METRICS[metric].aggregation
@@ -73,8 +79,9 @@ def distribution(
         interval, value = intervals.mean_interval(samples, lengths), float(samples.mean())
     else:
         interval, value = intervals.median_interval(samples, lengths), intervals.location(samples, lengths)
+    within = None
     if interval and METRICS[metric].unit in ("s", "1/s"):
-        interval = _with_rerun_floor(interval, value)
+        within, interval = interval, widen(interval, value, variation)
     return Measurement(
         metric=metric,
         unit=METRICS[metric].unit,
@@ -83,19 +90,11 @@ def distribution(
         value=value,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
+        within_low=within.low if within else None,
+        within_high=within.high if within else None,
         samples=tuple(round(float(sample), 10) for sample in samples),
         session_lengths=lengths,
         summary=summarise(samples, lengths),
-    )
-
-
-def _with_rerun_floor(interval: intervals.Interval, value: float) -> intervals.Interval:
-    """The interval with `RERUN_FLOOR` added in quadrature to both sides."""
-    floor = Z95 * RERUN_FLOOR * abs(value)
-    return intervals.Interval(
-        value - math.hypot(value - interval.low, floor),
-        value + math.hypot(interval.high - value, floor),
-        f"{interval.method}, and {RERUN_FLOOR:.2%} (1 σ) between commands",
     )
 
 
@@ -103,14 +102,9 @@ def _seconds(sessions: Sequence[SessionResult], name: str) -> list[list[float]]:
     return [[value * 1e-9 for value in session.samples[name]] for session in sessions if session.samples.get(name)]
 
 
-def _latencies(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
+def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
     """Distributions of times, each with how it was taken."""
-    engine_clock = any("latency_call" in session.samples for session in sessions)
-    clock = (
-        "the engine's own clock around each inference"
-        if engine_clock
-        else "monotonic clock around each call of the engine"
-    )
+    clock = "monotonic clock around each call of the engine"
     scenario = job.workload.scenario
     n = len(sessions)
     processes = f"{n} fresh process" + ("es" if n > 1 else "")
@@ -121,11 +115,11 @@ def _latencies(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]
         "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}",
         "response_time": f"scheduled arrival to end of inference, every 1/{scenario.fps or 0:g} s, {processes}",
         "latency": back_to_back,
-        "latency_call": f"monotonic clock around the engine's Python call, {processes}",
+        "latency_engine": f"the engine's own clock, same inferences as {scenario.headline}, {processes}",
         "latency_first": f"monotonic clock around the first call after loading, {processes}",
     }
     rows = [
-        distribution(metric, per_session, method)
+        distribution(metric, per_session, method, variation=variation)
         for metric, method in methods.items()
         if (per_session := _seconds(sessions, metric))
     ]
@@ -171,15 +165,14 @@ def _wilson(hits: int, n: int) -> tuple[float, float]:
 WINDOWS = 10
 
 
-def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
+def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
     """Samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
-        return [_offline_throughput(job, sessions)]
+        return [_offline_throughput(job, sessions, variation)]
     if kind == "paced":
         return [_absent("throughput", "the paced scenario fixes the rate of arrivals")]
-    # Elapsed time, so the wall's: an engine's own clock leaves out what passes between its inferences.
-    per_session = _seconds(sessions, "latency_call") or _seconds(sessions, "latency")
+    per_session = _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
         return [_absent("throughput", "no time passed on the clock")]
@@ -187,19 +180,23 @@ def _throughput(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     method = f"runs × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
-    return [
-        _plain(
-            "throughput",
-            "derived",
-            method,
-            count * batch / total,
-            low=batch / interval.high if interval and interval.high > 0 else None,
-            high=batch / interval.low if interval and interval.low > 0 else None,
-        )
-    ]
+    value = count * batch / total
+    widened = None if interval is None else widen(interval, total / count, variation)
+    low, high = _rates(widened, value, batch)
+    within_low, within_high = _rates(interval, value, batch)
+    row = _plain("throughput", "derived", method, value, low=low, high=high)
+    return [replace(row, within_low=within_low, within_high=within_high)]
 
 
-def _offline_throughput(job: Job, sessions: Sequence[SessionResult]) -> Measurement:
+def _rates(times: intervals.Interval | None, value: float, batch: int) -> tuple[float | None, float | None]:
+    """The interval of a rate from that of the mean time of an inference; `value`, the rate, is always inside."""
+    if times is None:
+        return None, None
+    low = min(value, batch / times.high) if times.high > 0 else None
+    return low, max(value, batch / times.low) if times.low > 0 else None
+
+
+def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement:
     """All completions over all the time. Windows of it give the interval only, so that none can distort the value."""
     batch = job.workload.batch
     stamps = [session.samples["completions"] for session in sessions if session.samples["completions"]]
@@ -216,12 +213,11 @@ def _offline_throughput(job: Job, sessions: Sequence[SessionResult]) -> Measurem
     flat = np.concatenate([np.asarray(part) for part in times])
     lengths = tuple(map(len, times))
     interval = intervals.mean_interval(flat, lengths)
-    low = high = None
-    if interval is not None:
-        interval = _with_rerun_floor(interval, total / sum(map(len, stamps)))
-        low = min(value, batch / interval.high)
-        high = max(value, batch / interval.low) if interval.low > 0 else None
-        method += f"; 95 % interval of the mean time: {interval.method}"
+    widened = None if interval is None else widen(interval, total / sum(map(len, stamps)), variation)
+    if widened is not None:
+        method += f"; 95 % interval of the mean time: {widened.method}"
+    low, high = _rates(widened, value, batch)
+    within_low, within_high = _rates(interval, value, batch)
     rates = batch / flat
     return Measurement(
         metric="throughput",
@@ -231,6 +227,8 @@ def _offline_throughput(job: Job, sessions: Sequence[SessionResult]) -> Measurem
         value=value,
         low=low,
         high=high,
+        within_low=within_low,
+        within_high=within_high,
         samples=tuple(round(float(rate), 6) for rate in rates),
         session_lengths=lengths,
         summary=summarise(rates, lengths),
@@ -250,10 +248,12 @@ def _window_times(completions: Sequence[int], requests: int) -> list[float]:
     return times if min(times) > 0 else [completions[-1] / len(completions) * 1e-9]
 
 
-def _phases(sessions: Sequence[SessionResult]) -> list[Measurement]:
+def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
     """Import, load and start-up, one sample a fresh process."""
     rows = [
-        distribution(metric, [[session.phases[phase]] for session in sessions], f"monotonic clock, {what}")
+        distribution(
+            metric, [[session.phases[phase]] for session in sessions], f"monotonic clock, {what}", variation=variation
+        )
         for metric, phase, what in (
             ("import_time", "import", "import of the engine in a fresh process"),
             ("load_time", "load", "model file to a session that can infer; file cache warm"),
@@ -262,7 +262,8 @@ def _phases(sessions: Sequence[SessionResult]) -> list[Measurement]:
     # Making the inputs is ours and not part of starting up.
     parts = ("python", "prepare", "import", "load", "first")
     startup = [[sum(session.phases[part] for part in parts)] for session in sessions]
-    rows.append(distribution("startup_time", startup, "Python start + engine import + load + first inference"))
+    method = "Python start + engine import + load + first inference"
+    rows.append(distribution("startup_time", startup, method, variation=variation))
     return rows
 
 
@@ -353,7 +354,7 @@ def _absent(metric: str, reason: str) -> Measurement:
 def session_record(session: SessionResult) -> SessionRecord:
     """What is kept of one worker beside its samples."""
     steady = session.facts.get("steady", {})
-    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "steady", "meters")
+    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,

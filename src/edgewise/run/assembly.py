@@ -6,20 +6,26 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edgewise.errors import StoreError
-from edgewise.record import Caution, Job, Run, new_run_id
+from edgewise.errors import EdgewiseError, StoreError
+from edgewise.model.identity import read_graph
+from edgewise.model.precision import reduced_precision
+from edgewise.record import Caution, Job, Measurement, Run, new_run_id
+from edgewise.record.facts import precision_of
 from edgewise.registry import Registry
-from edgewise.run.agreement import Outputs, check_finite, compare_outputs
+from edgewise.run.agreement import Outputs, Verdict, check_finite, compare_outputs
 from edgewise.run.assemble import measurements_of, session_record
 from edgewise.run.conversation import SessionRequest, SessionResult
 from edgewise.run.environment import fingerprint
 from edgewise.run.meters.base import Meter, meters
 from edgewise.run.plan import count_cores
 from edgewise.run.trust import cautions_of, grade_of
+from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 
 
@@ -66,9 +72,12 @@ class Assembly:
     Args:
         save: keeps a run; called once its job is done and again when its outputs were compared.
         sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
 
-    def __init__(self, *, save: Callable[[Run], None], sensors: Sensors | None = None) -> None:
+    def __init__(
+        self, *, save: Callable[[Run], None], sensors: Sensors | None = None, history: History | None = None
+    ) -> None:
         self.save_errors: list[StoreError] = []
         self.group = new_run_id()
         self.outputs: dict[str, Outputs] = {}
@@ -76,6 +85,7 @@ class Assembly:
         self._sensors = sensors or find_sensors()
         self._runtimes = runtimes()
         self._environment = fingerprint()
+        self._speed = SpeedHistory(self._environment, history or stored_history())
 
     def request(
         self,
@@ -106,12 +116,13 @@ class Assembly:
         """The run of complete sessions; a session that failed gives the run its failure and status."""
         complete = [session for session in sessions if session.failure is None]
         failure = next((session.failure for session in sessions if session.failure is not None), None)
-        measurements = measurements_of(job, complete, meter_absences=self._sensors.absences) if complete else ()
-        cautions = (
-            cautions_of(job, sessions=complete, measurements=measurements, usable_cores=count_cores())
-            if complete
-            else ()
-        )
+        records = tuple(session_record(session) for session in complete)
+        variation = self._speed.variation(job, records)
+        measurements: tuple[Measurement, ...] = ()
+        cautions: tuple[Caution, ...] = ()
+        if complete:
+            measurements = measurements_of(job, complete, meter_absences=self._sensors.absences, variation=variation)
+            cautions = cautions_of(job, sessions=complete, measurements=measurements, usable_cores=count_cores())
         run = Run(
             id=run_id or new_run_id(),
             created_at=created,
@@ -122,8 +133,9 @@ class Assembly:
             effective=_effective(complete),
             environment=self._environment | _worker_environment(sessions),
             measurements=measurements,
-            sessions=tuple(session_record(session) for session in complete),
-            cautions=cautions,
+            sessions=records,
+            variation=variation,
+            cautions=cautions + cautions_about(variation),
         )
         return _graded(run)
 
@@ -144,7 +156,10 @@ class Assembly:
                 groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data].append(
                     self.outputs[run.id]
                 )
-        verdicts = {run_id: verdict for group in groups.values() for run_id, verdict in compare_outputs(group).items()}
+        paths = {run.job.model.sha256: Path(run.job.model.path) for run in runs}
+        verdicts = {
+            run_id: verdict for key, group in groups.items() for run_id, verdict in _judge(group, paths[key[0]]).items()
+        }
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
         for run in runs:
@@ -163,6 +178,20 @@ class Assembly:
             self._save_run(run)
         except StoreError as error:
             self.save_errors.append(error)
+
+
+def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:
+    """How far the outputs of one model differ; its network is read only where float32's tolerance is exceeded."""
+    verdicts = compare_outputs(group)
+    if not any(verdict.cautions for verdict in verdicts.values()):
+        return verdicts
+    try:
+        word = reduced_precision(read_graph(model))
+    except EdgewiseError:  # it is gone, or its reader tells no network
+        return verdicts
+    if not word:
+        return verdicts
+    return compare_outputs([replace(each, reduced=each.reduced or f"the model computes in {word}") for each in group])
 
 
 def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
@@ -227,6 +256,13 @@ def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
         return None
     runtime = run.job.runtime
     label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")
-    quantised = any(not np.issubdtype(array.dtype, np.floating) for array in arrays)
-    exact = run.effective.get("precision") in (None, "f32") and not quantised
-    return Outputs(run_id=run.id, label=label, arrays=arrays, exact=exact)
+    return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=_reduced(run, arrays))
+
+
+def _reduced(run: Run, arrays: Sequence[NDArray[np.generic]]) -> str:
+    """What a run's record and outputs tell that was not computed in float32; "" where they tell nothing of the kind."""
+    precision = precision_of(run)
+    if precision not in (None, "f32"):
+        return f"{run.job.runtime.name} ran it in {precision}"
+    narrow = next((array.dtype for array in arrays if array.dtype.itemsize <= 2 and array.dtype != np.bool_), None)
+    return f"an output is {narrow}" if narrow is not None else ""

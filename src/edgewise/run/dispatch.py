@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from edgewise.run.conversation import SessionResult
 from edgewise.run.folders import job_folder, sweep_folders
 from edgewise.run.host import run_session
 from edgewise.run.plan import Plan
+from edgewise.run.variation import History
 
 JOB_BUDGET_S = 60.0
 """A job whose sessions take longer ends after its second, unless the user prescribed the protocol; the run says so."""
@@ -72,6 +74,7 @@ class Dispatcher:
         observer: told what happens.
         find_peaks: tells what the machine can do, for the roofline of profiles; None measures it.
         sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
 
     def __init__(
@@ -81,8 +84,9 @@ class Dispatcher:
         observer: Observer | None = None,
         sensors: Sensors | None = None,
         find_peaks: profiled.FindPeaks | None = None,
+        history: History | None = None,
     ) -> None:
-        self._assembly = Assembly(save=save, sensors=sensors)
+        self._assembly = Assembly(save=save, sensors=sensors, history=history)
         self._observer: Observer = observer or Silent()
         self._find_peaks = find_peaks or peaks.find_peaks
         self._end_by: float | None = None
@@ -101,7 +105,13 @@ class Dispatcher:
         """
         runs: list[Run] = []
         self._end_by = None if budget_s is None else time.monotonic() + budget_s
+        spread_s = plan.jobs[0].workload.stopping.spread_s if plan.jobs else None
         try:
+            if spread_s is not None:
+                runs, interrupted = self._run_spread(plan.jobs, spread_s)
+                if interrupted:
+                    raise KeyboardInterrupt
+                return self._assembly.with_agreement(runs)
             for index, job in enumerate(plan.jobs):
                 self._observer.job_started(job, index=index, total=len(plan.jobs))
                 with job_folder() as folder:
@@ -115,6 +125,41 @@ class Dispatcher:
         except KeyboardInterrupt:
             raise Interrupted(self._assembly.with_agreement(runs)) from None
         return self._assembly.with_agreement(runs)
+
+    def _run_spread(self, jobs: Sequence[Job], spread_s: float) -> tuple[list[Run], bool]:
+        """The runs of jobs whose sessions lie apart, and whether Ctrl-C cut them short.
+
+        The first sessions of all jobs follow one another, then all second ones, and so on, so that all jobs share the
+        time and see the same changes of the machine.
+        """
+        created = datetime.now(UTC).isoformat(timespec="milliseconds")
+        count, begin = jobs[0].workload.stopping.sessions, time.monotonic()
+        sessions: list[list[SessionResult]] = [[] for _ in jobs]
+        interrupted = False
+        runs: list[Run] = []
+        with ExitStack() as stack:
+            folders = [stack.enter_context(job_folder()) for _ in jobs]
+            try:
+                for index in range(count):
+                    time.sleep(max(0.0, begin + spread_s * index / (count - 1) - time.monotonic()))
+                    for place, (job, folder) in enumerate(zip(jobs, folders, strict=True)):
+                        if sessions[place] and sessions[place][-1].failure is not None:
+                            continue
+                        self._observer.job_started(job, index=place, total=len(jobs))
+                        self._observer.session_started(index, total=count)
+                        transport = transports().get(job.target.transport)
+                        sessions[place].append(self._run_session(job, index=index, folder=folder, transport=transport))
+            except KeyboardInterrupt:
+                interrupted = True
+            for place, (job, told) in enumerate(zip(jobs, sessions, strict=True)):
+                if told:
+                    run = self._assembly.assemble(job, told, created=created)
+                    run = replace(run, status="cancelled") if interrupted and run.status == "done" else run
+                    runs.append(self._assembly.note_outputs(run, told))
+                    self._assembly.save(runs[-1])
+                    self._observer.job_started(job, index=place, total=len(jobs))
+                    self._observer.run_finished(runs[-1])
+        return runs, interrupted
 
     def _run_job(self, job: Job, folder: Path) -> tuple[Run, list[SessionResult], bool]:
         """All sessions of one job, and whether Ctrl-C cut them short."""

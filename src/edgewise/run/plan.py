@@ -239,8 +239,11 @@ def _check_stopping(stopping: Stopping) -> None:
     for flag, (value, least) in limits.items():
         if value is not None and value < least:
             raise BadInput(f"{flag} {value} makes no sense", advice=f"{least} or more")
-    for flag, seconds in {"--duration": stopping.duration_s, "--timeout": stopping.timeout_s}.items():
+    times = {"--duration": stopping.duration_s, "--timeout": stopping.timeout_s, "--spread": stopping.spread_s}
+    for flag, seconds in times.items():
         if seconds is not None and not 0 < seconds <= LONGEST_S:
             raise BadInput(f"{flag} {seconds:g} makes no sense", advice="a time above 0 and up to a week, such as 5s")
+    if stopping.spread_s is not None and stopping.sessions < 2:
+        raise BadInput("--spread lays sessions apart, so there must be several", advice="add --sessions 10")
     if stopping.iterations is not None and stopping.duration_s is not None:
         raise BadInput("--iterations and --duration contradict each other", advice="give one of them")

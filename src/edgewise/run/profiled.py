@@ -46,7 +46,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     if not profiles:
         why = f"{failure.cause}: {failure.message}" if failure else "no process timed layers"
         return replace(run, profile_absent_because=why)
-    latency = run.value("latency_call") or run.value("latency")
+    latency = run.value("latency")
     if not latency:
         return replace(run, profile_absent_because="the run has no latency that its layers could add up to")
     try:
@@ -68,7 +68,14 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         peaks, absent = find_peaks(peak_dtypes(layers), _threads(run), again=True)
         layers = place(layers, peaks)
     profile = replace(profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph))
-    findings = find(layers, profile, graph=graph, first=run.value("latency_first"), latency=latency)
+    findings = find(
+        layers,
+        profile,
+        graph=graph,
+        first=run.value("latency_first"),
+        latency=latency,
+        instructions=(run.environment.get("cpu") or {}).get("flags"),
+    )
     return replace(run, layers=layers, profile=replace(profile, findings=findings))
 
 

@@ -61,7 +61,7 @@ class Steady:
 
 
 class Recorder:
-    """Preallocated buffers of one session: wall time of each call and the engine's own time where it has one."""
+    """Preallocated buffers of one session: wall time of each call, and the engine's own time where it tells one."""
 
     def __init__(self, session: Session, clock: Clock) -> None:
         self.wall = array("q")
@@ -99,17 +99,12 @@ class Recorder:
         """One inference that is not timed."""
         self._invoke()
 
-    @property
-    def headline(self) -> array[int]:
-        """The samples the headline latency comes from."""
-        return self.wall if self._engine_latency is None else self.engine
-
     def split(self, warmup: int) -> tuple[dict[str, list[int]], list[int]]:
-        """Samples after the first `warmup`, by name, and the warm-up of the headline."""
-        samples = {"latency": list(self.headline[warmup:])}
+        """Samples after the first `warmup`, by name, and the wall times of the warm-up."""
+        samples = {"latency": list(self.wall[warmup:])}
         if self._engine_latency is not None:
-            samples["latency_call"] = list(self.wall[warmup:])
-        return samples, list(self.headline[:warmup])
+            samples["latency_engine"] = list(self.engine[warmup:])
+        return samples, list(self.wall[:warmup])
 
 
 class Reporter(Protocol):
@@ -158,11 +153,11 @@ def _prescribed(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock
         elapsed = clock.now() - begin
         reporter.beat()
         if step and done % step == 0:
-            reporter.lines(done, sum(recorder.headline[-step:]) / step / 1e9)
-        reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: seconds_of(recorder.headline[offset:])))
+            reporter.lines(done, sum(recorder.wall[-step:]) / step / 1e9)
+        reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: seconds_of(recorder.wall[offset:])))
     warmup: int | None = 0
     if stopping["warmup"] is None and count is None:  # only the duration was prescribed
-        warmup = warmup_length(seconds_of(recorder.headline))
+        warmup = warmup_length(seconds_of(recorder.wall))
     samples, warm = recorder.split(offset + (warmup or 0))
     return Steady(
         samples,
@@ -188,8 +183,8 @@ def _adaptive(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, 
         if len(recorder.wall) < check_at and elapsed < stopping["max_s"]:
             continue
         check_at = int(len(recorder.wall) * 1.15) + 1
-        warmup = warmup_length(seconds_of(recorder.headline))
-        kept = recorder.headline[warmup or 0 :]
+        warmup = warmup_length(seconds_of(recorder.wall))
+        kept = recorder.wall[warmup or 0 :]
         reason = first_reason(rules, Progress(len(kept), elapsed, lambda kept=kept: seconds_of(kept)))  # type: ignore[misc]
         if reason is None and len(recorder.wall) >= MAX_SAMPLES:
             reason = f"{MAX_SAMPLES} samples"
@@ -240,6 +235,7 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
     invoke, now, sleep = session.invoke, clock.now, clock.sleep
     engine_latency = session.engine_latency_ns if isinstance(session, ReportsEngineLatency) else None
     latency, response, missed = [], [], 0
+    engine: list[int] = []
     for _ in range(warmup):
         invoke()
     before = read_counters()
@@ -254,7 +250,9 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
         started = now()
         invoke()
         ended = now()
-        latency.append(engine_latency() if engine_latency else ended - started)
+        latency.append(ended - started)
+        if engine_latency is not None:
+            engine.append(engine_latency())
         response.append(ended - arrival)
         missed += ended > arrival + period
         reporter.beat()
@@ -266,7 +264,8 @@ def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: C
     typical = max(1, sorted(latency)[len(latency) // 2])
     recorder.take(min(len(latency), max(PROBE_SAMPLES, int(0.2e9 // typical))))
     return Steady(
-        {"latency_paced": latency, "response_time": response, "latency": list(recorder.headline)},
+        {"latency_paced": latency, "response_time": response, "latency": list(recorder.wall)}
+        | ({"latency_engine": engine} if engine else {}),
         warmup=[0] * warmup,
         stopped_because=f"{len(latency)} arrivals",
         elapsed_ns=elapsed,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.amounts import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
 from edgewise.run.conversation import SessionResult
@@ -22,6 +23,8 @@ from edgewise.workload.inputs import ASSUMED, CONVERTED
 LEAST_SAMPLES = 9
 """Google benchmark's rule too: below, a median's interval can't reach 95 %."""
 WIDE = 0.05
+FACTOR_WIDE = 2.0
+"""Ratio of an interval's ends above which it tells the order of magnitude at best."""
 SESSIONS_DIFFER = 0.03
 DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
@@ -74,15 +77,22 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
             Caution.of("single-session", "one process only: differences between processes are not in the interval")
         )
     half = headline.half_width
-    if half is not None:
-        if half > WIDE:
-            found.append(Caution.of("wide-interval", f"the 95 % interval is ± {half:.1%} of the value"))
+    if half is not None and headline.value and headline.low is not None and headline.high is not None:
+        width = width_text(headline.value, headline.low, headline.high, headline.unit)
+        if headline.high > FACTOR_WIDE * headline.low:
+            low, high = (format_quantity(end, headline.unit) for end in (headline.low, headline.high))
+            message = f"the 95 % interval, {low} to {high}, spans more than a factor of {FACTOR_WIDE:g}"
+            found.append(Caution.of("very-wide-interval", message))
+        elif half > WIDE:
+            found.append(Caution.of("wide-interval", f"the 95 % interval is {width} of the value"))
         target = job.workload.stopping.relative_half_width
         stopped = [session.facts.get("steady", {}).get("stopped_because") for session in sessions]
-        if TIME_BUDGET in stopped and half > target:
-            found.append(
-                Caution.of("time-budget", f"the interval is ± {half:.1%}, wider than the ± {target:.0%} aimed at")
-            )
+        within = headline.within_half_width
+        if TIME_BUDGET in stopped and within is not None and within > target:
+            if headline.within_low is not None and headline.within_high is not None:
+                width = width_text(headline.value, headline.within_low, headline.within_high, headline.unit)
+            message = f"the interval within this run is {width}, wider than the ± {target:.0%} aimed at"
+            found.append(Caution.of("time-budget", message))
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
         found.append(Caution.of("sessions-differ", message))

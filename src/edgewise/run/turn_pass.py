@@ -81,7 +81,7 @@ def _warm_up(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, r
         if elapsed < BRIEF_WARMUP_S and len(recorder.wall) < MAX_SAMPLES:
             continue
         # Steady where the second half has the level that the latest part of the first half had.
-        length = warmup_length(seconds_of(recorder.headline))
+        length = warmup_length(seconds_of(recorder.wall))
         if length is not None and length <= len(recorder.wall) // 2:
             return True
         if elapsed >= WARM_S or len(recorder.wall) >= MAX_SAMPLES:

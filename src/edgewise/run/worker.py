@@ -26,7 +26,15 @@ from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
 from edgewise.run.confinement import die_with_host, limit_memory
 from edgewise.run.protocol import PROTOCOL, decode, encode
-from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, Session, UnsupportedModel
+from edgewise.runtime.base import (
+    CannotProfile,
+    InvalidModel,
+    LoadOptions,
+    Session,
+    SuppliesClock,
+    TimesReference,
+    UnsupportedModel,
+)
 
 
 class Channel:
@@ -131,7 +139,8 @@ class Worker:
         from edgewise.run import timing
 
         clock = timing.Clock.of(session)
-        # HWM starts anew here: the peak is that of inference, not of parsing the file.
+        self._time_reference(session, "start")
+        # HWM starts anew here: the peak is that of inference, not of parsing the file or of the reference kernels.
         self.facts["peak_was_reset"] = counters.reset_peak_memory()
         gc.collect()
         gc.freeze()
@@ -159,6 +168,27 @@ class Worker:
         for name, values in steady.samples.items():
             self.channel.send("samples", name=name, values_ns=values)
         self.channel.send("samples", name="warmup", values_ns=steady.warmup)
+        self._time_reference(session, "end")
+
+    def _time_reference(self, session: Session, when: str) -> None:
+        """Time the reference kernels, unless others have their turns or the session's own clock knows of no kernel.
+
+        At the start only where the peak of memory can be reset afterwards.
+        """
+        from edgewise.run.reference import VERSION, time_reference
+
+        timer = time_reference
+        if isinstance(session, SuppliesClock):
+            if not isinstance(session, TimesReference):
+                return
+            timer = session.time_reference
+        told = self.facts.setdefault("reference", {"version": VERSION})
+        if self.job.get("turns") or (when == "start" and not counters.reset_peak_memory()):
+            return
+        with self.phase("reference"):
+            reading = timer()
+        if reading is not None:
+            told[when] = reading
 
     def _time_layers(self, session: Session) -> None:
         """The pass of a profile: what the engine's own profiler tells."""

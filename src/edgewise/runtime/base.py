@@ -130,7 +130,7 @@ class ReportsEngineLatency(Protocol):
     """A session whose engine times its inferences itself, free of the Python call around them."""
 
     def engine_latency_ns(self) -> int:
-        """Nanoseconds of the last `invoke` by the engine's own clock."""
+        """Nanoseconds of the last `invoke` by the engine's own clock; asked after our clock was read."""
 
 
 @runtime_checkable
@@ -157,6 +157,14 @@ class SuppliesClock(Protocol):
         """Let that much time pass on this clock."""
 
 
+@runtime_checkable
+class TimesReference(Protocol):
+    """A session with a clock of its own that also has reference kernels of its own."""
+
+    def time_reference(self) -> dict[str, Any]:
+        """As `edgewise.run.reference.time_reference`."""
+
+
 Role = Literal["operator", "layout", "precision", "copy", "control"]
 """What an engine's step is for: what the model asks for; changing a tensor's layout; converting its type (quantise,
 dequantise, casts the model does not ask for); copying it (between memories or providers); keeping the others going."""
@@ -179,6 +187,9 @@ class EngineNode:
         provider: that executed it, where the engine tells.
         dtype: of its arithmetic, where the engine tells.
         truncates: whether its durations are cut to whole steps of the clock; None: as those of the profile are.
+        type: of the step as the engine names it, for what it fuses (``SkipLayerNormalization``); "" where the types of
+            the model's operators say more.
+        taken_out_ns: what the profiler was found to add to each of its times, and which they no longer contain.
         detail: what else the engine says, JSON-shaped.
     """
 
@@ -194,6 +205,8 @@ class EngineNode:
     provider: str | None = None
     dtype: str | None = None
     truncates: bool | None = None
+    type: str = ""
+    taken_out_ns: float = 0.0
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -225,6 +238,7 @@ class EngineProfile:
             several inferences where single ones can't be told; empty where the engine can't do both in one process.
         inferences: profiled in all, where a time is the mean of several; None: as many as there are times.
         ordered: whether `nodes` follow the model's own order, which attribution by order needs.
+        idle: names of the model's operators, or of tensors they make, whose steps the engine lists but never runs.
         notes: what a reader should know.
     """
 
@@ -237,6 +251,7 @@ class EngineProfile:
     unprofiled_ns: tuple[int, ...] = ()
     inferences: int | None = None
     ordered: bool = True
+    idle: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 

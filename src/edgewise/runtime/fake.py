@@ -10,6 +10,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``import_ns``, ``load_ns`` | what the session's clock shows when it begins: their sum | 0 |
 | ``tick_ns`` | what each reading of the clock itself takes | 0 |
 | ``engine_latency_ns`` | the engine's own times, cycled through; only with it the session tells any | absent |
+| ``reference_ns`` | what every reference kernel takes, cycled through; only with it the session times any | absent |
 | ``requests`` | requests in flight of the offline scenario; only with it the session takes several | absent |
 | ``layers`` | steps that a profiler would tell: a list of ``{"name", "op", "role", "kinds", "originals", "times_ns", "inputs", "outputs", "provider", "dtype"}`` as in `EngineNode`, the times cycled through; only with it a session that is loaded for a profile times any | absent |
 | ``layer_overheads`` | a list of ``{"name", "times_ns"}``: time outside the layers, cycled through | ``[]`` |
@@ -27,7 +28,9 @@ from __future__ import annotations
 
 import heapq
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, cycle, islice
 from pathlib import Path
 from statistics import median
@@ -137,6 +140,8 @@ class FakeSession:
         self.clock = FakeClock(script["import_ns"] + script["load_ns"], tick=script["tick_ns"])
         self.sleep = self.clock.sleep
         self.invoke: Callable[[], object] = closed
+        if "reference_ns" in script:
+            self.time_reference = partial(_reference_reading, cycle(script["reference_ns"]))
         self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
         self._value = script["outputs_value"]
         self._behaviour = behaviour
@@ -195,6 +200,11 @@ class FakeSession:
         if np.dtype(spec.dtype).kind in "iu":
             mixed = np.mod(np.floor(mixed), 128)
         return mixed.astype(spec.dtype)
+
+
+def _reference_reading(times: Iterator[int]) -> dict[str, float]:
+    seconds = next(times) / 1e9
+    return {"at": time.time(), "compute_s": seconds, "copy_s": seconds}
 
 
 class _TimedSession(FakeSession):

@@ -167,7 +167,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-_OPTIONAL = frozenset({"engine_latency_ns", "requests", "layers", "layer_overheads", "graph"})
+_OPTIONAL = frozenset({"engine_latency_ns", "requests", "layers", "layer_overheads", "graph", "reference_ns"})
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
 
 
@@ -175,7 +175,7 @@ def _check_script(script: Mapping[str, Any]) -> None:
     unknown = set(script) - set(_DEFAULTS) - _OPTIONAL
     if unknown:
         raise InvalidModel(f"the script has unknown keys: {', '.join(sorted(unknown))}")
-    for key in ("latency_ns", "warmup_ns", "engine_latency_ns"):
+    for key in ("latency_ns", "warmup_ns", "engine_latency_ns", "reference_ns"):
         _check_times(key, script.get(key, [0]), may_be_empty=key == "warmup_ns")
     for key in ("import_ns", "load_ns", "tick_ns"):
         if type(script[key]) is not int or script[key] < 0:

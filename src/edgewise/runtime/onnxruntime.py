@@ -57,7 +57,7 @@ _DTYPES = {
     **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 #: setting → the engine's enumeration, and our words for its members
-_WORDS: dict[str, tuple[str, dict[str, str]]] = {
+SETTING_WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "graph_optimization_level": (
         "GraphOptimizationLevel",
         {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED",
@@ -266,7 +266,7 @@ def _session_options(settings: Any, title: str, intra: int, extra: Mapping[str, 
     for name, value in extra.items():
         if name == "provider_options":
             continue
-        if name in _WORDS:
+        if name in SETTING_WORDS:
             _choose_word(settings, name, value)
         elif "." in name:
             settings.add_session_config_entry(name, str(value))
@@ -281,7 +281,7 @@ def _choose_word(settings: Any, name: str, value: Any) -> None:
     """A setting whose value is one of the engine's words. Raises `UnsupportedModel` for any other."""
     import onnxruntime
 
-    kind, words = _WORDS[name]
+    kind, words = SETTING_WORDS[name]
     found = getattr(getattr(onnxruntime, kind), words.get(str(value), ""), None)
     if found is None:
         raise UnsupportedModel(f"ONNX Runtime's {name} can't be {value!r} (it has: {', '.join(words)})")

@@ -7,6 +7,7 @@ starts from.
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import time
@@ -14,8 +15,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, quantiles
 from typing import Any
+
+import numpy as np
 
 from edgewise.runtime.arrays import closed
 from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role
@@ -24,14 +27,20 @@ from edgewise.runtime.onnxruntime import OnnxSession
 from edgewise.runtime.onnxruntime_lineage import Executed, trace
 from edgewise.runtime.onnxruntime_trace import Step, Trace, read_trace
 from edgewise.runtime.protowire import Damaged, read_outline
+from edgewise.stats.middle import central, central_mean
 
 WARMUP = 3
 """Inferences of the profiled session that are not counted."""
 BLOCK = 5
 """Profiled and ordinary inferences take turns in blocks of so many, so that a drift of the clock rate meets both."""
+MOST_PARTS = 2
+"""How many times as long as the shortest step the record of another step may take."""
 PLAIN_S = 5.0
 """Ordinary inferences are run for about so long at most; where they take longer, profiling costs next to nothing."""
-_METHOD = "ONNX Runtime's profiler: the time of each kernel's call, less what profiling adds to it"
+_METHOD = (
+    "ONNX Runtime's profiler: the time of each kernel's call, less what profiling adds to it (inferences with and "
+    "without it, in turns; the difference beyond the time between kernels, in equal parts)"
+)
 _RESOLUTION_NS = 1000.0
 
 _NUMBERED = re.compile(r"_token_\d+$")
@@ -116,8 +125,16 @@ class _Timing:
     total: int = 0
 
     def excess_us(self) -> float:
-        """What profiling adds to an inference."""
-        return max(0.0, median(self.walls) - median(self.plain)) / 1e3
+        """What profiling adds to an inference; 0 where that is not more than what turns differ by chance."""
+        turns = [
+            fmean(self.walls[at : at + BLOCK]) - fmean(self.plain[at : at + BLOCK])
+            for at in range(0, min(len(self.walls), len(self.plain)), BLOCK)
+        ]
+        # The error of a mean from the quartiles of a normal distribution, which interruptions hardly move.
+        low, _, high = quantiles(turns, n=4) if len(turns) > 1 else (0.0, 0.0, 0.0)
+        chance = 2 * (high - low) / 1.349 / math.sqrt(len(turns))
+        excess = central_mean(self.walls) - central_mean(self.plain)
+        return excess / 1e3 if excess > chance else 0.0
 
 
 class ProfiledOnnxSession(OnnxSession):
@@ -263,8 +280,15 @@ def match_steps(
 
 def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], notes: tuple[str, ...]) -> EngineProfile:
     steps = traced.steps
-    excess = timing.excess_us()
-    times, inside = take_out_cost([step.durations for step in steps], traced.executions, excess=excess)
+    kept = central(timing.walls)
+    lengths = [float(np.asarray(step.durations)[kept].mean()) for step in steps]
+    outside = float(np.asarray(traced.executions)[kept].mean()) - sum(lengths)
+    taken = share_out(timing.excess_us() - outside, lengths)
+    # Scaled, for a difference of single readings could fall below 0 and the parts would no longer add up.
+    times = [
+        [value * (1 - less / length) if length else 0.0 for value in step.durations]
+        for step, length, less in zip(steps, lengths, taken, strict=True)
+    ]
     runs = range(len(timing.walls))
     names: dict[str, int] = {}
     elsewhere = sorted({step.provider for step in steps if step.provider} - {"CPUExecutionProvider"})
@@ -276,7 +300,8 @@ def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], note
         resolution_ns=_RESOLUTION_NS,
         truncates=True,
         nodes=tuple(
-            _node(step, own, what, names=names) for step, own, what in zip(steps, times, executed, strict=True)
+            _node(step, own, less, what, names=names)
+            for step, own, less, what in zip(steps, times, taken, executed, strict=True)
         ),
         overheads=(
             _overhead("between operators", [traced.executions[run] - sum(own[run] for own in times) for run in runs]),
@@ -286,38 +311,38 @@ def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], note
         inference_ns=tuple(timing.walls),
         unprofiled_ns=tuple(timing.plain),
         ordered=bool(places) and places == sorted(places),
-        notes=(_tell_cost(timing, inside, len(steps)), *notes),
+        notes=(_tell_cost(timing, taken), *notes),
     )
 
 
-def take_out_cost(
-    durations: Sequence[Sequence[int]], executions: Sequence[int], *, excess: float
-) -> tuple[list[list[float]], float]:
-    """Take what profiling adds to an inference out of the readings of its steps.
+def share_out(cost: float, lengths: Sequence[float]) -> list[float]:
+    """Of each step, what profiling adds to its time.
 
     The engine keeps its books of a kernel partly between two kernels and partly while the kernel's own time still runs.
-    What the excess is more than all the time between kernels must lie inside: in equal parts, for every kernel has one
-    record, and never more than the shortest step took.
+    What the excess of a profiled inference is more than all the time between kernels must lie inside. It is shared out
+    in equal parts, for every kernel has one record; of a step that is shorter, all is taken, and more of the others,
+    but no more than `MOST_PARTS` times the shortest step took: its time is mostly its record's.
 
     Args:
-        durations: of every step in every inference, µs.
-        executions: of all steps together in every inference, µs.
-        excess: of a profiled inference over an ordinary one, µs.
-
-    Returns:
-        Times of every step in every inference, and what was taken out of each, µs.
+        cost: that lies inside the steps, all of them together; nothing is shared out where it is below 0.
+        lengths: of the steps, in the same unit.
     """
-    gaps = [whole - sum(row[run] for row in durations) for run, whole in enumerate(executions)]
-    rest = max(0.0, excess - median(gaps)) / len(durations)
-    inside = min(rest, *(median(row) for row in durations))
-    return [[max(0.0, value - inside) for value in row] for row in durations], inside
+    left, part = max(0.0, cost), 0.0
+    for at, length in enumerate(sorted(lengths)):
+        part = left / (len(lengths) - at)
+        if length >= part:
+            break
+        left -= length
+    part = min(part, MOST_PARTS * min(lengths))
+    return [min(part, length) for length in lengths]
 
 
-def _tell_cost(timing: _Timing, inside: float, steps: int) -> str:
-    profiled, plain = median(timing.walls) / 1e3, median(timing.plain) / 1e3
+def _tell_cost(timing: _Timing, taken: Sequence[float]) -> str:
+    profiled, plain = central_mean(timing.walls) / 1e3, central_mean(timing.plain) / 1e3
     return (
-        f"an inference of {steps} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without (medians, in "
-        f"turns); {inside:.2f} µs of that were found inside each step and taken out, the rest lies between them"
+        f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without (in "
+        f"turns); {sum(taken):.1f} µs of that were found inside the steps and taken out, {max(taken):.2f} µs of each "
+        "at most; the rest lies between them"
     )
 
 
@@ -325,7 +350,7 @@ def _overhead(name: str, microseconds: Sequence[float]) -> EngineOverhead:
     return EngineOverhead(name=name, times_ns=tuple(1e3 * value for value in microseconds))
 
 
-def _node(step: Step, times: Sequence[float], executed: Executed, *, names: dict[str, int]) -> EngineNode:
+def _node(step: Step, times: Sequence[float], taken: float, executed: Executed, *, names: dict[str, int]) -> EngineNode:
     role: Role = "copy" if step.op.startswith("Memcpy") else executed.role
     name = _stable_name(step, executed)
     names[name] = names.get(name, 0) + 1
@@ -341,6 +366,10 @@ def _node(step: Step, times: Sequence[float], executed: Executed, *, names: dict
         start_ns=1e3 * median(step.starts),
         provider=step.provider,
         dtype=step.dtype,
+        # What was taken out follows from times that were cut: less of it, by half a step.
+        truncates=False if taken else None,
+        type=step.op,
+        taken_out_ns=1e3 * taken,
         detail=step.detail,
     )
 

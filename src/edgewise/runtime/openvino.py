@@ -43,6 +43,12 @@ _TOLD = {
 }
 #: nodes of the compiled graph that compute nothing
 _PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
+#: the plug-in's words for layers that multiply and accumulate: in their number format a network is computed
+_PRODUCTS = frozenset({
+    "Convolution", "BinaryConvolution", "DeformableConvolution", "Deconvolution", "FullyConnected", "MatMul",
+    "GatherMatmul", "RNNSeq", "RNNCell", "ScaledDotProductAttention", "PagedAttention", "MHA",
+    "QKVProjection", "LLMMLP",
+})  # fmt: skip
 #: on these devices float32 is not a matter of course: bfloat16 or float16 is their default where they have it
 _TAKES_PRECISION = frozenset({"CPU", "GPU"})
 
@@ -288,12 +294,15 @@ def _count_requests(compiled: Any, options: LoadOptions) -> int:
 def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]:
     precision = _told(compiled, "INFERENCE_PRECISION_HINT")
     devices = _told(compiled, "EXECUTION_DEVICES")
-    operators = _precisions(compiled)
+    layers = _layers(compiled)
+    operators = None if layers is None else dict(Counter(precision for _, precision in layers))
+    products = Counter(precision for kind, precision in layers or () if kind in _PRODUCTS)
     return {
         "provider": provider,
         "device": ", ".join(devices) if devices else None,
         "precision": _common(operators) if precision is None else precision.get_type_name(),
         "precision_of_operators": operators,
+        "precision_of_products": None if layers is None else dict(products),
         "requests": requests,
         **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
     }
@@ -315,17 +324,14 @@ def _common(operators: Mapping[str, int] | None) -> str | None:
     return floats.pop() if len(floats) == 1 else None
 
 
-def _precisions(compiled: Any) -> dict[str, int] | None:
-    """How many operators of the compiled graph run in which precision; None where the device does not tell."""
-    found: Counter[str] = Counter()
+def _layers(compiled: Any) -> list[tuple[str, str]] | None:
+    """Type and precision of each layer of the compiled graph; None where the device does not tell."""
     try:
-        for node in compiled.get_runtime_model().get_ordered_ops():
-            info = node.get_rt_info()
-            if info["layerType"].astype(str) not in _PASSIVE:
-                found[info["runtimePrecision"].astype(str)] += 1
+        told = [node.get_rt_info() for node in compiled.get_runtime_model().get_ordered_ops()]
+        found = [(info["layerType"].astype(str), info["runtimePrecision"].astype(str)) for info in told]
     except (RuntimeError, KeyError, TypeError):
         return None
-    return dict(found)
+    return [(kind, precision) for kind, precision in found if kind not in _PASSIVE]
 
 
 def _shape(port: Any) -> tuple[int | None, ...] | None:

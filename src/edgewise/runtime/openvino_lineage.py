@@ -8,11 +8,13 @@ tensors are still there, and the heavy operators are the file's in the same orde
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +33,46 @@ _HEARTS: dict[str, frozenset[str]] = {
     "AvgPool": frozenset({"1"}),
     "MaxPool": frozenset({"17"}),
     "Softmax": frozenset({"25"}),
-    "Concat": frozenset({"2"}),
+    "LogSoftmax": frozenset({"50"}),
+    "Concat": frozenset({"2", "83"}),
     "ReduceMean": frozenset({"40"}),
+    "ReduceMax": frozenset({"82"}),
+    "ReduceSum": frozenset({"74"}),
+    "LSTMSequence": frozenset({"44"}),
+    "PRelu": frozenset({"54", "98"}),
+    "Relu": frozenset({"19"}),
+    "Clamp": frozenset({"20", "21", "152"}),
+    "Elu": frozenset({"111"}),
+    "Exp": frozenset({"47"}),
+    "Abs": frozenset({"101"}),
+    "Sqrt": frozenset({"75"}),
+    "Sigmoid": frozenset({"14"}),
+    "Tanh": frozenset({"28"}),
+    "HSwish": frozenset({"117"}),
+    "Gelu": frozenset({"150"}),
+    "Pad": frozenset({"34", "60", "100"}),
+    "Interpolate": frozenset({"23", "97"}),
+    "DepthToSpace": frozenset({"5"}),
+    "SpaceToDepth": frozenset({"26"}),
+    "StridedSlice": frozenset({"45"}),
+    "Slice": frozenset({"65"}),
+    "Gather": frozenset({"36"}),
     "Add": frozenset({"0"}),
     "Multiply": frozenset({"18"}),
     "Subtract": frozenset({"41"}),
+    "Divide": frozenset({"42"}),
+    "Maximum": frozenset({"55"}),
+    "Minimum": frozenset({"57"}),
 }
 #: names that the engine makes up for what it puts in the place of an operator: its type and a number
 _MADE_UP = re.compile(r"(?:^|,)([A-Z][A-Za-z0-9]*)_\d+(?=,|$)")
+#: operator that the engine puts in the place of several → what those are
+_REPLACED = {"VariadicSplit": "Slice"}
 #: of these there are many that stand for no operator
 _COMMON = frozenset({"Add", "Constant", "Convert", "Divide", "Multiply", "Reshape", "Squeeze", "Subtract", "Transpose"})
-_BINARY = frozenset({"Add", "Multiply", "Subtract"})
+#: of layout, shape and type: they may as well be made before an operator
+_CONVERSIONS = frozenset({"Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_BINARY = frozenset({"Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +98,7 @@ def find_origins(model: Any, path: Path, parts: Sequence[Part]) -> list[Origin]:
     """
     outline, tensors = outline_of(model)
     claims = claims_of(outline, parts)
+    beside: Sequence[tuple[str, ...]] = [()] * len(outline.nodes)
     places: dict[str, int] = {}
     with path.open("rb") as file:
         head = file.read(64)
@@ -75,14 +107,17 @@ def find_origins(model: Any, path: Path, parts: Sequence[Part]) -> list[Origin]:
             original = read_outline(path)
         except (Damaged, OSError):
             original = Outline(())
-        own, places = tensors_by_order(outline, tensors, original), original.producers()
+        own, beside = tensors_by_order(outline, tensors, original)
+        places = original.producers()
     elif head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         own = [(node.name,) for node in outline.nodes]
     else:
         own = tensors_by_flow(outline, tensors)
     found = []
     for claim in claims:
-        originals = tuple(dict.fromkeys(name for at in claim for name in own[at]))
+        names = dict.fromkeys(name for at in claim for name in own[at])
+        # A bias that is added with what follows does not make one row of both.
+        originals = tuple(names or dict.fromkeys(name for at in claim for name in beside[at]))
         place = min((places[name] for name in originals if name in places), default=None)
         found.append(Origin(originals, frozenset(outline.nodes[at].op for at in claim), place))
     return found
@@ -153,15 +188,20 @@ def _claim_replaced(
     for index, part in enumerate(parts):
         made_up = Counter(_MADE_UP.findall(part.texts[1]))
         for kind in made_up.keys() - _COMMON:
+            replaced = _REPLACED.get(kind, kind)
             lacking = made_up[kind] - sum(outline.nodes[at].op == kind and at not in claimed for at in guess[index])
-            beyond = (at for at in _beyond(index, after, guess) if outline.nodes[at].op == kind and at not in claimed)
-            found = set(islice(beyond, max(0, lacking)))
+            beyond = [at for at in _beyond(outline, index, after, guess) if at not in claimed]
+            beyond = [at for at in beyond if outline.nodes[at].op == replaced]
+            found = set(beyond[: max(0, lacking)] if replaced == kind else beyond)
             claims[index] |= found
             claimed |= found
 
 
-def _beyond(step: int, after: Sequence[Set[int]], guess: Sequence[Sequence[int]]) -> list[int]:
-    """What would go to the next steps that anything goes to, in the model's order."""
+def _beyond(outline: Outline, step: int, after: Sequence[Set[int]], guess: Sequence[Sequence[int]]) -> list[int]:
+    """What would go to the next steps that compute anything, in the model's order.
+
+    Changes of layout and shape are looked beyond: the engine moves other operators across them.
+    """
     found: set[int] = set()
     seen: set[int] = set()
     pending = list(after[step])
@@ -170,7 +210,8 @@ def _beyond(step: int, after: Sequence[Set[int]], guess: Sequence[Sequence[int]]
         if at not in seen:
             seen.add(at)
             found.update(guess[at])
-            pending.extend(() if guess[at] else after[at])
+            moves = all(outline.nodes[each].op in _CONVERSIONS for each in guess[at])
+            pending.extend(after[at] if moves else ())
     return sorted(found)
 
 
@@ -202,8 +243,10 @@ def tensors_by_flow(outline: Outline, tensors: Sequence[tuple[str, ...]]) -> lis
     return [tuple(sorted(names)) for names in found]
 
 
-def tensors_by_order(outline: Outline, tensors: Sequence[tuple[str, ...]], original: Outline) -> list[tuple[str, ...]]:
-    """Of each operator the outputs of the TFLite operator that it is the heart of; () for all others.
+def tensors_by_order(
+    outline: Outline, tensors: Sequence[tuple[str, ...]], original: Outline
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Of each operator the outputs of the TFLite operator that it is the heart of, and of that it stands beside.
 
     Args:
         outline, tensors: of the engine's model.
@@ -211,27 +254,34 @@ def tensors_by_order(outline: Outline, tensors: Sequence[tuple[str, ...]], origi
     """
     sure = _sure_pairs(outline, tensors, original)
     pairs = dict(sure)
+    dynamic, moving = _moving(outline), _moving(original)
     for kind, types in _HEARTS.items():
         # A change of layout after an operator is called after it too.
         taken = {pair for at, pair in sure.items() if outline.nodes[at].op == kind}
-        ours = [at for at in _dynamic(outline, kind) if at not in sure]
+        least = 2 if kind in _BINARY else 1
+        ours = [at for at, fed in dynamic.items() if outline.nodes[at].op == kind and fed >= least and at not in sure]
         theirs = [
-            at
-            for at, node in enumerate(original.nodes)
-            if node.op in types and at not in taken and (kind not in _BINARY or _fed(original, node) > 1)
+            at for at, fed in moving.items() if original.nodes[at].op in types and fed >= least and at not in taken
         ]
         if len(ours) == len(theirs):
-            pairs.update(zip(sorted(ours, key=lambda at: _made(outline.nodes[at].name)), theirs, strict=True))
+            pairs.update(zip(sorted(ours, key=lambda at: _made(outline.nodes[at])), theirs, strict=True))
     pairs = _confirm(outline, original, pairs, sure=sure)
-    return [
-        tuple(filter(None, original.nodes[pairs[at]].outputs)) if at in pairs else ()
-        for at in range(len(outline.nodes))
-    ]
+    pairs = _confirm(outline, original, pairs | _between(outline, original, pairs), sure=pairs)
+    beside = _following(outline, pairs, [at for at in moving if at not in pairs.values()])
+
+    def outputs(chosen: Mapping[int, int]) -> list[tuple[str, ...]]:
+        every = range(len(outline.nodes))
+        return [tuple(filter(None, original.nodes[chosen[at]].outputs)) if at in chosen else () for at in every]
+
+    return outputs(pairs), outputs(beside)
 
 
-def _made(name: str) -> int:
-    """When an operator was made: operators of a TFLite file are unfolded in its order and numbered as they are."""
-    number = name.rpartition("_")[2]
+def _made(node: OutlineNode) -> int:
+    """When an operator was made: operators of a TFLite file are unfolded in its order and numbered as they are.
+
+    The number is that of its tensors: by name it may be called after a change of layout that was moved across it.
+    """
+    number = node.outputs[0].partition(":")[0].rpartition("_")[2]
     return int(number) if number.isdecimal() and len(number) < 10 else 0
 
 
@@ -248,42 +298,83 @@ def _sure_pairs(outline: Outline, tensors: Sequence[tuple[str, ...]], original: 
     return pairs
 
 
-def _fed(outline: Outline, node: OutlineNode) -> int:
-    """How many inputs that are not in the file an operator has."""
-    return sum(bool(name) and name not in outline.constants for name in node.inputs)
-
-
-def _dynamic(outline: Outline, kind: str) -> list[int]:
-    """Operators of a type that depend on the model's inputs (both operands of arithmetic), in order."""
+def _moving(outline: Outline) -> dict[int, int]:
+    """Operators that depend on the model's inputs, in order → how many of their inputs do."""
     producers = outline.producers()
-    moving: set[int] = set()
-    found = []
+    moving: dict[int, int] = {}
     for at, node in enumerate(outline.nodes):
-        sources = [
-            name
+        fed = sum(
+            bool(name) and name not in outline.constants and (name not in producers or producers[name] in moving)
             for name in node.inputs
-            if name not in outline.constants and (name not in producers or producers[name] in moving)
-        ]
-        if sources:
-            moving.add(at)
-            if node.op == kind and (kind not in _BINARY or len(sources) > 1):
-                found.append(at)
-    return found
+        )
+        if fed:
+            moving[at] = fed
+    return moving
 
 
 def _confirm(
     outline: Outline, original: Outline, pairs: Mapping[int, int], *, sure: Mapping[int, int]
 ) -> dict[int, int]:
-    """`pairs` without those whose nearest paired predecessors differ between the two graphs."""
+    """`pairs` without those whose nearest paired predecessors differ between the two graphs.
+
+    What depends on no input is no predecessor: constants enter the two graphs at different operators.
+    """
     kept = dict(pairs)
+    dynamic, moving = _moving(outline), _moving(original)
     for _ in range(1 + len(_HEARTS)):
-        ours = _nearest(outline, kept)
-        theirs = _nearest(original, {pair: pair for pair in kept.values()})
+        ours = _nearest(outline, {at: pair for at, pair in kept.items() if at in dynamic})
+        theirs = _nearest(original, {pair: pair for pair in kept.values() if pair in moving})
         wrong = {at for at, pair in kept.items() if ours[at] != theirs[pair]} - set(sure)
         if not wrong:
             return kept
         kept = {at: pair for at, pair in kept.items() if at not in wrong}
     return dict(sure)
+
+
+def _between(outline: Outline, original: Outline, pairs: Mapping[int, int]) -> dict[int, int]:
+    """Further hearts where between two that are paired there are as many of a type as the file has there.
+
+    In all there may be more of them: activations that the file has inside another operator.
+    """
+    ours = sorted(_moving(outline).keys() - pairs.keys(), key=lambda at: _made(outline.nodes[at]))
+    made = [_made(outline.nodes[at]) for at in ours]
+    theirs = sorted(_moving(original).keys() - set(pairs.values()))
+    ends = sorted((_made(outline.nodes[at]), pair) for at, pair in pairs.items() if outline.nodes[at].op in _HEARTS)
+    found: dict[int, int] = {}
+    for (low, first), (high, last) in pairwise([(0, -1), *ends, (math.inf, math.inf)]):
+        inside = ours[bisect(made, low) : bisect_left(made, high)]
+        lacking = theirs[bisect(theirs, first) : bisect_left(theirs, last)]
+        for kind, types in _HEARTS.items() if inside and lacking else ():
+            chosen = [at for at in inside if outline.nodes[at].op == kind]
+            meant = [at for at in lacking if original.nodes[at].op in types]
+            if len(chosen) == len(meant):
+                found.update(zip(chosen, meant, strict=True))
+    return found
+
+
+def _following(outline: Outline, pairs: Mapping[int, int], unpaired: Sequence[int]) -> dict[int, int]:
+    """What an operator was unfolded into beside its heart: a bias, an activation.
+
+    It was made after the heart and before that of the next operator, and takes from the heart alone.
+
+    Args:
+        unpaired: operators of the file, in order, that may have been unfolded between two hearts.
+    """
+    dynamic = _moving(outline)
+    nearest = _nearest(outline, {at: pair for at, pair in pairs.items() if at in dynamic})
+    hearts = [(_made(outline.nodes[at]), pair) for at, pair in pairs.items() if outline.nodes[at].op in _HEARTS]
+    hearts.sort()
+    found = {}
+    for at in dynamic.keys() - pairs.keys():
+        node = outline.nodes[at]
+        place = bisect(hearts, (_made(node),))
+        if not place or node.op in _CONVERSIONS:
+            continue
+        heart = hearts[place - 1][1]
+        until = hearts[place][1] if place < len(hearts) else math.inf
+        if nearest[at] == {heart} and bisect(unpaired, heart) == bisect_left(unpaired, until):
+            found[at] = heart
+    return found
 
 
 def _nearest(outline: Outline, labels: Mapping[int, int]) -> list[frozenset[int]]:

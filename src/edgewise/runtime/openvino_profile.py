@@ -43,6 +43,8 @@ _DTYPES = {
     **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
     **{f"u{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
 }  # fmt: skip
+_GENERIC = frozenset({"Eltwise", "Subgraph"})
+"""Types that say less than the operators they execute."""
 _PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
 
 _EPILOGUE = ("elementwise", "activation", "normalization", "quantize", "dequantize")
@@ -165,7 +167,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
             compiled = None
         assert steps is not None
         found = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
-        return _assemble(blocks, steps, [found[name] for name in steps.shown])
+        return _assemble(blocks, steps, found)
 
     def _run(self, compiled: Any, count: int) -> tuple[_Block, _Counters]:
         """One block: ordinary inferences, then as many with counters, after a few to warm up."""
@@ -287,17 +289,19 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     return max(0.0, increase) / (counts[-1] - counts[-2])
 
 
-def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]) -> EngineProfile:
+def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, Origin]) -> EngineProfile:
+    """The profile; `origins` of all steps that have a place."""
     total = sum(block.count for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
-    places = [origin.place for origin in origins if origin.place is not None]
+    places = [place for name in steps.shown if (place := origins[name].place) is not None]
+    idle = [each for name, origin in origins.items() if name not in steps.shown for each in origin.originals]
     return EngineProfile(
         method=_METHOD,
         resolution_ns=_RESOLUTION_NS,
         truncates=True,
         nodes=tuple(
-            _node(name, [1e3 * block.times[at] for block in blocks], steps, origin)
-            for (name, at), origin in zip(steps.shown.items(), origins, strict=True)
+            _node(name, [1e3 * block.times[at] for block in blocks], steps, origins[name])
+            for name, at in steps.shown.items()
         ),
         overheads=(
             EngineOverhead(name="between operators", times_ns=tuple(gaps)),
@@ -307,6 +311,7 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Sequence[Origin]
         unprofiled_ns=tuple(plain for block in blocks for plain in block.plains),
         inferences=total,
         ordered=bool(places) and places == sorted(places),
+        idle=tuple(dict.fromkeys(idle)),
         notes=(
             f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in all: the engine "
             "tells sums only",
@@ -331,5 +336,6 @@ def _node(name: str, times: Sequence[float], steps: _Steps, origin: Origin) -> E
         originals=origin.originals,
         provider="CPU",
         dtype=_DTYPES.get(info.get("runtimePrecision", "")),
+        type="" if layer in _GENERIC else layer,
         detail=detail,
     )

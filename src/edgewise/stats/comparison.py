@@ -183,6 +183,8 @@ def contrast_groups(a: Sequence[float], b: Sequence[float], *, error: float = 0.
             method="one fresh process of a side",
             doubt="too few processes of both sides: how far processes of one model differ is not known",
         )
+    if variance > 0.0:  # Satterthwaite again: the part that is known weighs against the one that was estimated
+        degrees *= ((variance + error**2) / variance) ** 2
     return Contrast(
         log_ratio=centre,
         error=math.sqrt(variance + error**2),

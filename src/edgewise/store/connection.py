@@ -20,7 +20,7 @@ from edgewise.store.location import Location
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest revision in `migrations`; named here so that opening a store that is up to date imports no Alembic."""
 
 BUSY_TIMEOUT_S = 30.0
@@ -60,19 +60,20 @@ class Database:
                 yield connection
 
 
-def open_database(location: Location, *, create: bool) -> Database:
+def open_database(location: Location, *, create: bool, reindex: Callable[[Connection], object]) -> Database:
     """The database at `location`, its tables up to date.
 
     Args:
         location: where it is.
         create: whether to make a SQLite file that is not there.
+        reindex: makes the index tables again from the documents; called in the transaction that migrated them.
 
     Raises:
         StoreError: it is missing, corrupt, newer, something else's, out of reach, or of a kind that can't be used.
     """
     database = _open_sqlite(location, create=create) if location.path else _open_url(location.url)
     try:
-        _bring_up_to_date(database)
+        _bring_up_to_date(database, reindex=reindex)
     except BaseException:
         database.engine.dispose()
         raise
@@ -195,7 +196,7 @@ def _listen(engine: Engine, *, pragmas: tuple[str, ...]) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
-def _bring_up_to_date(database: Database) -> None:
+def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], object]) -> None:
     with database.reading() as connection:
         revision = _revision(connection, name=database.name)
     if revision == HEAD:
@@ -205,6 +206,11 @@ def _bring_up_to_date(database: Database) -> None:
     config = _alembic_config()
     if revision is not None:
         _require_known(revision, config=config, name=database.name)
+    if database.read_only:
+        raise StoreError(
+            f"the store {database.name} is read-only, and its tables are those of an older edgewise",
+            advice="copy it to a folder that can be written, and name the copy: --store PATH",
+        )
     with database.writing() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
@@ -214,6 +220,8 @@ def _bring_up_to_date(database: Database) -> None:
 
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            if revision is not None:
+                reindex(connection)
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:

@@ -18,15 +18,18 @@ from sqlalchemy import text as sql
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import SCHEMA, Run
+from edgewise.record.reference import Reading
 from edgewise.store import tables
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
 from edgewise.store.location import find_location
-from edgewise.store.tables import RunRow, documents, measurement_rows, run_row, runs, tag_rows
+from edgewise.store.tables import RunRow, documents, measurement_rows, reading_rows, run_row, runs, tag_rows
 from edgewise.store.upgrade import upgrade
 
 MIN_PREFIX = 4
 _MAX_LISTED = 8
+MOST_READINGS = 2000
+"""Of a machine's reference times: those of some 200 runs with five sessions."""
 
 _LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 # A letter first: run ids begin with a digit, so that no tag can be taken for the beginning of one.
@@ -72,7 +75,7 @@ def open_store(url: str | None = None, *, create: bool = True) -> Store:
     Raises:
         StoreError: it is missing, corrupt, newer, something else's, or out of reach.
     """
-    return Store(open_database(find_location(url), create=create))
+    return Store(open_database(find_location(url), create=create, reindex=_index_again))
 
 
 class Store:
@@ -200,6 +203,18 @@ class Store:
                 tagged[run] = (*tagged.get(run, ()), name)
         return [RunRow(**{name: row[name] for name in names}, tags=tagged.get(row["id"], ())) for row in rows]
 
+    def readings(self, machine: str) -> Sequence[Reading]:
+        """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.
+
+        Args:
+            machine: `edgewise.record.reference.machine_key` of its environment.
+        """
+        table = tables.readings
+        columns = [table.c[field.name] for field in fields(Reading)]
+        query = select(*columns).where(table.c.machine == machine).order_by(table.c.at.desc()).limit(MOST_READINGS)
+        with self._database.reading() as connection:
+            return [Reading(**row) for row in connection.execute(query).mappings()]
+
     def remove(self, ids: Iterable[str]) -> int:
         """Remove the runs with these whole ids, all or none; how many. Raises `BadInput` for an unknown id."""
         wanted = list(dict.fromkeys(ids))
@@ -252,15 +267,8 @@ class Store:
 
     def reindex(self) -> Reindexed:
         """Make the index tables again from the documents. What can't be read keeps the index it has."""
-        unreadable = []
         with self._database.writing() as connection:
-            ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
-            for one in ids:
-                try:
-                    _write_index(connection, self._load(connection, one))
-                except StoreError as error:
-                    unreadable.append((one, error.message))
-        return Reindexed(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
+            return _index_again(connection)
 
     def _load(self, connection: Connection, run_id: str) -> Run:
         return self._decode(
@@ -331,11 +339,28 @@ def _write(connection: Connection, run: Run, text: str) -> None:
     _write_index(connection, run)
 
 
+def _index_again(connection: Connection) -> Reindexed:
+    ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
+    unreadable = []
+    for one in ids:
+        text = connection.execute(select(documents.c.document).where(documents.c.id == one)).scalar_one()
+        try:
+            _write_index(connection, decode(text))
+        except BadInput as error:
+            unreadable.append((one, f"run {one} can't be read: {error.message}"))
+    return Reindexed(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
+
+
 def _write_index(connection: Connection, run: Run) -> None:
-    for table, key in ((runs, "id"), (tables.measurements, "run"), (tables.tags, "run")):
+    for table in tables.INDEX_TABLES:
+        key = "id" if table is runs else "run"
         connection.execute(delete(table).where(table.c[key] == run.id))
     connection.execute(insert(runs), run_row(run))
-    for table, rows in ((tables.measurements, measurement_rows(run)), (tables.tags, tag_rows(run))):
+    for table, rows in (
+        (tables.measurements, measurement_rows(run)),
+        (tables.readings, reading_rows(run)),
+        (tables.tags, tag_rows(run)),
+    ):
         if rows:
             connection.execute(insert(table), rows)
 

@@ -12,6 +12,7 @@ from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, Str
 
 from edgewise.metrics import is_score
 from edgewise.record import Measurement, Run
+from edgewise.record.reference import machine_key, readings_of
 from edgewise.store.codec import parse_time
 
 metadata = MetaData()
@@ -67,6 +68,19 @@ measurements = Table(
     Column("basis", Text),
 )
 
+readings = Table(
+    "readings",
+    metadata,
+    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("machine", String(16), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("compute", Double, nullable=False),
+    Column("copy", Double, nullable=False),
+    Index("ix_readings_machine", "machine", "at"),
+)
+
 tags = Table(
     "tags",
     metadata,
@@ -75,7 +89,7 @@ tags = Table(
     Index("ix_tags_name", "name"),
 )
 
-INDEX_TABLES = (runs, measurements, tags)
+INDEX_TABLES = (runs, measurements, readings, tags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +175,25 @@ def measurement_rows(run: Run) -> list[dict[str, Any]]:
             "basis": row.basis,
         }
         for position, row in enumerate(run.measurements)
+    ]
+
+
+def reading_rows(run: Run) -> list[dict[str, Any]]:
+    """The rows of `readings` for `run`: the reference kernels' times, where it was not measured beside others."""
+    machine = machine_key(run.environment)
+    if machine is None or run.job.workload.interleave is not None:
+        return []
+    return [
+        {
+            "run": run.id,
+            "position": position,
+            "machine": machine,
+            "version": _integer(reading.version),
+            "at": reading.at,
+            "compute": reading.compute,
+            "copy": reading.copy,
+        }
+        for position, reading in enumerate(readings_of(run.sessions))
     ]
 
 

@@ -3,6 +3,9 @@
 Means over classes ("macro") are taken as scikit-learn takes them: over the classes that occur, as a label or as an
 answer; a class that was never answered has a precision of 0, one that is no label a recall of 0. Balanced accuracy is
 the mean recall over the classes that are labels.
+
+Equal scores: the best class is the first of them, as numpy's `argmax` has it; among the top five the last of them comes
+first, as in scikit-learn's `top_k_accuracy_score`. So both are the numbers that scikit-learn gives.
 """
 
 from __future__ import annotations
@@ -118,6 +121,36 @@ class ClassificationTable:
         cells = np.bincount(self.groups, minlength=self._labels.size)
         return _Confusion(self._labels, self._answers, cells, classes=self.classes)
 
+    def accuracy_shifted(self, by: int) -> float:
+        """The share of samples whose answer is their label plus `by`."""
+        return self._share((self._answers >= 0) & (self._answers == self._labels + by))
+
+    def accuracy_renumbered(self, *, least: int) -> float | None:
+        """The share of samples with the most frequent answer of their label, where each label has one of its own; None
+        where two labels share it, or a label has fewer than `least` samples.
+        """
+        cells = np.bincount(self.groups, minlength=self._labels.size)
+        usual: dict[int, tuple[int, int]] = {}
+        for label in np.unique(self._labels):
+            mine = np.where((self._labels == label) & (self._answers >= 0), cells, 0)
+            if cells[self._labels == label].sum() < least or not mine.any():
+                return None
+            per_answer = np.bincount(np.maximum(self._answers, 0), weights=mine)
+            usual[int(label)] = int(per_answer.argmax()), int(per_answer.max())
+        if len({answer for answer, _ in usual.values()}) < len(usual):
+            return None
+        return sum(count for _, count in usual.values()) / self.n if self.n else None
+
+    def only_answer(self) -> int | None:
+        """The class that every sample of several labels is answered with; None where there is no such class."""
+        answers = np.unique(self._answers)
+        several = np.unique(self._labels).size > 1
+        return int(answers[0]) if answers.size == 1 and several and answers[0] >= 0 else None
+
+    def _share(self, chosen: NDArray[np.bool_]) -> float:
+        cells = np.bincount(self.groups, minlength=self._labels.size)
+        return float(cells[chosen].sum()) / self.n if self.n else 0.0
+
 
 class _Confusion(Sequence[Sequence[int]]):
     """Rows that are made when they are asked for: of 20,000 classes nobody wants them all."""
@@ -149,7 +182,7 @@ class ClassificationJudge:
     """Reads one row of scores, one number for two classes, or the number of the best class.
 
     A record is ``[label, answer, rank, classes]``: rank is how many classes are before the label's (of equal ones the
-    first comes first), -1 where outputs don't tell.
+    last comes first), -1 where outputs don't tell.
     """
 
     headline = "accuracy_top1"
@@ -189,7 +222,7 @@ class ClassificationJudge:
             return [label, answer, int(answer != label), 2]
         if np.isnan(row).any():
             return [label, NO_ANSWER, int(row.size), int(row.size)]
-        before = np.count_nonzero(row > row[label]) + np.count_nonzero(row[:label] == row[label])
+        before = np.count_nonzero(row > row[label]) + np.count_nonzero(row[label + 1 :] == row[label])
         return [label, int(row.argmax()), int(before), int(row.size)]
 
     def tabulate(self, records: Sequence[Record]) -> Table:

@@ -61,6 +61,25 @@ CLASSICAL: dict[str, Rule] = {
 }
 """Operator of ``ai.onnx.ml`` → what it means."""
 
+_TREE = "nodes_values nodes_values_as_tensor"
+_BASE = "base_values base_values_as_tensor"
+_SVM = "coefficients support_vectors rho prob_a prob_b"
+OPTION_WEIGHTS: dict[str, frozenset[str]] = {
+    op: frozenset(names.split())
+    for op, names in {
+        "TreeEnsemble": "nodes_splits membership_values leaf_weights",
+        "TreeEnsembleClassifier": f"{_TREE} class_weights class_weights_as_tensor {_BASE}",
+        "TreeEnsembleRegressor": f"{_TREE} target_weights target_weights_as_tensor {_BASE}",
+        "LinearClassifier": "coefficients intercepts",
+        "LinearRegressor": "coefficients intercepts",
+        "SVMClassifier": _SVM,
+        "SVMRegressor": _SVM,
+        "Scaler": "offset scale",
+        "Imputer": "imputed_value_floats imputed_value_int64s",
+    }.items()
+}
+"""Operator of ``ai.onnx.ml`` → the options that hold its parameters: numbers that were learnt."""
+
 TRAINING: dict[str, Rule] = dict(repeat("Adagrad Adam Gradient Momentum", unknown(_STEP)))
 """Operator of ``ai.onnx.preview.training`` → what it means."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.model.dialects.base import Meaning, Question
 from edgewise.model.dialects.onnx import read_meaning
+from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
 from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, Step, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
@@ -305,8 +306,10 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
         inputs=inputs,
         outputs=outputs,
         weights=_find_weights(meaning, inputs, scope) if meaning.weights else (),
+        option_weights=_find_option_weights(step, name, source, scope) if step.domain == "ai.onnx.ml" else (),
         geometry=geometry,
         attributes=shown,
+        domain=step.domain,
         custom=step.domain not in STANDARD,
         subgraphs=subgraphs,
         unknown_because=meaning.why,
@@ -316,6 +319,26 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
 def _find_weights(meaning: Meaning, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:
     there = [inputs[at] for at in meaning.weights if at < len(inputs) and inputs[at]]
     return tuple([name for name in there if scope.tensors[name].constant])
+
+
+def _find_option_weights(step: Step, name: str, source: Source, scope: _Scope) -> tuple[str, ...]:
+    """Adds the parameters that stand in an operator's options to the constants, and names them."""
+    found = []
+    for attribute in step.attributes:
+        if attribute.name not in OPTION_WEIGHTS.get(step.op, ()):
+            continue
+        own, gone = f"{name}.{attribute.name}", source.description.look_up(attribute)
+        while own in scope.tensors:
+            own += "'"
+        if attribute.HasField("t"):
+            tensor = attribute.t
+            scope.tensors[own] = read_constant(tensor, own, source.description.look_up(tensor), source.dtypes)
+        else:
+            length = gone.count if gone is not None and gone.field else len(attribute.floats) + len(attribute.ints)
+            dtype = "int64" if attribute.name.endswith("int64s") else "float32"
+            scope.tensors[own] = Tensor(name=own, shape=(length,), dtype=dtype, constant=True)
+        found.append(own)
+    return tuple(found)
 
 
 def _read_attributes(attributes: Iterable[Proto], source: Source) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -313,6 +313,7 @@ class GraphBuilder:
                 weights=_choose_weights(meaning, inputs),
                 geometry=meaning.geometry if trips is None else {**meaning.geometry, "trips": trips},
                 attributes=show_attributes(layer, options),
+                version=read_version(layer.version),
                 custom=not is_known(layer.type) and read_version(layer.version) == 0,
                 subgraphs=tuple(subgraphs),
                 unknown_because=meaning.why,

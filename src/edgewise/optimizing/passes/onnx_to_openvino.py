@@ -1,8 +1,9 @@
-"""Conversion of ONNX to OpenVINO's own format, which loads faster and is what NNCF compresses best."""
+"""Conversion to OpenVINO's own format, which loads faster and is what NNCF compresses best."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, Product, Recipe, Work
@@ -32,11 +33,10 @@ class OnnxToOpenVino(Packaged):
 
     def apply(self, work: Work) -> Product:
         """Convert. Raises `CannotApply` where OpenVINO does not take the model."""
-        from edgewise.model.readers.onnx import OnnxReader
         from edgewise.optimizing.passes.onnx_files import versions_of
         from edgewise.optimizing.passes.openvino_tools import convert_model, count_types, save_model
 
-        OnnxReader().weight_files(Path(work.model))  # refuses weights outside the folder before the engine reads any
+        self.check(Path(work.model))
         model = convert_model(work.model)
         counts = count_types(model)
         operations = sum(counts.values()) - sum(counts.get(kind, 0) for kind in _PASSIVE)
@@ -44,3 +44,20 @@ class OnnxToOpenVino(Packaged):
         return Product(
             model=path, notes=(f"{operations} operations; weights keep their type",), versions=versions_of("openvino")
         )
+
+    def check(self, model: Path) -> None:
+        """Refuse weights outside the model's folder before the engine reads any. Raises `BadModel`."""
+        from edgewise.model.readers.onnx import OnnxReader
+
+        OnnxReader().weight_files(model)
+
+
+class LitertToOpenVino(OnnxToOpenVino):
+    """The same for TFLite files, which have no weights beside them. NNCF takes none of these as they are."""
+
+    name = "litert-to-openvino"
+    title = "TFLite → OpenVINO IR"
+    capabilities = replace(OnnxToOpenVino.capabilities, reads=("tflite",))
+
+    def check(self, model: Path) -> None:
+        """Nothing can lie outside."""

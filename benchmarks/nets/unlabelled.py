@@ -1,0 +1,161 @@
+"""Networks without labels for benchmarks/optimizers.py: detectors, landmarks, a mask, text and speech, with samples.
+
+    python benchmarks/nets/unlabelled.py FOLDER… [-o build/unlabelled]
+
+FOLDERs hold the networks: what the packages mediapipe, rapidocr and silero-vad install. It writes, of those it finds,
+
+- ``NAME.onnx`` or ``NAME.tflite``, inputs fixed where they were open,
+- ``NAME.yaml``: how samples are prepared, as the network's authors do,
+- ``NAME.npz``: samples that passes look at (``x_train``) and others that variants are judged on (``x_test``).
+
+Pictures are crops, at many places and scales, of the two photographs that scikit-learn ships; no network finds its own
+object in most of them, and that is what a camera sees most of the time, too. Sound is voiced and noisy syllables that
+are made up here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LOOKED_AT, JUDGED = 96, 96
+UNIT, SIGNED = ("scale: 1/255",), ("scale: 1/127.5", "offset: -1")
+OCR = ("scale: 1/255", "mean: 0.5", "std: 0.5", "layout: nchw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A network to look for.
+
+    Attributes:
+        kind: ``detector``, ``landmark``, ``mask``, ``text`` or ``audio``.
+        file: the end of its path.
+        size: of pictures, (height, width).
+        fixed: the shape of the only input, where it is open.
+    """
+
+    name: str
+    kind: str
+    file: str
+    size: tuple[int, int] | None = None
+    steps: tuple[str, ...] = ()
+    fixed: tuple[int, ...] | None = None
+
+
+SOURCES = (
+    Source(name="palm", kind="detector", file="palm_detection_lite.tflite", size=(192, 192), steps=UNIT),
+    Source(name="face", kind="detector", file="face_detection_short_range.tflite", size=(128, 128), steps=SIGNED),
+    Source(name="face-far", kind="detector", file="face_detection_full_range_sparse.tflite", size=(192, 192),
+           steps=SIGNED),
+    Source(name="person", kind="detector", file="pose_detection.tflite", size=(224, 224), steps=SIGNED),
+    Source(name="facemesh", kind="landmark", file="face_landmark.tflite", size=(192, 192), steps=UNIT),
+    Source(name="hand", kind="landmark", file="hand_landmark_lite.tflite", size=(224, 224), steps=UNIT),
+    Source(name="iris", kind="landmark", file="iris_landmark.tflite", size=(64, 64), steps=UNIT),
+    Source(name="pose", kind="landmark", file="pose_landmark_full.tflite", size=(256, 256), steps=UNIT),
+    Source(name="selfie", kind="mask", file="selfie_segmentation.tflite", size=(256, 256), steps=UNIT),
+    Source(name="text", kind="detector", file="PP-OCRv6_det_small.onnx", size=(320, 320), steps=OCR,
+           fixed=(1, 3, 320, 320)),
+    Source(name="speech", kind="audio", file="silero_vad_openvino_16k.onnx"),
+)  # fmt: skip
+
+
+def find(source: Source, folders: list[Path]) -> Path | None:
+    """The file, None where there is none."""
+    return next((path for folder in folders for path in sorted(folder.rglob(source.file))), None)
+
+
+def make_pictures(count: int, size: tuple[int, int], *, seed: int) -> Any:
+    """uint8 [count, height, width, 3]: crops of photographs."""
+    from PIL import Image
+    from sklearn.datasets import load_sample_images
+
+    rng = np.random.default_rng(seed)
+    photographs = [Image.fromarray(each) for each in load_sample_images().images]
+    found = []
+    for number in range(count):
+        whole = photographs[number % len(photographs)]
+        side = int(rng.integers(60, min(whole.size)))
+        left, top = (int(rng.integers(0, length - side + 1)) for length in whole.size)
+        crop = whole.crop((left, top, left + side, top + side)).resize(size[::-1], Image.Resampling.BILINEAR)
+        found.append(np.asarray(crop)[:, :: rng.choice((-1, 1))])
+    return np.stack(found)
+
+
+def make_sounds(count: int, length: int, *, seed: int) -> Any:
+    """float32 [count, 1, length] at 16 kHz: harmonics of a voice, hiss, or both, louder and softer."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(length) / 16000.0
+    found = []
+    for _ in range(count):
+        pitch, loud = rng.uniform(80, 300), 10 ** rng.uniform(-3, -0.3)
+        tone = sum(np.sin(2 * np.pi * pitch * order * time + rng.uniform(0, 6.28)) / order for order in range(1, 20))
+        hiss = rng.normal(size=length)
+        mix = rng.choice((0.0, 0.1, 0.5, 1.0))
+        sound = (1 - mix) * tone / np.abs(tone).max() + mix * hiss / np.abs(hiss).max()
+        found.append(loud * sound)
+    return np.stack(found)[:, None].astype(np.float32)
+
+
+def make_samples(source: Source, *, count: int, seed: int) -> Iterator[tuple[str, Any]]:
+    """Name of the array → the samples."""
+    if source.size is not None:
+        yield "x", make_pictures(count, source.size, seed=seed)
+        return
+    yield "input", make_sounds(count, 576, seed=seed)
+    # States as they come in a stream: not far from 0.
+    yield "state", np.random.default_rng(seed).normal(scale=0.3, size=(count, 2, 1, 128)).astype(np.float32)
+
+
+def write(source: Source, file: Path, folder: Path) -> None:
+    """The network, its instructions and its samples."""
+    model = folder / f"{source.name}{file.suffix}"
+    if source.fixed is None:
+        shutil.copyfile(file, model)
+    else:
+        fix_input(file, model, source.fixed)
+    lines = ["edgewise: 1", *(["inputs:"] if source.steps else []), *(f"  - {step}" for step in source.steps)]
+    (folder / f"{source.name}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arrays = {}
+    if source.size is None:  # several inputs have no splits: a part of the samples is set apart
+        arrays = dict(make_samples(source, count=LOOKED_AT + JUDGED, seed=1))
+    else:
+        for split, count, seed in (("train", LOOKED_AT, 1), ("test", JUDGED, 2)):
+            arrays |= {f"{name}_{split}": samples for name, samples in make_samples(source, count=count, seed=seed)}
+    np.savez(folder / f"{source.name}.npz", **arrays)
+
+
+def fix_input(file: Path, target: Path, shape: tuple[int, ...]) -> None:
+    """The ONNX file with a concrete shape of its only input."""
+    import onnx
+    from onnxruntime.tools.onnx_model_utils import make_input_shape_fixed
+
+    model = onnx.load(file)
+    make_input_shape_fixed(model.graph, model.graph.input[0].name, shape)
+    onnx.save(model, target)
+
+
+def main() -> int:
+    """Write what is found; say what is not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/unlabelled"))
+    words = parser.parse_args()
+    words.output.mkdir(parents=True, exist_ok=True)
+    for source in SOURCES:
+        file = find(source, words.folders)
+        if file is None:
+            print(f"{source.name}: no {source.file}")
+            continue
+        write(source, file, words.output)
+        print(f"{source.name} ({source.kind}): {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

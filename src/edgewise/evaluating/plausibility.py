@@ -1,0 +1,81 @@
+"""Scores so low that samples are probably not prepared as the model wants them, or labels not numbered as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgewise.amounts import share_text
+from edgewise.evaluating.evaluator import Answers
+from edgewise.evaluating.scores import Composed, Score
+from edgewise.evaluating.task import Table
+from edgewise.evaluating.tasks.classification import ClassificationTable
+from edgewise.metrics import METRICS, SHARES
+from edgewise.record import Caution
+from edgewise.stats.proportions import wilson_interval
+from edgewise.units import significant
+
+CODE = "implausible-accuracy"
+_LEAST_PER_LABEL = 5
+"""Samples of a label, on average, from which its usual answer tells how labels and outputs belong together."""
+_CLEAR = 0.5
+"""The share of samples that another numbering must explain before it is named."""
+
+
+def check_plausible(
+    scores: Sequence[Score], table: Table, *, headline: str, answers: Answers, settings: Mapping[str, Any]
+) -> Caution | None:
+    """A caution where a model may just as well be guessing, with what it was fed and how labels were read.
+
+    Args:
+        headline: the metric that the task is about.
+        settings: of the judge: how outputs and labels were read.
+    """
+    score = next((one for one in scores if one.metric == headline), None)
+    # Agreement with a reference is low for other reasons: both were fed the same.
+    if score is None or score.value is None or headline not in SHARES or headline == "agreement_top1":
+        return None
+    parts = table.parts if isinstance(table, Composed) else [table]
+    classified = next((part for part in parts if isinstance(part, ClassificationTable)), None)
+    found = f"{METRICS[headline].label} {share_text(score.value)} on {score.n} sample{'s' if score.n != 1 else ''}"
+    if headline == "accuracy_top1" and classified is not None:
+        chance = 1.0 / max(classified.classes, 1)
+        among = f" among {classified.classes} classes"
+    else:
+        chance, among = (0.5 if headline == "auroc" else 0.0), ""
+    least = score.value if score.low is None else score.low
+    if chance == 1.0 or least > chance or (not chance and score.value > 0.0):
+        return None
+    found += f": no better than guessing{among}" if chance else ": nothing was right"
+    clues = [] if classified is None else _clues(classified)
+    fed = [
+        f"values fed to {name}: {significant(low)} to {significant(high)}" for name, (low, high) in answers.fed.items()
+    ]
+    done = [f"prepared as {note}" for note in answers.notes]
+    labels = [str(settings["labels"])] if "labels" in settings else []
+    return Caution.of(CODE, "; ".join([found, *clues, *fed, *done, *labels]))
+
+
+def _clues(table: ClassificationTable) -> list[str]:
+    """What the answers tell of how labels are numbered."""
+    shifts = {by: table.accuracy_shifted(by) for by in (1, -1)}
+    best = max(shifts, key=lambda by: shifts[by])
+    if _is_clear(shifts[best], table.n):
+        share = share_text(shifts[best])
+        if best > 0:
+            return [
+                f"{share} of the answers are the label plus 1: is there an output before the first class (offset=1)?"
+            ]
+        return [f"{share} of the answers are the label minus 1: do the labels of the data count from 1?"]
+    if (only := table.only_answer()) is not None:
+        return [f"every sample is answered with class {only}"]
+    renumbered = table.accuracy_renumbered(least=_LEAST_PER_LABEL)
+    if renumbered is not None and _is_clear(renumbered, table.n):
+        return [
+            f"{share_text(renumbered)} would be right if classes were numbered otherwise: are they in another order?"
+        ]
+    return []
+
+
+def _is_clear(share: float, n: int) -> bool:
+    return wilson_interval(round(share * n), n)[0] > _CLEAR

@@ -1,0 +1,301 @@
+"""A small program beside the chosen file: it loads the file in the chosen engine with the chosen settings, prepares a
+sample as the search did, and runs it. It needs the engine, numpy and, for pictures, Pillow.
+
+Steps that it can't spell out in a few lines (sound, text, letterboxes …) are left to edgewise, by the instructions
+beside the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.evaluating.dataset import Kind
+from edgewise.evaluating.instructions import Instructions, Step
+from edgewise.model.graph import Quantization
+from edgewise.model.identity import read_graph
+from edgewise.record import InputSpec, Job, RuntimeSpec
+from edgewise.runtime.base import runtimes
+from edgewise.runtime.onnxruntime import SETTING_WORDS
+from edgewise.text import one_line
+
+_HEAD = '''"""{title}
+
+    python {own} SAMPLE
+
+SAMPLE is {what}. Written by `edgewise optimize`; change it as you like.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+MODEL = str(Path(__file__).with_name({model!r}))
+
+
+'''
+_MAIN = """
+
+def main(path):
+    run = load()
+    for output in run(prepare(read(path))):
+        print(output.dtype, list(output.shape), output.reshape(-1)[:8])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+_READ_IMAGE = """def read(path):
+    from PIL import Image
+
+    picture = Image.open(path)
+    return np.asarray(picture if picture.mode in ("L", "RGB") else picture.convert("RGB"))
+
+
+"""
+_READ_ARRAY = '''def read(path):
+    """One array, or with several inputs one for each by its name."""
+    found = np.load(path)
+    return found if isinstance(found, np.ndarray) else {name: found[name] for name in found}
+
+
+'''
+_RESOLVERS = {"interpreter": "AUTO", "interpreter-noxnnpack": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+              "interpreter-reference": "BUILTIN_REF"}  # fmt: skip
+
+
+def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind | None, title: str) -> Path | None:
+    """The program for the model at `file`, which runs as `job` says; None for an engine that it can't be written for.
+
+    Args:
+        kind: of the samples; None where there was no data.
+    """
+    make = _ENGINES.get(job.runtime.name)
+    if make is None:
+        return None
+    specs = job.workload.inputs
+    place = file.with_name(f"{file.name}.load.py")
+    what = "a picture" if kind == "image" else "a .npy file, or .npz with an array for each input"
+    # A file's name may hold anything; in the program's text it is words, never code.
+    words = {word: one_line(value).replace("\\", "/").replace('"', "'") for word, value in
+             {"title": title, "own": place.name}.items()}  # fmt: skip
+    text = _HEAD.format(**words, what=what, model=file.name)
+    text += _READ_IMAGE if kind == "image" else _READ_ARRAY
+    text += _prepare(Path(job.model.path), specs, instructions, kind)
+    text += "def load():\n" + _indent(make(job.runtime, specs)) + _MAIN
+    place.write_text(text, encoding="utf-8")
+    return place
+
+
+def _indent(lines: Sequence[str]) -> str:
+    return "".join(f"    {line}\n" if line else "\n" for line in lines)
+
+
+# -- engines -----------------------------------------------------------------------------------------------------------
+
+
+def _onnxruntime(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
+    titles = {one.name: one.title for one in runtimes().get("onnxruntime").providers}
+    lines = ["import onnxruntime", "", "options = onnxruntime.SessionOptions()"]
+    if runtime.threads is not None:
+        lines += [f"options.intra_op_num_threads = {runtime.threads}", "options.inter_op_num_threads = 1"]
+    for name, value in runtime.options.items():
+        if name in SETTING_WORDS:
+            kind, words = SETTING_WORDS[name]
+            lines.append(f"options.{name} = onnxruntime.{kind}.{words[str(value)]}")
+            if value == "parallel" and runtime.threads is not None:
+                lines.append(f"options.inter_op_num_threads = {runtime.threads}")
+        elif "." in name:
+            lines.append(f"options.add_session_config_entry({name!r}, {str(value)!r})")
+        elif name != "provider_options":
+            lines.append(f"options.{name} = {value!r}")
+    provider = (titles.get(runtime.provider or "cpu", "CPUExecutionProvider"),
+                dict(runtime.options.get("provider_options", {})))  # fmt: skip
+    return [
+        *lines,
+        f"session = onnxruntime.InferenceSession(MODEL, options, providers=[{provider!r}])",
+        f"names = {[spec.name for spec in specs]!r}",
+        "return lambda arrays: session.run(None, dict(zip(names, arrays)))",
+    ]
+
+
+def _openvino(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
+    config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": runtime.precision or "f32"}
+    if runtime.threads is not None:
+        config["INFERENCE_NUM_THREADS"] = runtime.threads
+    config["PERFORMANCE_HINT"] = "LATENCY"
+    shapes = {place: list(spec.shape) for place, spec in enumerate(specs)}
+    return [
+        "import openvino",
+        "",
+        "core = openvino.Core()",
+        "model = core.read_model(MODEL)",
+        "if model.is_dynamic():",
+        f"    model.reshape({shapes!r})",
+        f"settings = {config | dict(runtime.options)!r}",
+        f"compiled = core.compile_model(model, {(runtime.provider or 'cpu').upper()!r}, settings)",
+        "",
+        "def run(arrays):",
+        "    found = compiled(arrays)",
+        "    return [found[port] for port in compiled.outputs]",
+        "",
+        "return run",
+    ]
+
+
+def _litert(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
+    provider = runtime.provider or "interpreter"
+    if provider == "compiled":
+        return _litert_compiled(runtime)
+    extra = "".join(f", {name}={value!r}" for name, value in runtime.options.items())
+    return [
+        "from ai_edge_litert.interpreter import Interpreter, OpResolverType",
+        "",
+        f"kernels = OpResolverType.{_RESOLVERS[provider]}",
+        f"settings = dict(num_threads={runtime.threads!r}, experimental_op_resolver_type=kernels{extra})",
+        "interpreter = Interpreter(MODEL, **settings)",
+        "inputs = [each['index'] for each in interpreter.get_input_details()]",
+        "outputs = [each['index'] for each in interpreter.get_output_details()]",
+        f"for index, shape in zip(inputs, {[list(spec.shape) for spec in specs]!r}):",
+        "    interpreter.resize_tensor_input(index, shape)",
+        "interpreter.allocate_tensors()",
+        "",
+        "def run(arrays):",
+        "    for index, array in zip(inputs, arrays):",
+        "        interpreter.set_tensor(index, array)",
+        "    interpreter.invoke()",
+        "    return [interpreter.get_tensor(index) for index in outputs]",
+        "",
+        "return run",
+    ]
+
+
+def _litert_compiled(runtime: RuntimeSpec) -> list[str]:
+    extra = "".join(f", {name}={value!r}" for name, value in runtime.options.items())
+    return [
+        "from ai_edge_litert.compiled_model import CompiledModel",
+        "from ai_edge_litert.options import CpuOptions, HardwareAccelerator, Options",
+        "",
+        f"processor = CpuOptions(num_threads={runtime.threads or 0}{extra})",
+        "options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=processor)",
+        "model = CompiledModel.from_file(MODEL, options=options)",
+        "key, names = next(iter(model.get_signature_list().items()))",
+        "details = model.get_output_tensor_details(key)",
+        "types = [np.dtype(details[name]['dtype']) for name in names['outputs']]",
+        "inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)",
+        "",
+        "def run(arrays):",
+        "    for buffer, array in zip(inputs, arrays):",
+        "        buffer.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))",
+        "    model.run_by_index(0, inputs, outputs)",
+        "    found = []",
+        "    for buffer, dtype in zip(outputs, types):",
+        "        shape = tuple(buffer.get_tensor_details()['shape'])",
+        "        count = int(np.prod(shape)) * dtype.itemsize",
+        "        found.append(buffer.read(count, np.uint8).view(dtype).reshape(shape))",
+        "    return found",
+        "",
+        "return run",
+    ]
+
+
+_ENGINES: Mapping[str, Callable[[RuntimeSpec, Sequence[InputSpec]], list[str]]] = {
+    "onnxruntime": _onnxruntime, "openvino": _openvino, "litert": _litert,
+}  # fmt: skip
+
+
+# -- preparation -------------------------------------------------------------------------------------------------------
+
+
+def _prepare(model: Path, specs: Sequence[InputSpec], instructions: Instructions, kind: Kind | None) -> str:
+    """The function that makes the input arrays of a sample."""
+    graph = read_graph(model, shapes={spec.name: spec.shape for spec in specs})
+    lines = ["arrays = []"]
+    for spec in specs:
+        steps = instructions.steps.get(spec.name, instructions.steps.get("", ()))
+        tensor = graph.tensors.get(spec.name)
+        written = _steps(steps, kind, None if tensor is None else tensor.quantization, spec)
+        if written is None:
+            shapes = {each.name: each.shape for each in specs}
+            return "def prepare(sample):\n" + _indent([
+                "from edgewise.evaluating.preparing import prepare_as_written", "",
+                f"return prepare_as_written(MODEL, sample, kind={kind or 'array'!r}, shapes={shapes!r})",
+            ]) + "\n\n"  # fmt: skip
+        lines += [f"x = sample[{spec.name!r}] if isinstance(sample, dict) else sample", *written]
+    return "def prepare(sample):\n" + _indent([*lines, "return arrays"]) + "\n\n"
+
+
+def _steps(
+    steps: Sequence[Step], kind: Kind | None, quantization: Quantization | None, spec: InputSpec
+) -> list[str] | None:
+    """The lines for one input; None where a step takes more than a line or two."""
+    channels: int | None = -1 if kind == "image" else None
+    lines: list[str] = []
+    real = False
+    for step in steps:
+        settings = step.settings
+        if step.name in _ARITHMETIC:
+            written = _arithmetic(step, channels)
+            real = True
+        elif step.name == "layout" and channels is not None:
+            written = {
+                (-1, "nchw"): ["x = x.transpose(2, 0, 1)"], (0, "nhwc"): ["x = x.transpose(1, 2, 0)"]
+            }.get((channels, settings["to"]), [])  # fmt: skip
+            channels = 0 if settings["to"] == "nchw" else -1
+        elif step.name == "transpose":
+            written, channels = [f"x = x.transpose({tuple(settings['axes'])!r})"], None
+        elif step.name in ("reshape", "flatten"):
+            written, channels = [f"x = x.reshape({list(settings.get('shape', [-1]))!r})"], None
+        elif step.name == "resize" and kind == "image" and not real and not isinstance(settings["size"], int):
+            height, width = settings["size"]
+            method = f"Image.Resampling.{settings['filter'].upper()}"
+            written = ["from PIL import Image", "",
+                       f"x = np.asarray(Image.fromarray(x).resize(({width}, {height}), {method}))"]  # fmt: skip
+        else:
+            return None
+        if written is None:
+            return None
+        lines += written
+    return [*lines, *_finish(quantization, spec)]
+
+
+_ARITHMETIC = {"scale": "by", "offset": "by", "mean": "values", "std": "values", "cast": "to"}
+_SIGNS = {"scale": "*", "offset": "+", "mean": "-", "std": "/"}
+
+
+def _arithmetic(step: Step, channels: int | None) -> list[str] | None:
+    value = step.settings[_ARITHMETIC[step.name]]
+    if step.name == "cast":
+        whole = not str(value).startswith("float")
+        return [f"x = {'np.rint(x)' if whole else 'x'}.astype(np.{'bool_' if value == 'bool' else value})"]
+    axis = step.settings.get("axis")
+    axis = channels if axis is None else axis
+    if len(value) > 1:
+        if axis not in (0, -1):
+            return None
+        numbers = f"np.array({[_number(each) for each in value]}, np.float32)".replace("'", "")
+        return [f"x = x.astype(np.float32) {_SIGNS[step.name]} {numbers}{'[:, None, None]' if axis == 0 else ''}"]
+    above, slash, below = str(value[0]).partition("/")
+    if slash and step.name == "scale":
+        times = "" if float(above) == 1.0 else f" * np.float32({above})"
+        return [f"x = x.astype(np.float32){times} / np.float32({below})"]
+    return [f"x = x.astype(np.float32) {_SIGNS[step.name]} np.float32({_number(value[0])})"]
+
+
+def _number(value: Any) -> str:
+    return str(value)
+
+
+def _finish(quantization: Quantization | None, spec: InputSpec) -> list[str]:
+    """To the input's type and shape."""
+    lines = []
+    if quantization is not None and spec.dtype in ("int8", "uint8", "int16", "uint16"):
+        scale, zero = quantization.scale, quantization.zero_point
+        lines += [
+            "if x.dtype.kind == 'f':",
+            f"    limits = np.iinfo(np.{spec.dtype})",
+            f"    x = np.clip(np.rint(x / np.float32({scale!r})) + {zero}, limits.min, limits.max)",
+        ]
+    return [*lines, f"arrays.append(np.ascontiguousarray(x.astype(np.{spec.dtype}).reshape({list(spec.shape)!r})))"]

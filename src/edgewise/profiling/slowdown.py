@@ -1,0 +1,157 @@
+"""Why a quantised model is slower than the one in floating point, in one sentence, from the profiles of both.
+
+Nothing is said where it is not slower, or where the profiles do not show the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from edgewise.profiling.pairing import Pair, pair_layers
+from edgewise.profiling.quantisation import (
+    LEAST_QUANTISED,
+    find_around,
+    is_dynamic,
+    is_float,
+    is_product,
+    names_of,
+    quantised_share,
+)
+from edgewise.record import Layer, Run
+from edgewise.units import format_quantity
+
+_NOTABLE = 0.1
+"""What explains less than this share of a difference is not worth a word."""
+_MOST = 0.5
+"""What explains less than this share of a difference is not the reason for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """One run's part of the products that both runs compute.
+
+    Attributes:
+        products: layers that multiply.
+        wrapping: layers around them that are there because they are quantised.
+    """
+
+    products: tuple[Layer, ...]
+    wrapping: tuple[Layer, ...]
+
+    @property
+    def both(self) -> tuple[Layer, ...]:
+        """All of them."""
+        return (*self.products, *self.wrapping)
+
+
+def explain_slowdown(before: Run, after: Run, *, labels: tuple[str, str]) -> str | None:
+    """One sentence where one of the runs is quantised, more than the other, and surely slower.
+
+    Args:
+        labels: what to call the two.
+    """
+    shares = [quantised_share(run.layers) for run in (before, after)]
+    if shares[0] == shares[1] or max(shares) < LEAST_QUANTISED:
+        return None
+    at = shares.index(max(shares))
+    slow, fast = ((before, after), (after, before))[at]
+    name, other = labels[at], labels[1 - at]
+    ratio = _ratio(slow, fast)
+    if ratio is None or slow.profile is None or fast.profile is None:
+        return None
+    grown = slow.profile.latency - fast.profile.latency
+    start = f"{name} is {ratio:.2f}\u00d7 slower than {other}"
+    pairs = [pair for pair in pair_layers(before, after) if pair.is_alike]
+    slow_side, fast_side = (_side([_part(pair, own) for pair in pairs]) for own in (at, 1 - at))
+    unknown = "; the profiles do not show which layers it is"
+    if grown <= 0:
+        return start + unknown
+    reason = _say_products(slow_side, fast_side, grown, floating=other) or _say_parts(slow, fast, grown)
+    return start + (reason or unknown)
+
+
+def _ratio(slow: Run, fast: Run) -> float | None:
+    """Of the latencies; None unless their intervals say that the first is longer."""
+    one, other = slow.measurement("latency"), fast.measurement("latency")
+    if one is None or other is None or not one.value or not other.value or one.low is None or other.high is None:
+        return None
+    return one.value / other.value if one.low > other.high else None
+
+
+def _part(pair: Pair, side: int) -> tuple[Layer, ...]:
+    return (pair.before, pair.after)[side]
+
+
+def _side(parts: Sequence[tuple[Layer, ...]]) -> _Side:
+    layers = [layer for part in parts if any(map(is_product, part)) for layer in part]
+    return _Side(products=tuple(filter(is_product, layers)), wrapping=tuple(find_around(layers)))
+
+
+def _time(layers: Iterable[Layer]) -> float:
+    return sum(layer.time or 0.0 for layer in layers)
+
+
+def _spread(layers: Iterable[Layer]) -> float:
+    """Half-width of the interval of a sum or difference, s; each layer's is a part of its own."""
+    halves = [max(layer.high - layer.time, layer.time - layer.low) for layer in layers
+              if layer.time is not None and layer.low is not None and layer.high is not None]  # fmt: skip
+    return math.hypot(*halves)
+
+
+def _say_products(slow: _Side, fast: _Side, grown: float, *, floating: str) -> str:
+    """The products with the steps around them, where they are the reason."""
+    difference = _time(slow.both) - _time(fast.products)
+    if difference <= _spread((*slow.both, *fast.products)) or difference < _MOST * grown:
+        return ""
+    old, new = names_of(fast.products), names_of(slow.products)
+    new = f"{new} in the quantised model" if new == old else new
+    if slow.wrapping:
+        them = "them" if len({layer.op for layer in slow.products}) > 1 else "it"
+        new += f" and the steps that quantise, scale and convert around {them} ({names_of(slow.wrapping)})"
+    took = f"{format_quantity(_time(slow.both), 's')} where {old} took {format_quantity(_time(fast.products), 's')}"
+    return f" because {new} take {took}; {_advise(slow, floating)}"
+
+
+def _advise(slow: _Side, floating: str) -> str:
+    """What to do about products that are slower quantised."""
+    search = f"`edgewise optimize {floating} --data \u2026`"
+    if any(layer.op == "ConvInteger" for layer in slow.products):
+        return f"dynamic int8 convolutions are slower here: use static QDQ ({search})"
+    if any(map(is_dynamic, slow.both)):
+        return f"dynamic int8 products are slower here: keep them in floating point, or try static QDQ ({search})"
+    if _time(filter(is_float, slow.products)) > _MOST * _time(slow.products):
+        return f"the engine computes them in floating point all the same: keep them so, or try {search}"
+    return f"int8 does not pay for these layers here: keep them in floating point, or try {search}"
+
+
+def _say_parts(slow: Run, fast: Run, grown: float) -> str:
+    """The parts of the difference that matter, where together they are the reason."""
+    one, other = _split(slow.layers), _split(fast.layers)
+    around = one["around"]
+    told = {
+        "around": f"{len(around)} steps that quantise, scale or convert ({names_of(around)}) take {{}}",
+        "products": "its convolutions and matrix products take {} more",
+        "others": f"its other operators ({names_of(one['others'])}) take {{}} more",
+        "outside": "{} more pass outside its operators",
+    }
+    more = {name: _time(one[name]) - _time(other[name]) for name in told}
+    sure = [name for name in told if more[name] > max(_NOTABLE * grown, _spread((*one[name], *other[name])))]
+    if sum(more[name] for name in sure) < _MOST * grown:
+        return ""
+    parts = [told[name].format(format_quantity(more[name], "s")) for name in sorted(sure, key=lambda each: -more[each])]
+    return f" because {' and '.join((', '.join(parts[:-1]), *parts[-1:])) if len(parts) > 1 else parts[0]}"
+
+
+def _split(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
+    """The layers by what they do, each once."""
+    around = find_around(layers)
+    known = set(map(id, around))
+    rest = [layer for layer in layers if id(layer) not in known]
+    return {
+        "around": around,
+        "products": [layer for layer in rest if is_product(layer)],
+        "others": [layer for layer in rest if layer.kind == "operator" and not is_product(layer)],
+        "outside": [layer for layer in rest if layer.kind == "overhead" and not layer.engine_nodes],
+    }

@@ -1,0 +1,68 @@
+"""The times of the reference kernels that sessions took, and which machine they belong to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise.record.run import SessionRecord
+
+KERNELS = ("compute", "copy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One reading of `edgewise.run.reference`.
+
+    Attributes:
+        version: of the kernels' work.
+        at: s since 1970.
+        compute, copy: time of each kernel, s.
+    """
+
+    version: int
+    at: float
+    compute: float
+    copy: float
+
+
+def readings_of(sessions: Iterable[SessionRecord]) -> list[Reading]:
+    """The readings in `sessions`; what is not of that form is left out, since records come from anywhere."""
+    found = []
+    for session in sessions:
+        told = session.facts.get("reference")
+        if not isinstance(told, Mapping) or not isinstance(told.get("version"), int):
+            continue
+        for when in ("start", "end"):
+            reading = told.get(when)
+            if not isinstance(reading, Mapping):
+                continue
+            numbers = [reading.get(key) for key in ("at", *(f"{kernel}_s" for kernel in KERNELS))]
+            if all(isinstance(number, int | float) and 0 < number < math.inf for number in numbers):
+                at, compute, copy = (float(number) for number in numbers if number is not None)
+                found.append(Reading(version=told["version"], at=at, compute=compute, copy=copy))
+    return found
+
+
+def machine_key(environment: Mapping[str, Any]) -> str | None:
+    """16 hex digits that machines of one make share, and that name neither the machine nor its user.
+
+    None where `environment` (`edgewise.run.environment.fingerprint`) does not tell processor and memory.
+    """
+    try:
+        cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
+        told = [
+            environment["architecture"],
+            cpu["model"],
+            cpu["logical_cores"],
+            cpu["quota_cores"],
+            round(memory / 2**30),
+            environment["virtualisation"]["vendor"],
+        ]
+    except (KeyError, TypeError):
+        return None
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]

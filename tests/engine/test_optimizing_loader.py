@@ -1,0 +1,131 @@
+"""The program beside a chosen file gives what the search's own engine gave for the same sample."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise.data import path as bundled
+from edgewise.evaluating.instructions import find_instructions, write_instructions
+from edgewise.evaluating.preparing import prepare_as_written
+from edgewise.optimizing.loader import write_loader
+from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.run.plan import Axes, make_plan
+
+pytestmark = pytest.mark.engine
+
+
+def picture_network(folder: Path) -> Path:
+    """Pictures of 32 by 24 pixels, channels first, of any number at once."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["image", "w"], ["features"], pads=[1, 1, 1, 1]),
+         helper.make_node("Relu", ["features"], ["maps"])],
+        "pictures",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 24, 32])],
+        [helper.make_tensor_value_info("maps", TensorProto.FLOAT, ["n", 4, 24, 32])],
+        [numpy_helper.from_array(rng.normal(size=(4, 3, 3, 3)).astype(np.float32), "w")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "net.onnx")
+    return folder / "net.onnx"
+
+
+def job_of(model: Path, runtime: str, **settings):
+    axes = Axes(runtimes=(runtime,), threads=(2,), **settings)
+    return make_plan([model], axes=axes, scenario=Scenario(), stopping=Stopping(), target=TargetSpec(), seed=0).jobs[0]
+
+
+def run(loader: Path, sample: Path) -> str:
+    done = subprocess.run([sys.executable, str(loader), str(sample)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def reference(model: Path, arrays):
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).run(None, {"image": arrays[0]})
+
+
+def shown(outputs):
+    return [f"{output.dtype} {list(output.shape)}" for output in outputs]
+
+
+def values_of(text: str) -> list[float]:
+    line = text.partition("]")[2].strip()
+    return [float(word) for word in line.strip("[]\n ").split()]
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["resize=24,32", "scale=1/255", "mean=0.485,0.456,0.406", "std=0.229,0.224,0.225", "layout=nchw"],
+        # What takes more than a few lines is left to edgewise.
+        ["letterbox=24,32", "layout=nchw", "scale=1/127.5", "offset=-1"],
+    ],
+)
+def test_a_picture_is_prepared_and_run_as_it_was(tmp_path, runtime, words):
+    pytest.importorskip(runtime)
+    image = pytest.importorskip("PIL.Image")
+    model = picture_network(tmp_path)
+    instructions = find_instructions(model, form="onnx", flags=words)
+    write_instructions(instructions, tmp_path / "net.onnx.yaml")
+    job = job_of(model, runtime)
+    loader = write_loader(model, job, instructions, kind="image", title='Runs "it".')
+    assert loader == tmp_path / "net.onnx.load.py"
+    text = loader.read_text(encoding="utf-8")
+    assert ("prepare_as_written" in text) == (words[0].startswith("letterbox"))
+    assert "2" in text and ("edgewise." in text) == ("prepare_as_written" in text)
+    pixels = np.random.default_rng(1).integers(0, 256, (60, 50, 3), dtype=np.uint8)
+    image.fromarray(pixels).save(tmp_path / "sample.png")
+    arrays = prepare_as_written(str(model), pixels, kind="image", shapes={"image": (1, 3, 24, 32)})
+    wanted = reference(model, arrays)
+    out = run(loader, tmp_path / "sample.png")
+    assert out.startswith(shown(wanted)[0])
+    np.testing.assert_allclose(values_of(out), wanted[0].reshape(-1)[:8], rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("provider", ["interpreter", "compiled"])
+def test_an_array_in_litert(tmp_path, provider):
+    pytest.importorskip("ai_edge_litert")
+    model = tmp_path / "digits.tflite"
+    shutil.copyfile(bundled("digits_cnn.tflite"), model)
+    instructions = find_instructions(model, form="tflite", flags=["scale=1/255"])
+    loader = write_loader(model, job_of(model, f"litert/{provider}"), instructions, kind="array", title="It.")
+    with np.load(bundled("digits_test.npz")) as data:
+        pixels, label = data["x"][0], int(data["y"][0])
+    np.save(tmp_path / "sample.npy", pixels)
+    assert "edgewise." not in loader.read_text(encoding="utf-8")
+    out = run(loader, tmp_path / "sample.npy")
+    assert out.startswith("float32 [1, 10]")
+    assert label >= 8 or int(np.argmax(values_of(out))) == label
+
+
+def test_a_name_is_never_code(tmp_path):
+    pytest.importorskip("onnxruntime")
+    hostile = tmp_path / 'net"""\nraise SystemExit(3)\n"\\.onnx'
+    shutil.move(picture_network(tmp_path), hostile)
+    np.save(tmp_path / "sample.npy", np.zeros((1, 3, 24, 32), np.float32))
+    job = job_of(hostile, "onnxruntime", shapes={"image": (1, 3, 24, 32)})
+    instructions = find_instructions(hostile, form="onnx")
+    loader = write_loader(hostile, job, instructions, kind=None, title=f"Loads {hostile.name}")
+    assert "float32 [1, 4, 24, 32]" in run(loader, tmp_path / "sample.npy")
+
+
+def test_there_is_no_program_for_an_engine_that_is_not_known(tmp_path):
+    from dataclasses import replace
+
+    model = picture_network(tmp_path)
+    job = job_of(model, "onnxruntime")
+    job = replace(job, runtime=replace(job.runtime, name="somebody's"))
+    assert write_loader(model, job, find_instructions(model, form="onnx"), kind=None, title="") is None

@@ -1,0 +1,30 @@
+"""`benchmarks/fidelity.py` holds like against like: OpenVINO's tool prints the engine's own clock, the others the call."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgewise.testing import write_fake_model
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def fidelity(monkeypatch):
+    if not (FOLDER / "fidelity.py").exists():
+        pytest.skip("benchmarks/fidelity.py is not part of this distribution")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    spec = importlib.util.spec_from_file_location("benchmark_fidelity", FOLDER / "fidelity.py")
+    module = importlib.util.module_from_spec(spec)
+    yield spec.loader.exec_module(module) or module
+    sys.modules.pop("models", None)
+
+
+def test_each_peer_is_held_against_its_own_clock(fidelity, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    model = write_fake_model(tmp_path / "m.fake", latency_ns=[1_080_000], engine_latency_ns=[1_000_000])
+    metrics = {runtime: metric for runtime, _, _, _, metric in fidelity.PEERS}
+    ours = {runtime: fidelity.ours(model, "fake", 0.05, metric) for runtime, metric in metrics.items()}
+    assert ours == pytest.approx({"onnxruntime": 1.08e-3, "openvino": 1e-3, "litert/compiled": 1.08e-3})

@@ -1,0 +1,76 @@
+"""Which quantised variant gets layers spared: one that may be the fast one, though a slow one kept its outputs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from edgewise.optimizing.base import Capabilities, Recipe
+from edgewise.optimizing.forecast import _in_turns
+from edgewise.optimizing.planning import Attempt
+from edgewise.optimizing.search import Search
+from edgewise.optimizing.state import Entry
+from edgewise.optimizing.variant import ORIGINAL, Bound, Candidate, Number, Prediction
+from edgewise.record import RuntimeSpec
+
+
+class Static:
+    name = "static"
+    capabilities = Capabilities(
+        kind="quantisation", reads=("onnx",), writes="onnx", calibrates=True, keeps_float=True, arithmetic="int8"
+    )
+
+
+class Dynamic(Static):
+    name = "dynamic"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", keeps_float=True)
+
+
+def attempt(one, label=""):
+    return Attempt(one=one(), recipe=Recipe(label=label), parent=ORIGINAL, engines=("fake",))
+
+
+def entry(one, snr, *, alive, predicted=None, name=""):
+    told = None if predicted is None else Prediction(speedup=predicted)
+    candidate = Candidate(
+        id=name or one.name, parent=ORIGINAL, runtime=RuntimeSpec(name="fake"), stage="judged", predicted=told,
+        metrics={"output_snr_worst": Number(value=snr)},
+    )  # fmt: skip
+    return Entry(candidate=candidate, attempt=attempt(one), order=object(), job=object(), fallen=not alive)
+
+
+def losing(*entries, sensitivity="auto"):
+    bound = Bound(metric="output_snr_worst", limit=20.0, words="--min-snr 20dB", upper=False)
+    original = SimpleNamespace(candidate=SimpleNamespace(metrics={}))
+    search = SimpleNamespace(
+        _commission=SimpleNamespace(sensitivity=sensitivity, bounds=(bound,)),
+        state=SimpleNamespace(others=list(entries), original=original),
+    )
+    found = Search._find_losing(search)
+    return None if found is None else found.candidate.id
+
+
+@pytest.mark.parametrize(
+    ("predicted", "spared"), [(None, "static"), (0.4, "static"), (1.3, None)]
+)  # fmt: skip
+def test_a_slow_variant_that_kept_its_outputs_does_not_stop_the_fast_one_from_being_mended(predicted, spared):
+    """A mask network's dynamic int8 reached 23 dB at 0.38×, and static int8 with 17 dB was given up for it."""
+    static = entry(Static, 17.0, alive=False, predicted=2.0)
+    dynamic = entry(Dynamic, 23.0, alive=True, predicted=predicted)
+    assert losing(static, dynamic) == spared
+
+
+def test_of_those_that_lost_too_much_the_nearest_that_may_win_is_mended():
+    far, near = entry(Static, 4.0, alive=False, name="far"), entry(Static, 17.0, alive=False, name="near")
+    dynamic = entry(Dynamic, 19.0, alive=False)
+    assert losing(far, near, dynamic) == "near"
+    assert losing(near, entry(Static, 25.0, alive=True, name="good")) is None
+    assert losing(near, sensitivity="off") is None
+    assert losing(near, entry(Static, 25.0, alive=True, name="good"), sensitivity="on") == "good"
+
+
+def test_the_pre_flight_is_asked_about_calibrated_passes_first():
+    """Where its time did for one answer, that was about dynamic int8, for its name comes first."""
+    asked = [attempt(Dynamic), attempt(Dynamic, "more"), attempt(Static), attempt(Static, "more")]
+    assert [one.name for one in _in_turns(asked)] == ["static", "dynamic", "static more", "dynamic more"]
