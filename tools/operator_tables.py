@@ -327,7 +327,10 @@ def read_openvino(model: bytes) -> Answer:
 
 
 def openvino_onnx_table() -> dict[str, Any]:
-    """OpenVINO's reader of ONNX. It converts types itself, so only operators are refused."""
+    """OpenVINO's reader of ONNX. It converts types itself, so only operators are refused.
+
+    The operators tried are those that the installed ONNX Runtime defines.
+    """
     reads = Trials(read_openvino)
 
     def supports(schema: Any, types: dict[str, str]) -> Answer:
@@ -342,7 +345,8 @@ def openvino_onnx_table() -> dict[str, Any]:
         for name, found in probe_onnx(supports, limits).items()
     }
     return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "onnx", "complete": False, **limits,
-            "engine": f"OpenVINO {version('openvino')}", "operators": plain}  # fmt: skip
+            "engine": f"OpenVINO {version('openvino')}", "defined_by": f"ONNX Runtime {version('onnxruntime')}",
+            "operators": plain}  # fmt: skip
 
 
 def builtin_names() -> dict[int, str]:

@@ -2,14 +2,17 @@
 
 A question ends in one of three answers: the engine supports the operator, it does not (`refusal` says why), or it is
 unknown (`unknown` says why), since it was not tried or the trial told nothing. Unknown is never taken for a refusal.
+Where a newer release of the engine is installed than the one that was tried, what that one refused is unknown.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -19,11 +22,13 @@ from edgewise.model.graph import Graph, Operator
 Answer = tuple[Literal["no", "unknown"], str] | None
 
 
-class _Table:
+class _Table(ABC):
     """A table in `edgewise.data`, read when it is first asked."""
 
     name = ""
     file = ""
+    #: what installs the engine
+    package = ""
     formats: Sequence[str] = ()
 
     @cached_property
@@ -64,8 +69,30 @@ class _Table:
         return answer[1] if answer and answer[0] == "unknown" else None
 
     def answer(self, operator: Operator, graph: Graph) -> Answer:
+        """Whether the installed engine supports `operator`, or the one that was tried where none is installed."""
+        told = self.look_up(operator, graph)
+        if told is None or told[0] != "no" or not self.newer:
+            return told
+        return "unknown", f"{told[1]}; {self.newer} is installed, which was not tried"
+
+    @abstractmethod
+    def look_up(self, operator: Operator, graph: Graph) -> Answer:
         """What the table says of `operator`."""
-        raise NotImplementedError
+
+    @cached_property
+    def newer(self) -> str:
+        """The installed release of the engine where it is newer than the one that was tried; else ""."""
+        try:
+            installed = version(self.package)
+        except PackageNotFoundError:
+            return ""
+        engine, _, tried = self.engine.rpartition(" ")
+        return f"{engine} {installed}" if _release(installed) > _release(tried) else ""
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """The first two numbers of a version: engines learn operators and formats with those."""
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))
 
 
 class _OnnxTable(_Table):
@@ -82,7 +109,7 @@ class _OnnxTable(_Table):
         sets = [f"{domain} up to opset {limit}" for domain, limit in newest.items() if limit is not None]
         return ", ".join([*([f"IR version up to {ir}"] if ir is not None else []), *sets])
 
-    def answer(self, operator: Operator, graph: Graph) -> Answer:
+    def look_up(self, operator: Operator, graph: Graph) -> Answer:
         """What the table says of the model's versions, of `operator` and of the types of its inputs."""
         opsets = _find_opsets(graph)
         if (too_new := self._find_limit(graph, opsets)) is not None:
@@ -156,6 +183,7 @@ class OnnxRuntimeCpu(_OnnxTable):
 
     name = "onnxruntime/cpu"
     file = "onnxruntime.json"
+    package = "onnxruntime"
 
 
 class OpenVinoOnnx(_OnnxTable):
@@ -163,6 +191,7 @@ class OpenVinoOnnx(_OnnxTable):
 
     name = "openvino/cpu"
     file = "openvino_onnx.json"
+    package = "openvino"
     missing = "conversion rule"
 
 
@@ -171,7 +200,7 @@ class _TfliteTable(_Table):
 
     formats: Sequence[str] = ("tflite",)
 
-    def answer(self, operator: Operator, graph: Graph) -> Answer:
+    def look_up(self, operator: Operator, graph: Graph) -> Answer:
         """What the table says of `operator`."""
         del graph
         if not operator.custom:
@@ -183,9 +212,9 @@ class _TfliteTable(_Table):
         text = f"{self.engine} does not have the custom operator {operator.op}; the application must bring it"
         return None if tried else ("no", text)
 
+    @abstractmethod
     def judge_builtin(self, operator: Operator) -> Answer:
         """What the table says of an operator of TFLite's own."""
-        raise NotImplementedError
 
 
 class LiteRtInterpreter(_TfliteTable):
@@ -193,6 +222,7 @@ class LiteRtInterpreter(_TfliteTable):
 
     name = "litert/interpreter"
     file = "litert.json"
+    package = "ai-edge-litert"
 
     def judge_builtin(self, operator: Operator) -> Answer:
         """Whether there is a kernel of the operator's version."""
@@ -211,6 +241,7 @@ class OpenVinoTflite(_TfliteTable):
 
     name = "openvino/cpu"
     file = "openvino_tflite.json"
+    package = "openvino"
 
     def judge_builtin(self, operator: Operator) -> Answer:
         """Whether there is a translator."""
@@ -225,6 +256,7 @@ class OpenVinoIr(_Table):
 
     name = "openvino/cpu"
     file = "openvino_ir.json"
+    package = "openvino"
     formats: Sequence[str] = ("openvino",)
 
     @property
@@ -237,7 +269,7 @@ class OpenVinoIr(_Table):
         """Operation, in small letters as IRs may write them → spans (first, last) of the operator sets that have it."""
         return {name.lower(): spans for name, spans in self.table["operations"].items()}
 
-    def answer(self, operator: Operator, graph: Graph) -> Answer:
+    def look_up(self, operator: Operator, graph: Graph) -> Answer:
         """Whether the reader takes the IR's version, and its operator set has `operator`."""
         version = re.fullmatch(r"IR (\d+)", graph.version)
         first, last = self.table["ir_versions"]
