@@ -136,10 +136,10 @@ class _OnnxTable(_Table):
         ir, newest = graph.metadata.get("ir_version"), self.table["newest_ir"]
         if ir is not None and newest is not None and ir > newest:
             return f"{self.engine} reads ONNX up to IR version {newest}, not {ir}"
-        for domain, version in opsets.items():
+        for domain, number in opsets.items():
             limit = self.table["newest_opsets"].get(domain)
-            if limit is not None and version > limit:
-                return f"{self.engine} reads {domain} up to opset {limit}, not {version}"
+            if limit is not None and number > limit:
+                return f"{self.engine} reads {domain} up to opset {limit}, not {number}"
         return None
 
     def _judge_types(self, operator: Operator, graph: Graph, types: Mapping[str, Any]) -> Answer:
