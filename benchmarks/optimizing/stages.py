@@ -104,9 +104,10 @@ class Stage:
         return document
 
     def _keys(self) -> Iterator[str]:
-        """Engines, then the search with the engine left free."""
+        """Engines, then, of a network that more than one form is of, the search with the engine left free."""
         yield from (engine for engine in ENGINES if self.subject.form_for(engine))
-        yield FREE
+        if len(self.subject.files) > 1:
+            yield FREE
 
     def _search(self, key: str) -> dict[str, Any]:
         """The document of `edgewise.optimize`, or ``{"error": …}``."""
