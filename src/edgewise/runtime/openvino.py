@@ -26,7 +26,14 @@ from edgewise.runtime.arrays import (
     run_on_threads,
     shapes_in_order,
 )
-from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+    check_settings,
+    package_availability,
+)
 
 #: the engine's element types → numpy's names
 _DTYPES = {
@@ -66,6 +73,13 @@ class OpenVino:
         Provider(name="auto", title="AUTO"),
     )
     in_default = True
+    #: properties of devices; others name files or folders (CACHE_DIR, WEIGHTS_PATH, CONFIG_FILE) or hold more of them
+    settings = frozenset({
+        "CPU_DENORMALS_OPTIMIZATION", "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "ENABLE_CPU_PINNING", "ENABLE_CPU_RESERVATION", "ENABLE_HYPER_THREADING", "EXECUTION_MODE_HINT",
+        "KV_CACHE_PRECISION", "NUM_STREAMS", "PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS",
+        "SCHEDULING_CORE_TYPE",
+    })  # fmt: skip
 
     def availability(self) -> Availability:
         """Whether the package openvino is installed."""
@@ -83,6 +97,7 @@ class OpenVino:
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
+        check_settings(self.title, self.settings, options.extra)
         core = _import_quietly().Core()
         device = _find_device(core, options.provider)
         try:
