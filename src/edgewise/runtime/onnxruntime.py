@@ -104,7 +104,7 @@ class OnnxRuntime:
         return next((answer for answer in answers if answer), answers[0])
 
     def import_engine(self) -> str:
-        """Import the engine and silence its warnings and, where it has any, its telemetry."""
+        """Import the engine and silence its warnings and what its builds for Windows tell the system."""
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(3)

@@ -7,7 +7,6 @@ the binding's work around them (a few µs a call); that is the latency edgewise 
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +88,9 @@ class OpenVino:
         """Import the engine and return its version as its package has it."""
         from importlib.metadata import version
 
-        _import_quietly()
+        import openvino
+
+        del openvino
         return version("openvino")
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
@@ -98,7 +99,9 @@ class OpenVino:
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
         check_settings(self.title, self.settings, options.extra)
-        core = _import_quietly().Core()
+        import openvino
+
+        core = openvino.Core()
         device = _find_device(core, options.provider)
         try:
             model = _read_model(core, path)
@@ -226,15 +229,6 @@ class OpenVinoSession:
         """Release requests and compiled model."""
         self.invoke = closed
         self._arrays = self._pool = self._request = self._compiled = None
-
-
-def _import_quietly() -> Any:
-    """The engine's module, without the event that `import openvino` sends to its maker where it finds the means."""
-    # None makes the import of that package fail, and the engine then takes its own stub for it.
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    import openvino
-
-    return openvino
 
 
 def _below(thing: Any, method: str) -> Any:
