@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.device.transports.local import LocalProcess
+from edgewise.folders import job_folder
 from edgewise.optimizing.base import Product, Work
 from edgewise.optimizing.pass_worker import DISK_ERRORS
 from edgewise.run.conversation import available_memory
@@ -59,8 +59,7 @@ def apply_pass(
     while left:
         done = 0
         try:
-            with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as name:
-                folder = Path(name)
+            with job_folder() as folder:
                 request = {
                     "pass": location,
                     "works": [_fields(work) for work in left],
@@ -89,7 +88,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is the host's to understand
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "TMPDIR": str(folder)},
         )
         process = LocalProcess(child, folder / "output")
         try:

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.device.transport import transports
+from edgewise.folders import job_folder
 from edgewise.record import Failure, Job
 from edgewise.run.assembly import Assembly
-from edgewise.run.folders import job_folder
 from edgewise.run.host import LiveSession
 from edgewise.run.sample_pass import read_feeds, write_feeds
 

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edgewise.folders import job_folder
 from edgewise.record import Peak
 from edgewise.runtime.base import availability_of, runtimes
 
@@ -101,8 +102,8 @@ def _products(dtype: str, threads: int) -> Iterator[Peak]:
     """The peak that each installed engine reaches in `dtype`."""
     registry = runtimes()
     source, precision = _PRODUCTS[dtype]
-    with tempfile.TemporaryDirectory(prefix="edgewise-peak-") as folder:
-        model = Path(folder) / "product.onnx"
+    with job_folder() as folder:
+        model = folder / "product.onnx"
         model.write_bytes(make_product(SIDE, quantised=dtype == "int8"))
         for name, runtime in registry:
             cpu = runtime.providers[0]
