@@ -24,6 +24,8 @@ from edgewise.text import one_line
 Cause = Literal["unsuitable", "failed", "memory", "disk", "crashed", "late", ""]
 
 TAIL_BYTES = 4000
+OUTPUT_BYTES = 16 * 2**20
+"""What the libraries of a pass print is begun anew beyond so much: a flood of it fills no disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
     """Results of one process; where it dies, one more that says how."""
     results = folder / "results.jsonl"
     results.touch()
-    with (folder / "output").open("wb") as output, results.open(encoding="utf-8") as lines:
+    with (folder / "output").open("ab") as output, results.open(encoding="utf-8") as lines:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "edgewise.optimizing.pass_worker", str(folder)],
             stdin=subprocess.DEVNULL,
@@ -93,7 +95,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
         process = LocalProcess(child, folder / "output")
         try:
             for _ in range(count):
-                line = _await_line(process, lines, seconds)
+                line = _await_line(process, lines, seconds, output=output.fileno())
                 made = _read(line, folder) if line else _ended(process, folder, seconds)
                 yield made
                 if not line:
@@ -102,7 +104,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
             process.kill()  # with everything that it started
 
 
-def _await_line(process: LocalProcess, lines: Any, seconds: float) -> str:
+def _await_line(process: LocalProcess, lines: Any, seconds: float, *, output: int) -> str:
     """The next result; "" where the process ended without one, or is late."""
     deadline = time.monotonic() + seconds
     text = ""
@@ -119,6 +121,8 @@ def _await_line(process: LocalProcess, lines: Any, seconds: float) -> str:
         # Nothing is being measured here, and a pass takes seconds: a look now and then costs nobody anything.
         with contextlib.suppress(TimeoutError):
             process.wait(min(0.05, left))
+        if os.fstat(output).st_size > OUTPUT_BYTES:
+            os.truncate(output, 0)
 
 
 def _read(line: str, folder: Path) -> Made:

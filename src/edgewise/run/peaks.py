@@ -141,8 +141,8 @@ def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
     environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
     try:
         done = subprocess.run(
-            _WORKER, input=json.dumps(request).encode(), capture_output=True, timeout=_TIMEOUT_S, env=environment,
-            check=False,
+            _WORKER, input=json.dumps(request).encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S, env=environment, check=False,
         )  # fmt: skip
         answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
