@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""How a formula begins; spreadsheets take the wide signs too."""
+_SPECIAL = re.compile(r"[\\`*<>\[\]|~$#!&]")
+# GitHub makes no emphasis of an underscore between two word characters.
+_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_LEADING = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
 
 
 def one_line(text: str) -> str:
     """`text` with every run of white space and control characters made one space: names and errors are hostile."""
     cleaned = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(cleaned.split())
+
+
+def for_csv(text: str) -> str:
+    """`text` as one line that a spreadsheet does not take for a formula."""
+    cleaned = one_line(text)
+    return f"'{cleaned}" if cleaned.startswith(_FORMULA) else cleaned
+
+
+def for_markdown(text: str) -> str:
+    """`text` as one line that Markdown shows as it is."""
+    cleaned = _UNDERSCORE.sub(r"\\_", _SPECIAL.sub(lambda match: "\\" + match[0], one_line(text)))
+    # GitHub turns bare addresses and @names into links even where nobody asked for one.
+    cleaned = cleaned.replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
+    cleaned = re.sub(r"@(?=\w)", "&#64;", cleaned)
+    return _LEADING.sub(lambda match: f"{match[1]}\\{match[2]}" if match[1] else f"\\{match[3]}", cleaned)
 
 
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:

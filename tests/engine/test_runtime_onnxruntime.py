@@ -213,7 +213,7 @@ def test_settings_by_their_own_names(double):
     assert settings.enable_mem_pattern is False
     with pytest.raises(UnsupportedModel, match=r"graph_optimization_level can't be 'most' \(it has: none, basic"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"graph_optimization_level": "most"}))
-    with pytest.raises(UnsupportedModel, match="no setting 'profile_file_prefix'"):
+    with pytest.raises(UnsupportedModel, match="takes no setting 'profile_file_prefix' here"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"profile_file_prefix": "/tmp/x"}))
 
 

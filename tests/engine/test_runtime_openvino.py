@@ -161,8 +161,10 @@ def test_a_device_that_is_not_there(difference):
 
 
 def test_a_setting_that_is_not_there(difference):
-    with pytest.raises(UnsupportedModel, match="Unsupported property FOO"):
+    with pytest.raises(UnsupportedModel, match="takes no setting 'FOO' here"):
         RUNTIME.load(difference, options(extra={"FOO": 1}))
+    with pytest.raises(UnsupportedModel, match="'PERFORMANCE_HINT' is a dict, not a word or a number"):
+        RUNTIME.load(difference, options(extra={"PERFORMANCE_HINT": {"CPU": {"CACHE_DIR": "/tmp"}}}))
 
 
 def test_a_setting_by_its_own_name(difference):

@@ -21,9 +21,10 @@ from edgewise.report.bench import bench_document, bench_table, caution_lines, re
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document
-from edgewise.report.markdown import escape, render_markdown
+from edgewise.report.markdown import render_markdown
 from edgewise.report.text import to_text
 from edgewise.run.agreement import Outputs, compare_outputs
+from edgewise.text import for_markdown
 from sample_runs import all_runs, failed_run, make_run, missing, offline_run, paced_run, run_id, same_model_runs
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
@@ -195,7 +196,7 @@ def test_csv_is_no_spreadsheet_formula():
     ],
 )
 def test_markdown_shows_names_as_they_are(text, expected):
-    assert escape(text) == expected
+    assert for_markdown(text) == expected
 
 
 def test_a_hostile_name_makes_no_new_cell_or_line():

@@ -167,8 +167,7 @@ def _find_files(
     shapes: dict[str, tuple[int, ...]],
 ) -> list[str]:
     """The model files, those that factories build among them, in a folder that lasts as long as `stack`."""
-    import tempfile
-
+    from edgewise.folders import job_folder
     from edgewise.model.build import build_graph, export_runnable, is_factory
 
     if bool(models) == bool(build):
@@ -179,7 +178,7 @@ def _find_files(
     files = [model for model in models if not is_factory(model)]
     for factory in wanted:
         for case in cases:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-build-")))
+            folder = stack.enter_context(job_folder())
             file = export_runnable(build_graph(factory, what_if=case, shapes=shapes), folder)
             # Runs are told apart by their model's name.
             words = [factory.rpartition(":")[2], *(f"{name}={value}" for name, value in case.items())]

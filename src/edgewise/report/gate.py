@@ -119,15 +119,16 @@ def print_gate(outcome: Outcome, console: Console) -> None:
 
 def render_gate_markdown(outcome: Outcome) -> str:
     """A comment for a pull request: marker, verdict, checks, everything else folded away."""
-    from edgewise.report.markdown import escape, render_markdown
+    from edgewise.report.markdown import render_markdown
+    from edgewise.text import for_markdown
 
     sign = "✅" if outcome.passed and not outcome.count("inconclusive") else "⚠️"
     sign = "❌" if not outcome.passed else sign
     document = gate_document(outcome, folded=False)
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]
-    lines = [MARKER, f"### {sign} edgewise gate {escape(outcome.conclusion)}", "", table.strip(), ""]
-    details = [f"- {escape(line)}" for line in statements_of(outcome)]
+    lines = [MARKER, f"### {sign} edgewise gate {for_markdown(outcome.conclusion)}", "", table.strip(), ""]
+    details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]
     if outcome.findings.comparisons:
         details += ["", *_comparisons(outcome)]
     if details:

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from edgewise.device.transport import Transport, transports
 from edgewise.errors import StoreError
+from edgewise.folders import job_folder
 from edgewise.record import Caution, Job, Run
 from edgewise.run import peaks, profiled
 from edgewise.run.assembly import Assembly, Sensors, with_cautions
 from edgewise.run.conversation import SessionResult
-from edgewise.run.folders import job_folder, sweep_folders
 from edgewise.run.host import run_session
 from edgewise.run.plan import Plan
 from edgewise.run.variation import History
@@ -90,7 +90,6 @@ class Dispatcher:
         self._observer: Observer = observer or Silent()
         self._find_peaks = find_peaks or peaks.find_peaks
         self._end_by: float | None = None
-        sweep_folders()
 
     @property
     def save_errors(self) -> Sequence[StoreError]:

@@ -6,15 +6,20 @@ Arrays travel as files in the job's folder. Standard library and numpy only, as 
 from __future__ import annotations
 
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgewise.runtime.base import Session
+from edgewise.runtime.base import Session, UnsupportedModel
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+MAX_OUTPUT_BYTES = 256 * 2**20
+"""Of the outputs that a worker hands over at once: the host's memory and disk are not a model's to fill."""
 
 SIGN_S = 1.0
 """A sign of life so often, so that slow models outlive the host's deadline."""
@@ -31,9 +36,15 @@ def answer_samples(
     tell("ready")
     while (order := next_order())["kind"] == "infer":
         feeds = read_feeds(folder / Path(order["file"]).name)
-        answers = []
+        answers: list[list[Array]] = []
+        size = 0
         for feed in feeds:
             answers.append(_infer(session, feed))
+            if (size := size + sum(array.nbytes for array in answers[-1])) > MAX_OUTPUT_BYTES:
+                count = "a sample" if len(answers) == 1 else f"{len(answers)} samples"
+                raise UnsupportedModel(
+                    f"the outputs of {count} have {size} B; at most {MAX_OUTPUT_BYTES} are evaluated"
+                )
             if time.monotonic() - told > SIGN_S:
                 told = time.monotonic()
                 tell("alive")
@@ -62,9 +73,18 @@ def write_feeds(path: Path, feeds: Sequence[Sequence[Array]]) -> None:
     np.savez(path, allow_pickle=False, **named)
 
 
-def read_feeds(path: Path) -> list[list[Array]]:
+def load_outputs(path: Path) -> Any:
+    """The ``.npz`` that a worker wrote. Raises as numpy does, and ValueError where it holds more than it may."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > 2 * MAX_OUTPUT_BYTES:  # with the headers of many arrays
+        raise ValueError(f"{path.name} holds {size} B")
+    return np.load(path, allow_pickle=False)
+
+
+def read_feeds(path: Path, *, load: Callable[[Path], Any] = partial(np.load, allow_pickle=False)) -> list[list[Array]]:
     """What `write_feeds` wrote: per sample, one array per place."""
-    with np.load(path, allow_pickle=False) as data:
+    with load(path) as data:
         samples, places = (int(number) for number in data["count"])
         columns: list[Sequence[Array]] = []
         for place in range(places):

@@ -248,14 +248,19 @@ class Worker:
             return
         import numpy as np
 
+        from edgewise.run.sample_pass import MAX_OUTPUT_BYTES
+
         with self.phase("outputs"):
             session.invoke()
-            arrays = session.read_outputs()
-            file = Path(self.job["folder"]) / "outputs.npz"
-            np.savez(file, *[np.asarray(array) for array in arrays])
+            arrays = [np.asarray(array) for array in session.read_outputs()]
             # What came out closes the dimensions that an engine leaves open.
             for told, array in zip(self.facts["outputs"], arrays, strict=False):
-                told["shape"] = list(np.shape(array))
+                told["shape"] = list(array.shape)
+            self.facts["output_bytes"] = sum(array.nbytes for array in arrays)
+            if self.facts["output_bytes"] > MAX_OUTPUT_BYTES:
+                return
+            file = Path(self.job["folder"]) / "outputs.npz"
+            np.savez(file, *arrays)
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
 
     def _meter(self, session: Session) -> None:

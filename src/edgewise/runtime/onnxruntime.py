@@ -27,7 +27,14 @@ from edgewise.runtime.arrays import (
     run_on_threads,
     shapes_in_order,
 )
-from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+    check_settings,
+    package_availability,
+)
 
 _CPU = Provider(name="cpu", title="CPUExecutionProvider")
 _DISTRIBUTIONS = (
@@ -65,7 +72,16 @@ SETTING_WORDS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "execution_mode": ("ExecutionMode", {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}),
 }  # fmt: skip
-_SETTINGS = frozenset({"enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "use_deterministic_compute"})
+_ATTRIBUTES = frozenset({
+    "enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "use_deterministic_compute",
+})  # fmt: skip
+#: entries of the session's configuration; others name files (``ep.context_file_path``) or libraries
+_ENTRIES = frozenset({
+    "mlas.enable_gemm_fastmath_arm64_bfloat16", "session.disable_double_qdq_remover", "session.disable_prepacking",
+    "session.disable_quant_qdq", "session.dynamic_block_base", "session.enable_quant_qdq_cleanup",
+    "session.force_spinning_stop", "session.inter_op.allow_spinning", "session.intra_op.allow_spinning",
+    "session.qdqisint8allowed", "session.set_denormal_as_zero",
+})  # fmt: skip
 
 
 class OnnxRuntime:
@@ -75,6 +91,7 @@ class OnnxRuntime:
     title = "ONNX Runtime"
     formats: Sequence[str] = ("onnx",)
     in_default = True
+    settings = frozenset(SETTING_WORDS) | _ATTRIBUTES | _ENTRIES
 
     @cached_property
     def providers(self) -> Sequence[Provider]:
@@ -87,7 +104,7 @@ class OnnxRuntime:
         return next((answer for answer in answers if answer), answers[0])
 
     def import_engine(self) -> str:
-        """Import the engine and silence its warnings and, where it has any, its telemetry."""
+        """Import the engine and silence its warnings and what its builds for Windows tell the system."""
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(3)
@@ -126,9 +143,8 @@ def _open(
     settings = _session_options(onnxruntime.SessionOptions(), title, intra, extra)
     if change is not None:
         change(settings)
-    provider_options = _EXACT.get(title, {}) | dict(extra.get("provider_options", {}))
     try:
-        return onnxruntime.InferenceSession(location, settings, providers=[(title, provider_options)])
+        return onnxruntime.InferenceSession(location, settings, providers=[(title, _EXACT.get(title, {}))])
     except Exception as error:
         raise _explain(error) from error
 
@@ -263,17 +279,14 @@ def _session_options(settings: Any, title: str, intra: int, extra: Mapping[str, 
     settings.inter_op_num_threads = 1  # the default execution mode is sequential
     if title != _CPU.title:
         settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    check_settings(OnnxRuntime.title, OnnxRuntime.settings, extra)
     for name, value in extra.items():
-        if name == "provider_options":
-            continue
         if name in SETTING_WORDS:
             _choose_word(settings, name, value)
-        elif "." in name:
+        elif name in _ENTRIES:
             settings.add_session_config_entry(name, str(value))
-        elif name in _SETTINGS:
-            setattr(settings, name, value)
         else:
-            raise UnsupportedModel(f"ONNX Runtime has no setting {name!r}")
+            setattr(settings, name, value)
     return settings
 
 

@@ -7,7 +7,6 @@ the binding's work around them (a few µs a call); that is the latency edgewise 
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,14 @@ from edgewise.runtime.arrays import (
     run_on_threads,
     shapes_in_order,
 )
-from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+    check_settings,
+    package_availability,
+)
 
 #: the engine's element types → numpy's names
 _DTYPES = {
@@ -66,6 +72,13 @@ class OpenVino:
         Provider(name="auto", title="AUTO"),
     )
     in_default = True
+    #: properties of devices; others name files or folders (CACHE_DIR, WEIGHTS_PATH, CONFIG_FILE) or hold more of them
+    settings = frozenset({
+        "CPU_DENORMALS_OPTIMIZATION", "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "ENABLE_CPU_PINNING", "ENABLE_CPU_RESERVATION", "ENABLE_HYPER_THREADING", "EXECUTION_MODE_HINT",
+        "KV_CACHE_PRECISION", "NUM_STREAMS", "PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS",
+        "SCHEDULING_CORE_TYPE",
+    })  # fmt: skip
 
     def availability(self) -> Availability:
         """Whether the package openvino is installed."""
@@ -75,7 +88,9 @@ class OpenVino:
         """Import the engine and return its version as its package has it."""
         from importlib.metadata import version
 
-        _import_quietly()
+        import openvino
+
+        del openvino
         return version("openvino")
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
@@ -83,7 +98,10 @@ class OpenVino:
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
-        core = _import_quietly().Core()
+        check_settings(self.title, self.settings, options.extra)
+        import openvino
+
+        core = openvino.Core()
         device = _find_device(core, options.provider)
         try:
             model = _read_model(core, path)
@@ -211,15 +229,6 @@ class OpenVinoSession:
         """Release requests and compiled model."""
         self.invoke = closed
         self._arrays = self._pool = self._request = self._compiled = None
-
-
-def _import_quietly() -> Any:
-    """The engine's module, without the event that `import openvino` sends to its maker where it finds the means."""
-    # None makes the import of that package fail, and the engine then takes its own stub for it.
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    import openvino
-
-    return openvino
 
 
 def _below(thing: Any, method: str) -> Any:

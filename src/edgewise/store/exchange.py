@@ -21,6 +21,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run
 from edgewise.store.codec import from_document, parse, to_document
 from edgewise.store.upgrade import schema_of
+from edgewise.text import for_csv, for_markdown
 from edgewise.units import format_bytes, format_quantity
 
 KIND = "edgewise-bundle"
@@ -137,7 +138,8 @@ def to_csv(runs: Iterable[Run]) -> str:
             "threads": job.runtime.threads, "batch": job.workload.batch, "scenario": job.workload.scenario.kind,
         }  # fmt: skip
         for row in to_document(run)["measurements"]:
-            writer.writerow(common | {name: row[name] for name in CSV_COLUMNS if name in row})
+            cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
+            writer.writerow({name: for_csv(cell) if isinstance(cell, str) else cell for name, cell in cells.items()})
     return stream.getvalue()
 
 
@@ -154,7 +156,7 @@ def to_markdown(runs: Sequence[Run]) -> str:
         *(METRICS[name].label for name in names),
         "Trust",
     ]
-    lines = [_line(head), _line(["---"] * len(head))]
+    lines = [_line(head), "|" + " --- |" * len(head)]
     notes: dict[str, int] = {}
     for run in runs:
         cells = [_cell(run.measurement(name), notes=notes) for name in names]
@@ -165,7 +167,7 @@ def to_markdown(runs: Sequence[Run]) -> str:
         fixed = [run.id, job.model.name, runtime, *settings, job.workload.scenario.kind]
         lines.append(_line([*fixed, *cells, grade]))
     text = "\n".join(lines) + "\n\nIn parentheses: 95 % interval. Values are measured unless they say otherwise.\n"
-    return text + "".join(f"\n{number}. {_escape(why)}" for why, number in notes.items()) + ("\n" if notes else "")
+    return text + "".join(f"\n{number}. {for_markdown(why)}" for why, number in notes.items()) + ("\n" if notes else "")
 
 
 def write_file(path: Path, content: str | bytes, *, overwrite: bool) -> None:
@@ -239,11 +241,4 @@ def _cell(row: Measurement | None, *, notes: dict[str, int]) -> str:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(_escape(cell) for cell in cells) + " |"
-
-
-def _escape(text: str) -> str:
-    """`text` so that it stays in its cell and starts no markup of its own."""
-    for character in "\\|<>`*[]":
-        text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
+    return "| " + " | ".join(for_markdown(cell) for cell in cells) + " |"

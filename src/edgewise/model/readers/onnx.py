@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import damaged, identify_version, make_signature
+from edgewise.model.readers.base import OUTSIDE_ADVICE, check_inside, damaged, identify_version, make_signature
 from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
 from edgewise.model.readers.onnx_graph import Source, make_graph, read_declared
 from edgewise.model.readers.onnx_order import check_functions, put_in_order
@@ -228,19 +228,17 @@ def _find_attribute_tensors(attribute: Any) -> Iterator[Any]:
 def _check_weight_file(path: Path, location: str, end: int) -> Path:
     """The external file at `location`, once it is known to lie in the model's folder and to be long enough."""
     refused = f"its weights lie in {location!r}, outside the model's folder"
-    advice = "save the model again with its weights beside it; edgewise reads no file outside the model's folder"
     if not location or "\0" in location:
         raise damaged(path, "a tensor has external data without a file name")
     if location.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", location) or ".." in re.split(r"[/\\]", location):
-        raise damaged(path, refused, advice=advice)
+        raise damaged(path, refused, advice=OUTSIDE_ADVICE)
     file = path.parent / location
     try:
-        if not file.resolve().is_relative_to(path.parent.resolve()):
-            raise damaged(path, refused + " (a symbolic link leads there)", advice=advice)
+        check_inside(path, file)
         if not file.is_file():
             raise damaged(path, f"its weight file {location!r} is missing", advice=f"put it beside {path.name}")
         size = file.stat().st_size
-    except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links, a folder without access
+    except OSError as error:  # a name that is too long, a folder without access
         raise damaged(path, f"its weight file {location!r} can't be opened: {error}") from error
     if size < end:
         raise damaged(path, f"its weight file {location!r} is truncated: {size} bytes, at least {end} are needed")
