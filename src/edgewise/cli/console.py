@@ -9,7 +9,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TextIO, cast
@@ -136,6 +136,14 @@ def print_json(document: Any) -> None:
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         text = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
     sys.stdout.write(text)
+
+
+def print_rows(head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON document on standard output: `head`, and under ``rows`` one row a line, however many they are."""
+    sys.stdout.write(json.dumps({**head, "rows": []})[:-2])
+    for index, row in enumerate(rows):
+        sys.stdout.write(f"{',' if index else ''}\n{json.dumps(row)}")
+    sys.stdout.write("\n]}\n")
 
 
 def write_files(paths: Sequence[Path], write: Callable[[Path], None]) -> int:
