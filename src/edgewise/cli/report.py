@@ -18,12 +18,12 @@ def command(
         typer.Argument(metavar="RUN...", help="Stored runs (id, its beginning, tag, 'last') or exported files"),
     ],
     output: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "-o",
             "--output",
             help="File to write; its ending says the format: .md, .html, .csv, .json; of profiles also .trace.json, "
-            ".nodes.json, .mltk.json, .svg, .png",
+            ".nodes.json, .mltk.json, .svg, .png; repeatable",
         ),
     ] = None,
     table: Annotated[
@@ -40,19 +40,21 @@ def command(
 
     Without -o the tables are printed: for a person on a terminal, as Markdown into a pipe or file.
     """
-    from edgewise.cli.console import err
+    from edgewise.cli.console import write_files
+    from edgewise.cli.settings import check_outputs
     from edgewise.report.files import TABLES, check_target, write_report
 
     _require_table(table, TABLES)
-    if output is not None:
-        check_target(output, overwrite=force)
+    check_outputs(output or (), check_target, overwrite=force)
     found = read_runs(runs, store=store)
-    if output is None:
+    if not output:
         _print(found, table=table, task=task, reference=reference, title=title)
-    else:
-        write_report(found, output, table=table, task=task, reference=reference, title=title, overwrite=force)
-        err().print(f"wrote {output}", soft_wrap=True, markup=False)
-    return 0
+        return 0
+
+    def write(path: Path) -> None:
+        write_report(found, path, table=table, task=task, reference=reference, title=title, overwrite=force)
+
+    return write_files(output, write)
 
 
 def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
