@@ -11,6 +11,14 @@ def one_line(text: str) -> str:
     return " ".join(cleaned.split())
 
 
+def enumerate_few(words: Sequence[str], most: int = 4) -> str:
+    """``"a, b, c, d and 3 others"``: at most `most` of `words`, or one more where that is the last."""
+    rest = len(words) - most
+    if rest > 1:
+        return f"{', '.join(words[:most])} and {rest} others"
+    return " and ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
+
+
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
     """Per thing: is there another one with the same words so far that differs in this one?
 

@@ -14,6 +14,7 @@ from edgewise.cli.options import (
     OUTPUT,
     VARY,
     AsJson,
+    Details,
     Device,
     Force,
     InputData,
@@ -113,6 +114,7 @@ def command(
         ),
     ] = None,
     force: Force = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -154,7 +156,7 @@ def command(
     )
     parties = choose_parties(candidate, baseline, asked=asked, store=store)
     outcome = _run(requirements, parties, ways, keep=not no_store, store=store, quiet=quiet)
-    _show(outcome, as_json=as_json)
+    _show(outcome, as_json=as_json, details=details)
     for path in output or ():
         _write(outcome, path, overwrite=force)
     return outcome.exit_code
@@ -298,7 +300,7 @@ def _run(
     return replace(outcome, notes=(*parties.notes, *outcome.notes))
 
 
-def _show(outcome: Outcome, *, as_json: bool) -> None:
+def _show(outcome: Outcome, *, as_json: bool, details: bool = False) -> None:
     from edgewise.cli.console import out, print_json
 
     if as_json:
@@ -306,7 +308,7 @@ def _show(outcome: Outcome, *, as_json: bool) -> None:
         return
     from edgewise.report.gate import print_gate
 
-    print_gate(outcome, out())
+    print_gate(outcome, out(), details=details)
 
 
 def _write(outcome: Outcome, path: Path, *, overwrite: bool) -> None:

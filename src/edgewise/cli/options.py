@@ -19,6 +19,9 @@ Build = Annotated[
         metavar="MODULE:FUNCTION", help="A factory that returns a model, trained or not", rich_help_panel=MODEL
     ),
 ]
+Details = Annotated[
+    bool, typer.Option("--details", help="Print cautions, reasons and conditions in full", rich_help_panel=OUTPUT)
+]
 Device = Annotated[str, typer.Option("-d", "--device", metavar="DEVICE", help="Where to run", rich_help_panel=VARY)]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=OUTPUT)]
 InputData = Annotated[

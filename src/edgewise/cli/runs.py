@@ -318,7 +318,7 @@ def _show_layers(run: Run) -> None:
         from edgewise.report.profile_text import render_profile_text
 
         console.print()
-        render_profile_text([run], console)
+        render_profile_text([run], console, details=True)
     elif run.profile_absent_because:
         console.print(f"\n[dim]no layers:[/] {_markup(run.profile_absent_because)}", soft_wrap=True)
 

@@ -56,6 +56,13 @@ def provider_of(run: Run) -> str:
     return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
 
 
+def short_providers(runs: Sequence[Run]) -> dict[str, str]:
+    """What `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider."""
+    said = {provider_of(run): one_line(run.job.runtime.name) for run in runs}
+    names = list(said.values())
+    return {words: name for words, name in said.items() if names.count(name) == 1}
+
+
 def processing_unit_of(run: Run) -> str | None:
     """``CPU``, ``GPU``, ``NPU``, ``TPU`` or ``VPU``: what executed the model; None where the record does not tell."""
     told = (run.effective.get("accelerator"), run.effective.get("device"), run.job.runtime.provider)

@@ -17,6 +17,7 @@ def render_markdown(document: Document) -> str:
     """Heading, tables with footnotes, sections as lists."""
     numbers = number_notes(document.tables)
     blocks = [f"# {escape(document.title)}"]
+    blocks += ["  \n".join(map(escape, document.answer))]
     for table in document.tables:
         if table.title != document.title:
             blocks.append(f"## {escape(table.title)}")
