@@ -471,7 +471,7 @@ def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
         for row in run.measurements:
             if row.value is None and (reason := reason_of_absence(run, row.metric)) not in said:
                 by_reason.setdefault(reason, {}).setdefault(label_of(row.metric), []).append(label)
-    telling = sum(bool(run.measurements) for run in runs)
+    telling = sum(run.status != "failed" for run in runs)
     lines = []
     brief = ", ".join(dict.fromkeys(metric for metrics in by_reason.values() for metric in metrics))
     for reason, metrics in by_reason.items():

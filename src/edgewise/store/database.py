@@ -170,6 +170,7 @@ class Store:
         runtime: str | None = None,
         status: str | None = None,
         since: datetime | None = None,
+        metric: str | None = None,
         limit: int | None = None,
     ) -> _Rows:
         """The index of the runs that match everything given, newest first.
@@ -179,6 +180,7 @@ class Store:
             runtime: its name.
             status: ``done``, ``failed`` or ``cancelled``.
             since: made then or later.
+            metric: only those that have a value of it.
             limit: at most so many.
         """
         if not all(text is None or text.isprintable() for text in (model, runtime, status)):
@@ -195,6 +197,11 @@ class Store:
             query = query.where(runs.c.status == status)
         if since is not None:
             query = query.where(runs.c.created >= since.timestamp())
+        if metric is not None:
+            rows_of = tables.measurements.c
+            query = query.where(
+                runs.c.id.in_(select(rows_of.run).where(rows_of.metric == metric, rows_of.value.is_not(None)))
+            )
         names = [field.name for field in fields(RunRow) if field.name != "tags"]
         with self._database.reading() as connection:
             rows = connection.execute(query).mappings().all()
