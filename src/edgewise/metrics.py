@@ -75,6 +75,11 @@ _ROWS = (
            "Highest resident memory (VmHWM, reset through clear_refs after loading) in the first inferences."),
     Metric("memory_delta", "B", "Memory of the model", "lower", "median",
            "Peak memory in inference less the baseline: what this model added to the process."),
+    Metric("memory_activations", "B", "Activations", "lower", "last",
+           "Most bytes of tensors that live at one time in an inference, by the model's graph. Weights are the "
+           "parameters size; scratch memory and padding are the engine's."),
+    Metric("memory_engine", "B", "Engine overhead", "lower", "median",
+           "Memory of the model less its parameters size and its activations: what the engine adds."),
     Metric("memory_arena", "B", "Arena", "lower", "last", "Size of the engine's tensor arena."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory that model and code occupy on the device."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",

@@ -56,8 +56,20 @@ _PREFIXES = {
     "B": (("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)),
     "1/s": (("1/s", 1.0),),
 }
+MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
+"""What the memory of the model consists of."""
+
 LEAST_RANKED = 3
 """So many models have a table of their places: of two, the answer says all."""
+
+_TITLES = {
+    "latency_first": "First",
+    "memory_delta": "Model memory",
+    "memory_peak": "Process peak",
+    "parameters_size": "Weights",
+    "memory_activations": "Activations",
+    "memory_engine": "Engine",
+}
 
 _WIDEST = 1e5
 """A column has one unit unless its largest value would then need more digits than this."""
@@ -69,7 +81,6 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     sections = [
         *recommendation_sections(runs),
         *_settings(runs),
-        *_memory(runs),
         *interval_sections(runs),
         *caution_sections(runs),
         *_agreement(runs),
@@ -215,7 +226,9 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
         columns.append(("throughput", 0 if headlines == {"throughput"} else 3, "throughput" in headlines))
     judged = dict.fromkeys(metric for run in runs if (metric := chief_metric(run)) is not None)
     columns += [(metric, 1, True) for metric in judged]
-    return [*columns, ("latency_first", 5, False), ("load_time", 6, False), ("memory_peak", 4, False)]
+    columns += [("latency_first", 5, False), ("load_time", 6, False), ("memory_peak", 4, False)]
+    parts = [metric for metric in MEMORY_PARTS if any(run.value(metric) is not None for run in runs)]
+    return columns + [(metric, 7, False) for metric in parts]
 
 
 def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool) -> tuple[Column, list[Cell]]:
@@ -225,9 +238,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     # What has no unit and is no share, such as an error in the labels' own, is read as it is.
     plain = unit == "1" and metric not in SHARES
     word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
-    title = {"memory_peak": "Process peak", "memory_delta": "Model memory", "latency_first": "First"}.get(
-        metric, METRICS[metric].label
-    )
+    title = _TITLES.get(metric, METRICS[metric].label)
     shown = f"{title} ({word})" if word else title
     cells = []
     for run in runs:
@@ -315,24 +326,6 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
         said.setdefault(", ".join(words), []).append(label)
     lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
     return [Section(title="Ran with", lines=lines, brief="")] if lines else []
-
-
-def _memory(runs: Sequence[Run]) -> list[Section]:
-    """What the model's memory consists of, one line per run; another is the process, engine and libraries included."""
-    lines = []
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        total, peak = run.value("memory_delta"), run.value("memory_peak")
-        parts = {"weights": run.value("parameters_size"), "activations": run.value("memory_activations")}
-        known = [value for value in parts.values() if value is not None]
-        if total is None or peak is None or not known:
-            continue
-        words = [f"{name} {'n/a' if value is None else quantity(value, 'B')}" for name, value in parts.items()]
-        rest = total - sum(known)
-        # An engine may map its weights from the file, or compute in place: then it holds less than these.
-        words.append(f"engine {quantity(rest, 'B') if len(known) == len(parts) and rest >= 0 else 'n/a'}")
-        said = f"{quantity(total, 'B')} = {' + '.join(words)}; the process peaked at {quantity(peak, 'B')}"
-        lines.append(said if len(runs) == 1 else f"{label}: {said}")
-    return [Section(title="Model memory", lines=tuple(lines), brief="")] if lines else []
 
 
 def interval_sections(runs: Sequence[Run]) -> list[Section]:

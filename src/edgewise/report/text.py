@@ -50,7 +50,7 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
     for index, table in enumerate(tables):
         if index:
             console.print()
-        _print_table(table, console, numbers)
+        _print_table(table, console, numbers, details=details)
     for note, number in numbers.items():
         console.print(_hanging(Text(f"[{number}] ", style="dim"), Text(one_line(note), style="dim")))
     whole = [section for section in document.sections if details or section.brief is None]
@@ -78,8 +78,8 @@ def print_hint(left_out: Sequence[str], console: Console) -> None:
         console.print(_hanging(Text("--details: ", style="dim"), Text(words, style="dim")))
 
 
-def _print_table(table: Table, console: Console, numbers: dict[str, int]) -> None:
-    """Print `table`; its footnotes are added to `numbers`."""
+def _print_table(table: Table, console: Console, numbers: dict[str, int], *, details: bool) -> None:
+    """Print `table`; its footnotes are added to `numbers`. With details, columns without room follow below."""
     from rich.text import Text
 
     whole = table
@@ -88,9 +88,20 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int]) -> Non
         numbers.setdefault(note, len(numbers) + 1)
     console.print(Text(one_line(table.title), style="bold"))
     console.print(_table(table, shown, numbers, width=console.width))
-    left_out = [whole.columns[index].title for index in whole.visible if index not in shown]
+    left_out = [index for index in whole.visible if index not in shown]
+    names = [index for index in shown if whole.columns[index].name] or [shown[0]]
+    rest = [*names, *left_out]
+    if details and len(names) < len(rest) < len(whole.visible):
+        columns = tuple(
+            replace(whole.columns[index], rank=place if index not in names else 0) for place, index in enumerate(rest)
+        )
+        rows = tuple(tuple(row[index] for index in rest) for row in whole.rows)
+        console.print()
+        _print_table(
+            Table(title=f"{whole.title} (continued)", columns=columns, rows=rows), console, numbers, details=True
+        )
     # Where all rows are of one model, the title names it.
-    if words := [one_line(title) for title in left_out if title != "Model"]:
+    elif words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]:
         console.print(Text(f"no room for: {', '.join(words)} (a wider terminal or -o shows them)", style="dim"))
     for note in table.notes:
         console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
