@@ -5,9 +5,12 @@ from __future__ import annotations
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    from edgewise.cli.main import run
+    try:
+        from edgewise.cli.main import run
 
-    return run()
+        return run()
+    except KeyboardInterrupt:  # while the imports above ran, or at the very end
+        return 130
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.store import open_store
+from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
 from small_questions import NET, rows
 
@@ -154,6 +155,8 @@ def test_a_store_that_can_t_be_written_is_told_and_the_result_shown(capsys, plac
     code = evaluate("--json", "--store", str(place / "file"))
     captured = capsys.readouterr()
     assert code == ExitCode.UNAVAILABLE and "Traceback" not in captured.err
+    (recovery,) = place.glob("edgewise-recovery-*.json")
+    assert [run.value("accuracy_top1") for run in import_runs(recovery)] == [0.9]
 
 
 SLOW = """

@@ -14,6 +14,7 @@ from edgewise.errors import ExitCode
 from edgewise.run.assembly import Sensors
 from edgewise.stats.comparison import LOOKS
 from edgewise.store import open_store
+from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
 from threaded_workers import Line, install
 
@@ -106,6 +107,15 @@ def test_a_slower_model_fails_against_a_tag_whose_model_is_measured_again(place,
     # What was measured is kept.
     with open_store(str(place / "runs.db")) as store:
         assert {variant["run"] for variant in document["variants"]} <= {row.id for row in store.list()}
+
+
+def test_a_store_that_cannot_be_written_changes_no_verdict_and_costs_no_run(place, capsys):
+    Path("file").write_text("no database")
+    words = ["slow.fake", "--baseline", "base.fake", "--max-regression", "3%", "--store", "file", "-q"]
+    assert run(["gate", *words]) == FAIL
+    assert capsys.readouterr().err.count("not saved:") == 1
+    (recovery,) = place.glob("edgewise-recovery-*.json")
+    assert {one.job.model.name for one in import_runs(recovery)} == {"slow.fake", "base.fake"}
 
 
 def test_a_candidate_that_fails_is_unmeasured(place, capsys):

@@ -134,7 +134,7 @@ def test_the_document_has_its_fields(document):
 def test_the_text_fits_the_terminal(call, monkeypatch, columns, name):
     monkeypatch.setenv("COLUMNS", str(columns))
     code, out, err = call(DIGITS / name)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, f"wrote {name}\n")
     assert max(map(cell_len, out.splitlines())) <= columns
     for words in ("19,169,920", "102,570", "Memory of activations", "Which engines support", "Precision"):
         assert words in out, words
@@ -157,7 +157,7 @@ def test_hostile_names_can_not_speak_to_the_terminal(call, tmp_path):
 def test_files(call, document, tmp_path, name):
     path = write_named(tmp_path / "m.onnx", HOSTILE)
     code, _, err = call(path, "-o", name)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, f"wrote {name}\n")
     text = (tmp_path / name).read_text()
     assert "\x1b" not in text and "script" in text
     if name == "m.json":

@@ -130,6 +130,13 @@ def test_list_json_is_one_document(call, path):
     assert (row["metric"], row["value"], row["unit"], row["tags"]) == ("latency", 0.0021, "s", ["baseline"])
 
 
+def test_list_pages(call):
+    rows = json.loads(call("list", "--json")[1])["rows"]
+    assert json.loads(call("list", "--json", "--limit", 1)[1])["rows"] == rows[:1]
+    assert json.loads(call("list", "--json", "--before", rows[0]["id"])[1])["rows"] == rows[1:]
+    assert json.loads(call("list", "--json", "--before", rows[-1]["id"])[1])["rows"] == []
+
+
 def test_list_says_that_there_is_more(call):
     _, out, err = call("list", "--limit", 2)
     assert len([line for line in out.splitlines() if line.startswith("0193")]) == 2

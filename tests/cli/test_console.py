@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 
-import pytest
 from rich.table import Table
 
-from edgewise.cli.console import out
+from edgewise.cli.console import SteadyStreams, out
 
 
 def folded() -> Table:
@@ -37,9 +37,28 @@ def test_a_terminal_is_written_to_as_it_is(monkeypatch):
     assert out().file is sys.stdout
 
 
-def test_a_reader_that_goes_away_is_told_to_the_command(monkeypatch):
+def test_a_reader_that_goes_away_is_nothing_to_a_command(monkeypatch):
     read, write = os.pipe()
     os.close(read)
-    with pytest.raises(BrokenPipeError), os.fdopen(write, "w") as pipe:
+    with os.fdopen(write, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        out().print("x" * 200_000)
+        with SteadyStreams() as streams:
+            out().print("x" * 200_000)
+            assert streams.loss() is None
+        assert sys.stdout is pipe
+
+
+def test_a_full_pipe_that_does_not_block_is_waited_for(monkeypatch):
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    text = "x" * 1_000_000
+    with os.fdopen(read) as reader, os.fdopen(write, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(reader.read(len(text))))
+        thread.start()
+        with SteadyStreams() as streams:
+            sys.stdout.write(text)
+            assert streams.loss() is None
+        thread.join()
+    assert found == [text]

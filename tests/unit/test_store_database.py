@@ -10,7 +10,18 @@ import pytest
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, SessionRecord, Workload
+from edgewise.record import (
+    Caution,
+    Job,
+    Measurement,
+    ModelRef,
+    Run,
+    RuntimeSpec,
+    Scenario,
+    SessionRecord,
+    Trust,
+    Workload,
+)
 from edgewise.record.reference import machine_key
 from edgewise.store import connection, database, from_document, open_store, to_document
 from edgewise.store.database import Merged, Reindexed
@@ -352,6 +363,40 @@ def test_merge(store):
     )
     assert store.merge([nan]) == Merged(added=1, skipped=0)
     assert store.merge([nan]) == Merged(added=0, skipped=1)
+
+
+def test_merge_keeps_the_later_version_of_a_run(store):
+    """A run is saved when it was measured and again when its outputs were compared; the second may have failed."""
+    first = run(1, cautions=(Caution.of("fewer-sessions", "2 of 5"),), trust=Trust(grade="B"))
+    agreement = Measurement(metric="agreement_top1", unit="1", basis="measured", method="", value=0.5)
+    later = replace(
+        first,
+        measurements=(*first.measurements, agreement),
+        cautions=(*first.cautions, Caution.of("output-mismatch", "the odd one out")),
+        trust=Trust(grade="D"),
+    )
+    store.save(first)
+    store.tag("mine", first.id)
+    assert store.merge([replace(later, tags=("theirs",)), run(2)]) == Merged(added=1, skipped=0, updated=1)
+    assert store.get(first.id) == replace(later, tags=("mine",))
+    assert store.merge([later, first]) == Merged(added=0, skipped=2)
+    assert store.get(first.id) == replace(later, tags=("mine",))
+    other = replace(later, measurements=(*first.measurements, replace(agreement, value=0.6)))
+    for conflict in (other, replace(later, trust=Trust(grade="A")), replace(later, status="failed")):
+        with pytest.raises(BadInput, match="with other content"):
+            store.merge([conflict])
+
+
+def test_pages_of_a_list_meet_without_gap_or_overlap(store):
+    same = [run(number, created_at="2026-01-31T12:00:00+00:00") for number in range(1, 6)]
+    store.merge([*same, run(6, created_at="2026-01-31T12:00:01+00:00")])
+    whole = [row.id for row in store.list()]
+    pages: list[str] = []
+    while page := store.list(limit=2, before=pages[-1] if pages else None):
+        pages += [row.id for row in page]
+    assert pages == whole and len(whole) == 6
+    with pytest.raises(BadInput, match="no run is called"):
+        store.list(before="nothing")
 
 
 def read(*moments, machine="box"):

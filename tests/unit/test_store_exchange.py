@@ -1,4 +1,5 @@
 import csv
+import gc
 import io
 import json
 import os
@@ -8,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.record import SCHEMA, Measurement
-from edgewise.store import exchange, from_document, to_document
-from edgewise.store.exchange import export_runs, import_runs, read_bundle, to_csv, to_markdown
+from edgewise.record import SCHEMA, Measurement, Run
+from edgewise.store import exchange, from_document, open_store, to_document
+from edgewise.store.exchange import export_runs, import_runs, read_runs, to_csv, to_markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
 
@@ -19,6 +20,9 @@ def golden(name="done"):
     return from_document(json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")))
 
 
+AGREEMENT = Measurement(
+    metric="agreement_top1", unit="1", basis="measured", method="outputs of one inference", value=1.0
+)
 RUNS = [golden("done"), golden("failed"), golden("cancelled")]
 
 
@@ -29,6 +33,78 @@ def test_a_bundle_there_and_back(tmp_path):
     assert (document["schema"], document["kind"], len(document["runs"])) == (SCHEMA, "edgewise-bundle", 3)
     assert import_runs(path) == RUNS
     assert os.listdir(tmp_path) == ["runs.json"]
+
+
+@pytest.mark.parametrize("name", ["runs.json", "runs.jsonl"])
+def test_an_export_has_one_run_a_line_and_is_read_line_by_line(tmp_path, monkeypatch, name):
+    path = tmp_path / name
+    assert export_runs(RUNS, path) == 3
+    lines = [line.rstrip(",") for line in path.read_text().splitlines() if len(line) > 100]
+    assert [from_document(json.loads(line)) for line in lines] == RUNS
+    # No more than a line is held: the limit is that of a line, and the file is larger.
+    monkeypatch.setattr(exchange, "MAX_BYTES", max(map(len, lines)) + 2)
+    assert path.stat().st_size > exchange.MAX_BYTES
+    assert list(read_runs(path)) == RUNS
+
+
+def alive() -> int:
+    return sum(type(each) is Run for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("name", ["runs.json", "runs.jsonl", "runs.csv", "runs.md"])
+def test_any_number_of_runs_is_exported_and_imported_one_by_one(tmp_path, name):
+    before, most = alive(), 0
+
+    def made():
+        nonlocal most
+        for number in range(60):
+            most = max(most, alive() - before)
+            yield replace(RUNS[0], id=f"0193-{number:04}")
+
+    with open_store(str(tmp_path / "a.db")) as store:
+        store.merge(made())
+        assert export_runs(made(), tmp_path / name) == 60
+        assert export_runs(store.each(["all"]), tmp_path / name, overwrite=True) == 60
+    assert most <= 4
+    if name.startswith("runs.json"):
+        assert sum(alive() - before <= 4 for _ in read_runs(tmp_path / name)) == 60
+
+
+@pytest.mark.parametrize("name", ["runs.json", "runs.jsonl"])
+def test_an_export_that_was_cut_or_joined_is_refused(tmp_path, name):
+    path = tmp_path / name
+    export_runs(RUNS, path)
+    whole = path.read_text()
+    lines = whole.splitlines(keepends=True)
+    path.write_text("".join(lines[:2]) + lines[2][:-50])
+    with pytest.raises(BadInput, match=r"runs\[\d\]: not JSON"):
+        import_runs(path)
+    if name == "runs.jsonl":
+        path.write_text(whole + "\n\n" + whole)
+        assert import_runs(path) == RUNS
+        return
+    for text in ("".join(lines[:2]), "".join(lines[:-1]), whole + whole):
+        path.write_text(text)
+        with pytest.raises(BadInput, match="not JSON"):
+            import_runs(path)
+
+
+def test_a_bundle_that_another_program_formatted_is_read_whole(tmp_path):
+    path = tmp_path / "runs.json"
+    export_runs(RUNS, path)
+    document = json.loads(path.read_text())
+    for indent in (None, 1, "\t"):
+        path.write_text(json.dumps(document, indent=indent))
+        assert import_runs(path) == RUNS
+    one = json.dumps(document["runs"][0], indent=2)
+    path.write_text(f'{{"schema": {SCHEMA}, "runs": [\n{one}\n]}}')
+    assert import_runs(path) == RUNS[:1]
+
+
+def test_of_two_versions_in_a_file_the_later_one_is_taken(tmp_path):
+    more = replace(RUNS[0], measurements=(*RUNS[0].measurements, AGREEMENT))
+    export_runs([RUNS[0], more, RUNS[0]], tmp_path / "runs.json")
+    assert import_runs(tmp_path / "runs.json") == [more]
 
 
 def test_what_commands_print_and_single_runs_are_read_too(tmp_path):
@@ -160,8 +236,8 @@ def test_size_is_limited(tmp_path, monkeypatch):
 def test_duplicates(tmp_path):
     path = tmp_path / "runs.json"
     export_runs([RUNS[0], RUNS[1], RUNS[0]], path)
-    bundle = read_bundle(path)
-    assert (list(bundle.runs), bundle.duplicates) == (RUNS[:2], 1)
+    assert import_runs(path) == RUNS[:2]
+    assert list(read_runs(path)) == [RUNS[0], RUNS[1], RUNS[0]]
     export_runs([RUNS[0], replace(RUNS[0], status="failed")], path, overwrite=True)
     with pytest.raises(BadInput, match=r"runs\[1\]: run .* comes twice, with different content"):
         import_runs(path)

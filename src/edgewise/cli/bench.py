@@ -84,12 +84,12 @@ def command(
         bool, typer.Option("--meters/--no-meters", help="Read sensors where there are any", rich_help_panel=MEASURE)
     ] = True,
     output: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "-o",
             "--output",
             metavar="F",
-            help="Also write a report: .md, .html, .csv or .json",
+            help="Also write a report: .md, .html, .csv or .json; repeatable",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -103,13 +103,12 @@ def command(
     """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
     from edgewise.api import stopping_of
     from edgewise.cli import settings
-    from edgewise.cli.measuring import check_output, finish, measure, show, write_report
+    from edgewise.cli.measuring import check_outputs, finish, measure, show, write_reports
     from edgewise.cli.settings import axes, seconds, size, target
     from edgewise.run.plan import make_plan
 
     asked = settings.scenario(scenario, fps=fps, streams=streams, requests=requests)
-    if output is not None:
-        check_output(output, overwrite=force)
+    check_outputs(output or (), overwrite=force)
     plan = make_plan(
         models,
         axes=axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape),
@@ -129,6 +128,5 @@ def command(
     )
     outcome = measure(plan, store=store, keep=not no_store, meters=meters, quiet=quiet)
     show(outcome, as_json=as_json, details=details)
-    if output is not None and outcome.runs:
-        write_report(outcome.runs, output, overwrite=force)
-    return finish(outcome)
+    lost = write_reports(outcome.runs, output or (), overwrite=force)
+    return finish(outcome) or lost

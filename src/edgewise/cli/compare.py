@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from edgewise.cli.options import (
     MEASURE,
@@ -161,13 +160,14 @@ def command(
     """
     from edgewise.api import stopping_of
     from edgewise.cli import settings
+    from edgewise.cli.console import write_files
     from edgewise.cli.settings import axes, read_floors, read_share, seconds, size, split_words, target
     from edgewise.cli.subjects import read_subjects, split_vary
     from edgewise.comparing.contenders import Conditions
     from edgewise.comparing.metrics import check_metric
     from edgewise.comparing.terms import Terms
     from edgewise.comparing.trial import Trial
-    from edgewise.report.comparison_files import check_comparison_target
+    from edgewise.report.comparison_files import check_comparison_target, write_comparison
     from edgewise.run.assembly import METERED
 
     asked = settings.scenario(scenario, fps=fps)
@@ -209,9 +209,8 @@ def command(
     findings = run(subjects, terms=terms, trial=trial, conditions=conditions, stored=stored, meters=meters,
                    store=store, keep=not no_store, quiet=quiet)  # fmt: skip
     show(findings, as_json=as_json, details=details)
-    for path in output or ():
-        _write(findings, path, overwrite=force)
-    return finish(findings, kept=not no_store)
+    lost = write_files(output or (), lambda path: write_comparison(findings, path, overwrite=force))
+    return finish(findings, kept=not no_store) or lost
 
 
 def run(
@@ -244,7 +243,7 @@ def run(
             named[subject.argument] = named[subject.argument] or subject.label
         return compare_matched(pairs, terms, names=(named[0], named[1]), notes=left_out)
     lines = RoundLines(err(), quiet=quiet, says_at=LOOKS)
-    with lines, Keeper(store, keep=keep) as keeper:
+    with Keeper(store, keep=keep) as keeper, lines:
         contest = Contest(
             terms=terms,
             trial=trial,
@@ -271,7 +270,7 @@ def show(findings: Findings, *, as_json: bool, details: bool = False) -> None:
 
 
 def finish(findings: Findings, *, kept: bool) -> int:
-    """Say what could not be kept, leave a recovery file, and give the exit code."""
+    """Say whether it was interrupted, and give the exit code."""
     from edgewise.cli.measuring import Outcome
     from edgewise.cli.measuring import finish as finish_runs
 
@@ -279,14 +278,6 @@ def finish(findings: Findings, *, kept: bool) -> int:
     outcome = Outcome(runs=runs, save_errors=findings.save_errors, kept=kept, interrupted=findings.interrupted)
     code = finish_runs(outcome)
     return ExitCode.RUN_FAILED if code == ExitCode.DONE and findings.failures else code
-
-
-def _write(findings: Findings, path: Path, *, overwrite: bool) -> None:
-    from edgewise.cli.console import err
-    from edgewise.report.comparison_files import write_comparison
-
-    write_comparison(findings, path, overwrite=overwrite)
-    err().print(f"[dim]wrote[/] {escape(str(path))}", soft_wrap=True)
 
 
 def _contender(subject: Subject) -> Contender:

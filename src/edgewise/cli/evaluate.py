@@ -117,6 +117,7 @@ def command(
 ) -> int:
     """How right is a model? Accuracy with intervals, and latency beside it, on data of yours."""
     from edgewise.cli import settings
+    from edgewise.cli.console import write_files
     from edgewise.cli.questions import read_wish
     from edgewise.evaluating.asking import make_examination
     from edgewise.record import Stopping
@@ -152,10 +153,8 @@ def command(
     )
     results = run(exam, store=store, keep=not no_store, quiet=quiet)
     show(results, as_json=as_json, details=details)
-    for path in output or ():
-        write_evaluation(results, path, overwrite=force)
-        _say(f"[dim]wrote[/] {escape(str(path))}")
-    return finish(results, kept=not no_store)
+    lost = write_files(output or (), lambda path: write_evaluation(results, path, overwrite=force))
+    return finish(results, kept=not no_store) or lost
 
 
 def run(exam: Examination, *, store: str | None, keep: bool, quiet: bool) -> Results:
@@ -186,9 +185,7 @@ def show(results: Results, *, as_json: bool, details: bool = False) -> None:
 
 
 def finish(results: Results, *, kept: bool) -> int:
-    """Say what failed or could not be kept, and give the exit code."""
-    for error in results.save_errors[:1]:
-        _say(f"[bold red]error:[/] not saved: {escape(error.message)}")
+    """Say what failed, and give the exit code."""
     if results.interrupted:
         _say("[bold red]interrupted[/]: the same command goes on where it was")
         return ExitCode.INTERRUPTED

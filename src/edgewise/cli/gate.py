@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from edgewise.cli.options import (
     MEASURE,
@@ -25,7 +24,7 @@ from edgewise.cli.options import (
     StoreUrl,
     Timeout,
 )
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import BadInput
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -121,12 +120,13 @@ def command(
     no_store: NoStore = False,
 ) -> int:
     """Check a candidate against limits: exit 0 if it meets them, 5 if not, 4 if that could not be measured."""
+    from edgewise.cli.console import write_files
     from edgewise.cli.settings import check_outputs, seconds, size, split_shapes, target
     from edgewise.comparing.gate import POLICIES
     from edgewise.comparing.gating import Ways
     from edgewise.comparing.like_for_like import Asked
     from edgewise.comparing.requirement import parse_requirements
-    from edgewise.report.gate import check_gate_target
+    from edgewise.report.gate import check_gate_target, write_gate
 
     requirements = parse_requirements(max_regression or (), budget or ())
     policy = next((word for word in POLICIES if word == on_inconclusive), None)
@@ -157,9 +157,8 @@ def command(
     parties = choose_parties(candidate, baseline, asked=asked, store=store)
     outcome = _run(requirements, parties, ways, keep=not no_store, store=store, quiet=quiet)
     _show(outcome, as_json=as_json, details=details)
-    for path in output or ():
-        _write(outcome, path, overwrite=force)
-    return outcome.exit_code
+    lost = write_files(output or (), lambda path: write_gate(outcome, path, overwrite=force))
+    return outcome.exit_code or lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,28 +274,18 @@ def _run(
     from edgewise.comparing.gating import Gate, run_gate
     from edgewise.run.variation import stored_history
 
-    failures: list[StoreError] = []
-    with ProgressLines(err(), quiet=quiet) as lines, Keeper(store, keep=keep) as keeper:
-
-        def save(run: Run) -> None:
-            try:
-                keeper.save(run)
-            except StoreError as error:
-                failures.append(error)
-
+    # The verdict is what a pipeline waits for: a store that fails is said, and changes nothing about it.
+    with Keeper(store, keep=keep) as keeper, ProgressLines(err(), quiet=quiet) as lines:
         gate = Gate(
             requirements=requirements,
             asked=parties.asked,
             asked_baseline=parties.asked_baseline,
             ways=replace(ways, beside=parties.beside),
-            save=save,
+            save=keeper.save,
             observer=lines,
             history=stored_history(store),
         )
         outcome = run_gate(gate, parties.candidate, parties.baseline)
-    # The verdict is what a pipeline waits for: a store that fails changes nothing about it, but is said.
-    for error in failures[:1]:
-        err().print(f"[bold red]error:[/] not saved: {escape(error.message)}", soft_wrap=True)
     return replace(outcome, notes=(*parties.notes, *outcome.notes))
 
 
@@ -309,14 +298,6 @@ def _show(outcome: Outcome, *, as_json: bool, details: bool = False) -> None:
     from edgewise.report.gate import print_gate
 
     print_gate(outcome, out(), details=details)
-
-
-def _write(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
-    from edgewise.cli.console import err
-    from edgewise.report.gate import write_gate
-
-    write_gate(outcome, path, overwrite=overwrite)
-    err().print(f"[dim]wrote[/] {escape(str(path))}", soft_wrap=True)
 
 
 def _read_time(text: str) -> float:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from edgewise.cli.options import MODEL, OUTPUT, AsJson, Build, Force, Top
 from edgewise.errors import BadInput
+
+if TYPE_CHECKING:
+    from edgewise.model.inspection import Inspection
 
 ROWS = 15
 
@@ -41,12 +44,12 @@ def command(
     ] = False,
     top: Top = ROWS,
     output: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "-o",
             "--output",
             metavar="F",
-            help="Also write a file: .md, .csv (layers) or .json",
+            help="Also write a file: .md, .csv (layers) or .json; repeatable",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -55,13 +58,12 @@ def command(
 ) -> int:
     """What a model costs without running it: MACs, ops, parameters, bytes, memory, and the engines that support it."""
     from edgewise.api import inspect
-    from edgewise.cli.console import out, print_json
-    from edgewise.cli.settings import split_shapes, split_what_if
+    from edgewise.cli.console import out, print_json, write_files
+    from edgewise.cli.settings import check_outputs, split_shapes, split_what_if
 
-    if output is not None:
-        _check(output, overwrite=force)
+    check_outputs(output or (), _check, overwrite=force)
     cases = split_what_if(what_if)
-    if len(cases) > 1 and output is not None:
+    if len(cases) > 1 and output:
         raise BadInput("-o takes one model, and --what-if asks for several", advice="use --json, or one value each")
     documents: list[dict[str, Any]] = []
     inspections = []
@@ -80,11 +82,14 @@ def command(
         from edgewise.report.text import print_document
 
         print_document(sweep_document(inspections), out())
-    if output is not None:
-        from edgewise.report.inspection import render_inspection
+    return write_files(output or (), lambda path: _write(inspections[0], path, overwrite=force))
 
-        output.write_text(render_inspection(inspections[0], output.suffix.removeprefix(".").lower()))
-    return 0
+
+def _write(inspection: Inspection, path: Path, *, overwrite: bool) -> None:
+    from edgewise.report.inspection import render_inspection
+    from edgewise.store.exchange import write_file
+
+    write_file(path, render_inspection(inspection, path.suffix.removeprefix(".").lower()), overwrite=overwrite)
 
 
 def _check(path: Path, *, overwrite: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from edgewise import __version__
+from edgewise.cli.console import SteadyStreams, complain
 from edgewise.errors import EdgewiseError, ExitCode
 
 #: command → (module, one-line help). Help is shown from here, so that ``--help`` imports no command. A module has
@@ -70,7 +71,15 @@ def _not_loaded() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; prints errors as one red line and one of advice."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    with SteadyStreams() as streams:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        loss = streams.loss()
+        if loss is not None:
+            complain(f"standard output can't be written: {loss.strerror}", "write results to a file with -o")
+        return code or (ExitCode.UNAVAILABLE if loss is not None else ExitCode.DONE)
+
+
+def _run(arguments: list[str]) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("EDGEWISE_DEBUG"))
     arguments = [word for word in arguments if word != "--debug"]
     if "--version" in arguments[:1]:
@@ -80,47 +89,31 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         answer = build(wanted)(arguments, standalone_mode=False)
     except Exception as error:
-        if debug:
-            traceback.print_exc()
-        return _explain(error)
+        return explain(error, debug=debug)
     except KeyboardInterrupt:
-        _complain("interrupted", "what was finished is kept: see 'edgewise runs list'")
+        complain("interrupted", "what was finished is kept: see 'edgewise runs list'")
         return ExitCode.INTERRUPTED
     return int(answer) if isinstance(answer, int) else ExitCode.DONE
 
 
-def _explain(error: Exception) -> int:
-    """Print `error` for a person and return the exit code it stands for."""
+def explain(error: Exception, *, debug: bool) -> int:
+    """Print `error` for a person, with a traceback for `debug`, and return the exit code it stands for."""
+    if debug:
+        traceback.print_exception(error)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, typer.Abort):
-        _complain("aborted")
+        complain("aborted")
         return ExitCode.INTERRUPTED
     if isinstance(error, EdgewiseError):
-        _complain(error.message, error.advice)
+        complain(error.message, error.advice)
         return error.exit_code
     if isinstance(error, _UsageError):
         if type(error).__name__ == "NoArgsIsHelpError":
             return ExitCode.BAD_INPUT  # the help has been printed
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "edgewise"
-        _complain(error.format_message(), f"see '{command} --help'")  # type: ignore[attr-defined]
+        complain(error.format_message(), f"see '{command} --help'")  # type: ignore[attr-defined]
         return ExitCode.BAD_INPUT
-    if isinstance(error, BrokenPipeError):
-        # The reader went away (a pager, head): not an error of ours. Keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
-    _complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
+    complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
     return ExitCode.INTERNAL
-
-
-def _complain(message: str, advice: str = "") -> None:
-    from rich.markup import escape
-
-    from edgewise.cli.console import err
-    from edgewise.text import one_line
-
-    console = err()
-    console.print(f"[bold red]error:[/] {escape(one_line(message))}", soft_wrap=True)
-    if advice:
-        console.print(f"[dim]try:[/] {escape(one_line(advice))}", soft_wrap=True)

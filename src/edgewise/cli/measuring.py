@@ -11,7 +11,8 @@ from typing import Self
 
 from rich.markup import escape
 
-from edgewise.cli.console import err, out, print_json
+from edgewise.cli import settings
+from edgewise.cli.console import complain, err, out, print_json, write_files
 from edgewise.cli.progress import ProgressLines
 from edgewise.errors import EdgewiseError, ExitCode, StoreError
 from edgewise.record import Run
@@ -39,12 +40,17 @@ class Outcome:
 
 
 class Keeper:
-    """Saves runs in a store opened with the first of them. A store that can't be opened costs no measurement."""
+    """Saves runs in a store opened with the first of them. A store that can't be opened costs no measurement.
+
+    What it can't save it leaves in a recovery file when it closes, however the command ends.
+    """
 
     def __init__(self, url: str | None, *, keep: bool) -> None:
         self._url = url
         self._keep = keep
         self._store: Store | None = None
+        self._unsaved: dict[str, Run] = {}
+        self._error: StoreError | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -54,20 +60,30 @@ class Keeper:
     ) -> None:
         if self._store is not None:
             self._store.close()
+        if self._error is not None:
+            complain(f"not saved: {self._error.message}", self._error.advice)
+        if self._unsaved:
+            _recover(list(self._unsaved.values()))
 
     def save(self, run: Run) -> None:
         """Keep `run`. Raises `StoreError`."""
         if not self._keep:
             return
-        if self._store is None:
-            self._store = open_store(self._url)
-        self._store.save(run)
+        try:
+            if self._store is None:
+                self._store = open_store(self._url)
+            self._store.save(run)
+        except StoreError as error:
+            self._unsaved[run.id] = run
+            self._error = self._error or error
+            raise
+        self._unsaved.pop(run.id, None)
 
 
 def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: bool) -> Outcome:
     """Execute `plan` with progress on standard error; Ctrl-C keeps what was finished."""
     sensors = None if meters else METERS_OFF
-    with ProgressLines(err(), quiet=quiet) as lines, Keeper(store, keep=keep) as keeper:
+    with Keeper(store, keep=keep) as keeper, ProgressLines(err(), quiet=quiet) as lines:
         dispatcher = Dispatcher(save=keeper.save, observer=lines, sensors=sensors, history=stored_history(store))
         try:
             runs, interrupted = dispatcher.execute(plan), False
@@ -102,25 +118,22 @@ def show(outcome: Outcome, *, as_json: bool, layers: int | None = None, details:
         err().print(f"[dim]not measured:[/] {escape(reason)}", soft_wrap=True)
 
 
-def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse a report file before measuring rather than after. Raises `BadInput`."""
+def check_outputs(paths: Sequence[Path], *, overwrite: bool) -> None:
+    """Refuse report files before measuring rather than after. Raises `BadInput`."""
     from edgewise.report.files import check_target
 
-    check_target(path, overwrite=overwrite)
+    settings.check_outputs(paths, check_target, overwrite=overwrite)
 
 
-def write_report(runs: Sequence[Run], path: Path, *, overwrite: bool) -> None:
-    """Write `runs` in the format of the file's extension."""
-    from edgewise.report.files import write_report as write
+def write_reports(runs: Sequence[Run], paths: Sequence[Path], *, overwrite: bool) -> int:
+    """Write `runs` to each file in the format of its extension; the exit code as `write_files` gives it."""
+    from edgewise.report.files import write_report
 
-    write(runs, path, overwrite=overwrite)
-    err().print(f"[dim]wrote[/] {escape(str(path))}", soft_wrap=True)
+    return write_files(paths, lambda path: write_report(runs, path, overwrite=overwrite)) if runs else ExitCode.DONE
 
 
 def finish(outcome: Outcome) -> int:
-    """Say what could not be kept, leave a recovery file, and give the exit code."""
-    if outcome.save_errors:
-        _recover(outcome)
+    """Say whether it was interrupted, and give the exit code."""
     if outcome.interrupted:
         where = "above and in the store" if outcome.kept and not outcome.save_errors else "above"
         err().print(f"[bold red]interrupted[/]: what was finished is {where}", soft_wrap=True)
@@ -130,22 +143,16 @@ def finish(outcome: Outcome) -> int:
     return ExitCode.UNAVAILABLE if outcome.save_errors else ExitCode.DONE
 
 
-def _recover(outcome: Outcome) -> None:
+def _recover(runs: Sequence[Run]) -> None:
     """The runs as a bundle in the current folder, else in the temporary one, with the command that imports it."""
-    error = outcome.save_errors[0]
-    err().print(f"[bold red]error:[/] not saved: {escape(error.message)}", soft_wrap=True)
-    if error.advice:
-        err().print(f"[dim]try:[/] {escape(error.advice)}", soft_wrap=True)
     from edgewise.store.exchange import export_runs
 
     for folder in (Path.cwd(), Path(tempfile.gettempdir())):
-        path = folder / f"edgewise-recovery-{outcome.runs[0].id[:13]}.json"
+        path = folder / f"edgewise-recovery-{runs[0].id[:13]}.json"
         try:
-            export_runs(outcome.runs, path)
+            export_runs(runs, path)
         except (OSError, EdgewiseError):
             continue
         err().print(f"[dim]kept in[/] {path}; later: edgewise runs import {path}", soft_wrap=True, markup=True)
         return
-    err().print(
-        "[bold red]error:[/] no place for a recovery file either; use --json and keep its output", soft_wrap=True
-    )
+    complain("no place for a recovery file either; use --json and keep its output")

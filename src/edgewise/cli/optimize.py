@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -171,12 +170,13 @@ def command(
 ) -> int:
     """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned."""
     from edgewise.cli import settings
+    from edgewise.cli.console import write_files
     from edgewise.cli.questions import read_wish
     from edgewise.comparing.requirement import BARE
     from edgewise.errors import BadInput
     from edgewise.optimizing.commission import Limits
     from edgewise.optimizing.ordering import make_commission
-    from edgewise.report.optimization_files import check_target
+    from edgewise.report.optimization_files import check_target, write_optimization
 
     if aim not in ("latency", "size"):
         raise BadInput(f"--aim {aim!r} is unknown", advice="latency or size")
@@ -241,8 +241,8 @@ def command(
     )  # fmt: skip
     result = run(commission, store=store, keep=not no_store, quiet=quiet)
     show(result, as_json=as_json, details=details)
-    _write(result, report or (), overwrite=force)
-    return finish(result, kept=not no_store)
+    lost = write_files(report or (), lambda path: write_optimization(result, path, overwrite=force))
+    return finish(result, kept=not no_store) or lost
 
 
 def run(commission: Commission, *, store: str | None, keep: bool, quiet: bool) -> Optimization:
@@ -268,9 +268,7 @@ def show(result: Optimization, *, as_json: bool, details: bool = False) -> None:
 
 
 def finish(result: Optimization, *, kept: bool) -> int:
-    """Say what could not be met or kept, and give the exit code."""
-    for error in result.save_errors[:1]:
-        _say(f"[bold red]error:[/] not saved: {escape(error.message)}")
+    """Say what could not be met, and give the exit code."""
     if result.interrupted:
         _say("[bold red]interrupted[/]: the best so far is above; the same command goes on with what was made")
         return ExitCode.INTERRUPTED
@@ -279,14 +277,6 @@ def finish(result: Optimization, *, kept: bool) -> int:
         _say(f"[dim]try:[/] the closest is {escape(result.closest or 'none')}; loosen a bound, or add --passes or time")
         return ExitCode.RUN_FAILED
     return ExitCode.UNAVAILABLE if kept and result.save_errors else ExitCode.DONE
-
-
-def _write(result: Optimization, paths: Sequence[Path], *, overwrite: bool) -> None:
-    from edgewise.report.optimization_files import write_optimization
-
-    for path in paths:
-        write_optimization(result, path, overwrite=overwrite)
-        _say(f"[dim]wrote[/] {escape(str(path))}")
 
 
 def _typed(model: str, flags: dict[str, object]) -> tuple[str, ...]:

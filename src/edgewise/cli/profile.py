@@ -99,13 +99,12 @@ def command(
 ) -> int:
     """Time every layer, find out where the time goes and why: attribution, roofline, memory, ranked findings."""
     from edgewise.api import stopping_of
-    from edgewise.cli.measuring import check_output, finish, measure, show, write_report
+    from edgewise.cli.measuring import check_outputs, finish, measure, show, write_reports
     from edgewise.cli.settings import axes, seconds, size, split_shapes, split_what_if, target
     from edgewise.record import Scenario
     from edgewise.run.plan import make_plan
 
-    for path in output or ():
-        check_output(path, overwrite=force)
+    check_outputs(output or (), overwrite=force)
     if sessions < 1:
         raise BadInput("--sessions is 1 or more", advice="for example --sessions 3")
     with ExitStack() as stack:
@@ -130,11 +129,8 @@ def command(
         _check_outputs(output or (), jobs=len(plan.jobs))
         outcome = measure(plan, store=store, keep=not no_store, meters=False, quiet=quiet)
     show(outcome, as_json=as_json, details=details, layers=top or None)
-    for path in output or ():
-        if outcome.runs:
-            write_report(outcome.runs, path, overwrite=force)
-    code = finish(outcome)
-    return _lack_of_layers(outcome.runs) if code == ExitCode.DONE else code
+    lost = write_reports(outcome.runs, output or (), overwrite=force)
+    return finish(outcome) or _lack_of_layers(outcome.runs) or lost
 
 
 def _lack_of_layers(runs: Sequence[Run]) -> int:

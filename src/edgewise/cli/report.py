@@ -22,12 +22,12 @@ def command(
         typer.Argument(metavar="RUN...", help="Stored runs (id, its beginning, tag, 'last') or exported files"),
     ],
     output: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "-o",
             "--output",
             help="File to write; its ending says the format: .md, .html, .csv, .json; of profiles also .trace.json, "
-            ".nodes.json, .mltk.json, .svg, .png",
+            ".nodes.json, .mltk.json, .svg, .png; repeatable",
         ),
     ] = None,
     table: Annotated[
@@ -45,22 +45,24 @@ def command(
     Without -o the tables are printed: for a person on a terminal, as Markdown into a pipe or file. What a run lacks in
     zoo, long, watch and platform comes from stored runs of the same model, engine and machine, named below the table.
     """
-    from edgewise.cli.console import err
+    from edgewise.cli.console import write_files
+    from edgewise.cli.settings import check_outputs
     from edgewise.report.files import TABLES, check_target, write_report
 
     _require_table(table, TABLES)
-    if output is not None:
-        check_target(output, overwrite=force)
+    check_outputs(output or (), check_target, overwrite=force)
     found = read_runs(runs, store=store)
-    known = find_related(found, table=table, output=output, store=store)
-    if output is None:
+    known = find_related(found, table=table, output=output or (), store=store)
+    if not output:
         _print(found, table=table, task=task, reference=reference, title=title, known=known)
-    else:
+        return 0
+
+    def write(path: Path) -> None:
         write_report(
-            found, output, table=table, task=task, reference=reference, title=title, overwrite=force, known=known
+            found, path, table=table, task=task, reference=reference, title=title, overwrite=force, known=known
         )
-        err().print(f"wrote {output}", soft_wrap=True, markup=False)
-    return 0
+
+    return write_files(output, write)
 
 
 def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
@@ -98,7 +100,7 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
     return list(found.values())
 
 
-def find_related(runs: Sequence[Run], *, table: str | None, output: Path | None, store: str | None) -> list[Run]:
+def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Path], store: str | None) -> list[Run]:
     """Stored runs of the same models that know what `runs` lack in the tables of the field, the newest ones."""
     from edgewise.errors import EdgewiseError
     from edgewise.report.accuracy import CHIEF
@@ -106,7 +108,7 @@ def find_related(runs: Sequence[Run], *, table: str | None, output: Path | None,
     from edgewise.report.joined import ACCURACY, is_lacking
     from edgewise.store import open_store
 
-    page = output is not None and output.suffix.lower() == ".html" and table != "profile"
+    page = table != "profile" and any(path.suffix.lower() == ".html" for path in output)
     wanted = dict.fromkeys(metric for name in JOINED if page or name == table for metric in JOINED[name])
     asked = {
         (run.job.model.sha256, metric)

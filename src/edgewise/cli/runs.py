@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgewise.cli.console import err, out, print_json
+from edgewise.cli.console import err, out, print_json, print_rows
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run
@@ -45,6 +44,9 @@ def list_runs(
     runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="The runtime's name")] = None,
     status: Annotated[str | None, typer.Option(help="done, failed or cancelled")] = None,
     since: Annotated[str | None, typer.Option(help="2026-01-31, 2026-01-31T12:00, 36h or 7d ago")] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Only what comes after this run in the list: the next page")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help=f"At most so many [table: {_TABLE_LIMIT}]")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -54,21 +56,25 @@ def list_runs(
         raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
     moment = None if since is None else _parse_since(since, now=datetime.now(UTC))
     with _open(store) as opened:
-        shown = limit if limit is not None or as_json else _TABLE_LIMIT
-        rows = opened.list(
-            model=model, runtime=runtime, status=status, since=moment, limit=None if shown is None else shown + 1
-        )
+        shown = _TABLE_LIMIT if limit is None else limit
+        size = limit if as_json else shown + 1
+        found = opened.rows(model=model, runtime=runtime, status=status, since=moment, before=before, limit=size)
         name = opened.name
-    more = shown is not None and len(rows) > shown
+        if as_json:
+            print_rows(
+                {"schema": SCHEMA, "store": name}, ({key: getattr(row, key) for key in row.__slots__} for row in found)
+            )
+            return
+        rows = list(found)
+    more = len(rows) > shown
     rows = rows[:shown]
-    if as_json:
-        print_json({"schema": SCHEMA, "store": name, "rows": [asdict(row) for row in rows]})
-        return
     if rows:
         out().print(_listing(rows))
-    filtered = any(value is not None for value in (model, runtime, status, since))
+    filtered = any(value is not None for value in (model, runtime, status, since, before))
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
-    _say(f"{what} in {name}" + (f"; there are more: --limit {2 * len(rows)}" if more else ""))
+    _say(
+        f"{what} in {name}" + (f"; there are more: --limit {2 * len(rows)}, or --before {rows[-1].id}" if more else "")
+    )
 
 
 @app.command()
@@ -89,18 +95,23 @@ def show(references: References, store: StoreOption = None, as_json: JsonOption 
 
 @app.command()
 def export(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=".json (to import), .csv or .md")],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help=".json or .jsonl (to import), .csv or .md"),
+    ],
     references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=f"{_RUN_HELP} [all]")] = None,
     force: ForceOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Write runs to a file."""
+    """Write runs to a file, those that can be read."""
     from edgewise.store.exchange import export_runs
 
+    lost: list[StoreError] = []
     with _open(store) as opened:
-        runs = opened.resolve(references or ["all"])
-    export_runs(runs, output, overwrite=force)
-    _say(f"{_count(len(runs))} written to {output}")
+        runs = opened.each(references or ["all"], unreadable=lost.append)
+        count = export_runs(runs, output, overwrite=force)
+    _say(f"{_count(count)} written to {output}")
+    _warn_of_unreadable([error.message for error in lost])
 
 
 @app.command("import")
@@ -108,16 +119,20 @@ def import_files(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Exports, or what --json of a command printed.")],
     store: StoreOption = None,
 ) -> None:
-    """Take runs from files into the store: of each file all of them or, where one is wrong, none."""
+    """Take runs from files into the store: of each file all of them or, where one is wrong, none.
+
+    Of a run that is there already, the version with more in it stays.
+    """
     from edgewise.store import open_store
-    from edgewise.store.exchange import read_bundle
+    from edgewise.store.exchange import read_runs
 
     with open_store(store) as opened:
         for file in files:
-            bundle = read_bundle(file)
-            merged = opened.merge(bundle.runs)
-            skipped = merged.skipped + bundle.duplicates
-            _say(f"{file}: {_count(merged.added)} added" + (f", {skipped} were there already" if skipped else ""))
+            merged = opened.merge(read_runs(file))
+            words = [f"{_count(merged.added)} added"]
+            words += [f"{merged.updated} updated"] if merged.updated else []
+            words += [f"{merged.skipped} were there already"] if merged.skipped else []
+            _say(f"{file}: {', '.join(words)}")
 
 
 @app.command()
@@ -147,13 +162,7 @@ def reindex(store: StoreOption = None) -> None:
     with _open(store) as opened:
         done = opened.reindex()
     _say(f"{_count(done.indexed)} indexed")
-    for _, why in done.unreadable:
-        err().print(f"[yellow]warning:[/] {_markup(why)}", soft_wrap=True)
-    if done.unreadable:
-        raise StoreError(
-            f"{_count(len(done.unreadable))} can't be read",
-            advice="they keep the index they had; 'edgewise runs rm' removes",
-        )
+    _warn_of_unreadable([why for _, why in done.unreadable])
 
 
 @app.command()
@@ -180,6 +189,14 @@ def tag(
             _say(f"{name} taken from {_count(opened.untag(name))}")
         else:
             _say(f"{name} is run {opened.tag(name, run, move=move)}")
+
+
+def _warn_of_unreadable(reasons: list[str]) -> None:
+    """Say which runs can't be read. Raises `StoreError` where there are any."""
+    for why in reasons:
+        err().print(f"[yellow]warning:[/] {_markup(why)}", soft_wrap=True)
+    if reasons:
+        raise StoreError(f"{_count(len(reasons))} can't be read", advice="'edgewise runs rm' removes what is damaged")
 
 
 def _open(store: str | None) -> Store:

@@ -120,11 +120,11 @@ def _read_file(word: str, index: int, *, label: str | None, path: Path, settings
                 word=word, argument=index, kind="model", label=label, path=path, settings=_read_settings(word, settings)
             )
         ]
-    from edgewise.store.exchange import read_bundle
+    from edgewise.store.exchange import import_runs
 
     if settings:
         raise _no_settings(word, settings)
-    runs = read_bundle(path).runs
+    runs = import_runs(path)
     if not runs:
         raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
     return [Subject(word=word, argument=index, kind="run", label=label, run=run) for run in runs]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, tuple_
 from sqlalchemy import text as sql
 
 from edgewise.errors import BadInput, StoreError
@@ -25,6 +25,7 @@ from edgewise.store.connection import Database, open_database
 from edgewise.store.location import find_location
 from edgewise.store.tables import RunRow, documents, measurement_rows, reading_rows, run_row, runs, tag_rows
 from edgewise.store.upgrade import upgrade
+from edgewise.store.versions import later_version
 
 MIN_PREFIX = 4
 _MAX_LISTED = 8
@@ -50,10 +51,17 @@ _Texts = list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What `Store.merge` did: runs that were new, and runs that were there already with the same content."""
+    """What `Store.merge` did.
+
+    Attributes:
+        added: runs that were new.
+        updated: runs of which the store held an earlier version, with less in it.
+        skipped: runs that were there already, in the same or a later version.
+    """
 
     added: int
     skipped: int
+    updated: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,27 +121,35 @@ class Store:
             _write(connection, run, text)
 
     def merge(self, incoming: Iterable[Run]) -> Merged:
-        """Keep those of `incoming` that are not there yet: all of them or, on an error, none.
+        """Keep what of `incoming` is not there yet, read one after the other: all of it or, on an error, nothing.
+
+        Of two versions of a run the later one stays (`later_version`), with the tags that the stored one has.
 
         Raises:
-            BadInput: one has the id of a stored run and other content. Tags are labels and not compared.
+            BadInput: one has the id of a stored run, and each holds what the other does not.
         """
-        added = skipped = 0
+        added = skipped = updated = 0
         with self._database.writing() as connection:
             for run in incoming:
-                text = encode(run)
-                stored = connection.scalar(select(documents.c.document).where(documents.c.id == run.id))
-                if stored is None:
-                    _write(connection, run, text)
+                text = connection.scalar(select(documents.c.document).where(documents.c.id == run.id))
+                if text is None:
+                    _write(connection, run, encode(run))
                     added += 1
-                elif same_content(self._decode(run.id, stored), run):
-                    skipped += 1
-                else:
+                    continue
+                stored = self._decode(run.id, text)
+                later = later_version(stored, run)
+                if later is None:
                     raise BadInput(
                         f"run {run.id} is stored already, with other content",
                         advice=f"keep one of them: 'edgewise runs rm {run.id}' removes the stored one",
                     )
-        return Merged(added=added, skipped=skipped)
+                if later is stored:
+                    skipped += 1
+                else:
+                    later = replace(later, tags=stored.tags)
+                    _write(connection, later, encode(later))
+                    updated += 1
+        return Merged(added=added, skipped=skipped, updated=updated)
 
     def get(self, reference: str) -> Run:
         """The run that `reference` names.
@@ -155,8 +171,26 @@ class Store:
         Besides what `get` takes: ``all``, ``group:ID`` (or the beginning of its id) and ``group:last``; their runs come
         in the order in which they were made. Raises as `get` does.
         """
+        return list(self.each(references))
+
+    def each(
+        self, references: Iterable[str], *, unreadable: Callable[[StoreError], None] | None = None
+    ) -> Iterator[Run]:
+        """The runs of `resolve`, read one after the other from one state of the store, however many there are.
+
+        Args:
+            unreadable: told of each run whose document can't be read, which is then left out; None raises instead.
+        """
         with self._database.reading() as connection:
-            return [self._load(connection, one) for one in self._find_all(connection, references)]
+            for one in self._find_all(connection, references):
+                try:
+                    run = self._load(connection, one)
+                except StoreError as error:
+                    if unreadable is None:
+                        raise
+                    unreadable(error)
+                else:
+                    yield run
 
     def find(self, references: Iterable[str]) -> _Texts:
         """The ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
@@ -171,9 +205,28 @@ class Store:
         status: str | None = None,
         since: datetime | None = None,
         metric: str | None = None,
+        before: str | None = None,
         limit: int | None = None,
     ) -> _Rows:
-        """The index of the runs that match everything given, newest first.
+        """The rows of `rows`."""
+        return list(
+            self.rows(
+                model=model, runtime=runtime, status=status, since=since, metric=metric, before=before, limit=limit
+            )
+        )
+
+    def rows(
+        self,
+        *,
+        model: str | None = None,
+        runtime: str | None = None,
+        status: str | None = None,
+        since: datetime | None = None,
+        metric: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[RunRow]:
+        """The index of the runs that match everything given, newest first, read as it is asked for.
 
         Args:
             model: part of the model's name, in any case, or the beginning of its sha256 (eight characters or more).
@@ -181,10 +234,11 @@ class Store:
             status: ``done``, ``failed`` or ``cancelled``.
             since: made then or later.
             metric: only those that have a value of it.
+            before: only those that come after this run in the list: with `limit`, the next page. As in `get`.
             limit: at most so many.
         """
         if not all(text is None or text.isprintable() for text in (model, runtime, status)):
-            return []
+            return
         query = select(runs).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(limit)
         if model is not None:
             found = runs.c.model.icontains(model, autoescape=True)
@@ -204,11 +258,15 @@ class Store:
             )
         names = [field.name for field in fields(RunRow) if field.name != "tags"]
         with self._database.reading() as connection:
-            rows = connection.execute(query).mappings().all()
+            if before is not None:
+                last = select(runs.c.created, runs.c.id).where(runs.c.id == self._find(connection, before))
+                query = query.where(tuple_(runs.c.created, runs.c.id) < connection.execute(last).one())
             tagged: dict[str, tuple[str, ...]] = {}
             for run, name in connection.execute(select(tables.tags.c.run, tables.tags.c.name).order_by("name")):
                 tagged[run] = (*tagged.get(run, ()), name)
-        return [RunRow(**{name: row[name] for name in names}, tags=tagged.get(row["id"], ())) for row in rows]
+            query = query.with_only_columns(*(runs.c[name] for name in names)).execution_options(yield_per=1000)
+            for row in connection.execute(query):
+                yield RunRow(**dict(zip(names, row, strict=True)), tags=tagged.get(row.id, ()))
 
     def readings(self, machine: str) -> Sequence[Reading]:
         """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.
@@ -332,12 +390,6 @@ class Store:
             return [self._find(connection, reference)]
         group = _find_group(connection, reference.removeprefix("group:"))
         return connection.scalars(in_order.where(runs.c.group == group)).all()
-
-
-def same_content(a: Run, b: Run) -> bool:
-    """Whether two runs are the same record, their tags aside."""
-    first, second = parse(encode(a)), parse(encode(b))
-    return bool({**first, "tags": []} == {**second, "tags": []})
 
 
 def _write(connection: Connection, run: Run, text: str) -> None:

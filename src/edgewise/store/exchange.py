@@ -11,21 +11,25 @@ import errno
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run
-from edgewise.store.codec import from_document, parse, to_document
+from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.upgrade import schema_of
+from edgewise.store.versions import later_version
 from edgewise.units import format_bytes, format_quantity
 
 KIND = "edgewise-bundle"
 MAX_BYTES = 128 * 2**20
-"""The largest file that is read: parsed, JSON takes up to twenty times its size in memory."""
+"""The most that is read at once: parsed, JSON takes up to twenty times its size in memory."""
+
+_END = "]}"
+"""The last line of a bundle."""
 
 CSV_COLUMNS = (
     "run", "created", "model", "format", "runtime", "provider", "version", "threads", "batch", "scenario",
@@ -39,26 +43,18 @@ HEADLINES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
-    """What a file held: its runs, each once, and how many times one came again with the same content."""
-
-    runs: tuple[Run, ...]
-    duplicates: int = 0
-
-
 def bundle_document(runs: Iterable[Run]) -> dict[str, Any]:
     """`runs` as the JSON document of a bundle. Raises `BadInput` as `to_document` does."""
     return {"schema": SCHEMA, "kind": KIND, "runs": [to_document(run) for run in runs]}
 
 
-def export_runs(runs: Sequence[Run], path: str | Path, *, overwrite: bool = False) -> None:
-    """Write `runs` to `path`.
+def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False) -> int:
+    """Write `runs` to `path`, one after the other, and say how many they were.
 
     Args:
-        runs: in the order in which they are written.
-        path: its ending says how: ``.json`` (everything; what `import_runs` reads), ``.csv`` (one row a measurement,
-            SI base units) or ``.md`` (a table of headline metrics).
+        runs: in the order in which they are written; read once.
+        path: its ending says how: ``.json`` (everything; a bundle with one run a line), ``.jsonl`` (the lines alone),
+            ``.csv`` (one row a measurement, SI base units) or ``.md`` (a table of headline metrics).
         overwrite: whether a file that is there may be replaced.
 
     Raises:
@@ -66,45 +62,124 @@ def export_runs(runs: Sequence[Run], path: str | Path, *, overwrite: bool = Fals
         StoreError: the disk is full or fails.
     """
     path = Path(path)
+    written = 0
+
+    def counted() -> Iterator[Run]:
+        nonlocal written
+        for run in runs:
+            written += 1
+            yield run
+
+    text: Iterable[str]
     match path.suffix.lower():
         case ".json":
-            text = json.dumps(bundle_document(runs), indent=1, allow_nan=False) + "\n"
+            text = _bundle_lines(counted())
+        case ".jsonl":
+            text = (f"{encode(run)}\n" for run in counted())
         case ".csv":
-            text = to_csv(runs)
+            text = _csv_lines(counted())
         case ".md":
-            text = to_markdown(runs)
+            text = map(to_markdown, [counted()])
         case other:
             raise BadInput(
-                f"can't export to {other or 'a file without an ending'!r}", advice="write .json, .csv or .md"
+                f"can't export to {other or 'a file without an ending'!r}", advice="write .json, .jsonl, .csv or .md"
             )
     write_file(path, text, overwrite=overwrite)
+    return written
+
+
+def _bundle_lines(runs: Iterable[Run]) -> Iterator[str]:
+    """The document of `bundle_document`, each run on a line of its own."""
+    yield json.dumps({"schema": SCHEMA, "kind": KIND, "runs": []})[: -len(_END)]
+    between = "\n"
+    for run in runs:
+        yield between + encode(run)
+        between = ",\n"
+    yield f"\n{_END}\n"
 
 
 def import_runs(path: str | Path) -> list[Run]:
-    """The runs in the JSON file at `path`, in its order, each once. Raises as `read_bundle` does."""
-    return list(read_bundle(path).runs)
-
-
-def read_bundle(path: str | Path) -> Bundle:
-    """What the JSON file at `path` holds: a bundle, what ``--json`` of a command printed, or a single run.
+    """The runs in the file at `path`, in its order, each once and in its latest version.
 
     Raises:
-        BadInput: no such file, too large, not JSON, no runs, a field that is missing or wrong (named by its path), a
-            newer schema, or two runs with the same id and different content.
+        BadInput: as `read_runs` does; more than `MAX_BYTES`; or two runs with the same id and different content.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise _too_large(Path(path))
+    found: dict[str, Run] = {}
+    for index, run in enumerate(read_runs(path)):
+        later = later_version(found.get(run.id, run), run)
+        if later is None:
+            raise BadInput(f"{path}: runs[{index}]: run {run.id} comes twice, with different content")
+        found[run.id] = later
+    return list(found.values())
+
+
+def read_runs(path: str | Path) -> Iterator[Run]:
+    """The runs in the file at `path`, in its order.
+
+    An export (``.json``, ``.jsonl``) is read line by line and may have any size. What ``--json`` of a command printed
+    and a single run are read whole.
+
+    Raises:
+        BadInput: no such file, too large, not JSON, no runs, a field that is missing or wrong (named by its path), or a
+            newer schema.
     """
     path = Path(path)
     try:
-        document = parse(_read(path))
+        with path.open("rb") as file:
+            yield from _runs_of(file, path)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"can't read {path}: {getattr(error, 'strerror', None) or error}") from error
     except BadInput as error:
         raise BadInput(
             error.message if str(path) in error.message else f"{path}: {error.message}", advice=error.advice
         ) from error
+
+
+def _runs_of(file: BinaryIO, path: Path) -> Iterator[Run]:
+    first = _read(file.readline, path)
+    head: Any = None
+    with contextlib.suppress(BadInput):
+        head = parse(first + _END.encode() if first.rstrip().endswith(b"[") else first)
+    if isinstance(head, Mapping) and "runs" not in head:
+        yield from _runs_of_lines(first, file, path)
+        return
+    second = _read(file.readline, path)
+    if isinstance(head, Mapping) and head["runs"] == [] and second.rstrip().endswith((b"}", b"},")):
+        _check_head(head, path)
+        yield from _runs_of_lines(second, file, path, end=_END.encode())
+        return
+    document = parse(first + second + _read(file.read, path))
     if not isinstance(document, Mapping):
         raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
     if "runs" not in document:
-        return Bundle(runs=(_run(document, where=str(path)),))
-    rows = document["runs"]
-    if not isinstance(rows, list):
+        yield _run(document, where=str(path))
+        return
+    _check_head(document, path)
+    for index, row in enumerate(document["runs"]):
+        yield _run(row, where=f"{path}: runs[{index}]")
+
+
+def _runs_of_lines(line: bytes, file: BinaryIO, path: Path, *, end: bytes = b"") -> Iterator[Run]:
+    """The runs on `line` and those that follow, up to the line `end` or, without one, the end of the file."""
+    index = 0
+    while (text := line.strip()) != end or (line and not end):
+        if not line:
+            raise BadInput(f"{path}: not JSON: it ends after {index} runs", advice="is the file whole?")
+        if text:
+            where = f"{path}: runs[{index}]" if end or index else str(path)
+            yield _run(text.removesuffix(b",") if end else text, where=where)
+            index += 1
+        line = _read(file.readline, path)
+    if end and _read(file.read, path).strip():
+        raise BadInput(f"{path}: not JSON: text follows its end", advice="are these two files in one?")
+
+
+def _check_head(document: Mapping[str, Any], path: Path) -> None:
+    """Refuse what is no bundle and no output of a command of this edgewise. Raises `BadInput`."""
+    if not isinstance(document["runs"], list):
         raise BadInput(f"{path}: runs: is not a list", advice="export it again with 'edgewise runs export -o F.json'")
     if document.get("kind", KIND) != KIND:
         raise BadInput(f"{path}: kind: {document['kind']!r} is not {KIND!r}", advice="is this a file of edgewise?")
@@ -115,17 +190,14 @@ def read_bundle(path: str | Path) -> Bundle:
                 f"{path} has schema {schema}: it was written by a newer edgewise (this one reads up to {SCHEMA})",
                 advice="update edgewise, or read it where it was written",
             )
-    found: dict[str, Run] = {}
-    for index, row in enumerate(rows):
-        run = _run(row, where=f"{path}: runs[{index}]")
-        if run.id in found and to_document(found[run.id]) != to_document(run):
-            raise BadInput(f"{path}: runs[{index}]: run {run.id} comes twice, with different content")
-        found.setdefault(run.id, run)
-    return Bundle(runs=tuple(found.values()), duplicates=len(rows) - len(found))
 
 
 def to_csv(runs: Iterable[Run]) -> str:
     """One row a measurement, in SI base units and full precision; absent values are empty, and the row says why."""
+    return "".join(_csv_lines(runs))
+
+
+def _csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -138,12 +210,24 @@ def to_csv(runs: Iterable[Run]) -> str:
         }  # fmt: skip
         for row in to_document(run)["measurements"]:
             writer.writerow(common | {name: row[name] for name in CSV_COLUMNS if name in row})
-    return stream.getvalue()
+        yield stream.getvalue()
+        stream.seek(0)
+        stream.truncate()
+    yield stream.getvalue()
 
 
-def to_markdown(runs: Sequence[Run]) -> str:
+def to_markdown(runs: Iterable[Run]) -> str:
     """A table of the headline metrics, one row a run, with what is absent and why below it."""
-    names = [name for name in HEADLINES if any(run.measurement(name) is not None for run in runs)]
+    # Only the cells are held: runs with their samples are a thousand times as large.
+    rows: list[tuple[list[str], dict[str, Measurement | None], str]] = []
+    for run in runs:
+        job = run.job
+        runtime = "/".join(filter(None, (job.runtime.name, job.runtime.provider)))
+        settings = ["default" if job.runtime.threads is None else str(job.runtime.threads), str(job.workload.batch)]
+        fixed = [run.id, job.model.name, runtime, *settings, job.workload.scenario.kind]
+        found = {name: _bare(run.measurement(name)) for name in HEADLINES}
+        rows.append((fixed, found, run.trust.grade if run.trust else run.status))
+    names = [name for name in HEADLINES if any(found[name] is not None for _, found, _ in rows)]
     head = [
         "Run",
         "Model",
@@ -156,26 +240,22 @@ def to_markdown(runs: Sequence[Run]) -> str:
     ]
     lines = [_line(head), _line(["---"] * len(head))]
     notes: dict[str, int] = {}
-    for run in runs:
-        cells = [_cell(run.measurement(name), notes=notes) for name in names]
-        job = run.job
-        runtime = "/".join(filter(None, (job.runtime.name, job.runtime.provider)))
-        settings = ["default" if job.runtime.threads is None else str(job.runtime.threads), str(job.workload.batch)]
-        grade = run.trust.grade if run.trust else run.status
-        fixed = [run.id, job.model.name, runtime, *settings, job.workload.scenario.kind]
-        lines.append(_line([*fixed, *cells, grade]))
+    for fixed, found, grade in rows:
+        lines.append(_line([*fixed, *(_cell(found[name], notes=notes) for name in names), grade]))
     text = "\n".join(lines) + "\n\nIn parentheses: 95 % interval. Values are measured unless they say otherwise.\n"
     return text + "".join(f"\n{number}. {_escape(why)}" for why, number in notes.items()) + ("\n" if notes else "")
 
 
-def write_file(path: Path, content: str | bytes, *, overwrite: bool) -> None:
+def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: bool) -> None:
     """Put `content`, text as UTF-8, at `path`, whole or not at all. Raises `BadInput`, `StoreError` for a bad disk."""
+    parts = [content] if isinstance(content, str | bytes) else content
     if path.exists() and not overwrite:
         raise _exists(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("xb") as file:
-            file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
+            for part in parts:
+                file.write(part.encode(errors="backslashreplace") if isinstance(part, str) else part)
             file.flush()
             os.fsync(file.fileno())
         if overwrite:
@@ -205,23 +285,23 @@ def _exists(path: Path) -> BadInput:
     return BadInput(f"{path} is there already", advice="write to another place, or replace it with --force")
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"can't read {path}: {getattr(error, 'strerror', None) or error}") from error
+def _read(read: Callable[[int], bytes], path: Path) -> bytes:
+    """What `read`, given the most bytes it may read, returns: a line or the rest."""
+    content = read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise BadInput(
-            f"{path} is larger than {format_bytes(MAX_BYTES)}",
-            advice="export fewer runs at a time, and import each file",
-        )
+        raise _too_large(path)
     return content
+
+
+def _too_large(path: Path) -> BadInput:
+    return BadInput(
+        f"{path} is larger than {format_bytes(MAX_BYTES)}", advice="export fewer runs at a time, and import each file"
+    )
 
 
 def _run(document: Any, *, where: str) -> Run:
     try:
-        return from_document(document)
+        return from_document(parse(document) if isinstance(document, bytes) else document)
     except BadInput as error:
         raise BadInput(f"{where}: {error.message}", advice=error.advice) from error
 
@@ -236,6 +316,11 @@ def _cell(row: Measurement | None, *, notes: dict[str, int]) -> str:
     if row.low is not None and row.high is not None:
         text += f" ({format_quantity(row.low, row.unit)} to {format_quantity(row.high, row.unit)})"
     return text if row.basis == "measured" else f"{text}, {row.basis or 'basis unknown'}"
+
+
+def _bare(row: Measurement | None) -> Measurement | None:
+    """`row` without its samples."""
+    return None if row is None else replace(row, samples=(), session_lengths=(), summary=None)
 
 
 def _line(cells: Iterable[str]) -> str:
