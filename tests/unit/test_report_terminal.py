@@ -21,7 +21,13 @@ BUSY = tuple(Caution.of(code, f"{code} was seen") for code in ("busy-host", "out
 
 
 def model(name, size):
-    return ModelRef(name=name, path=f"/models/{name}", format="tflite", sha256=name.encode().hex()[:64].rjust(64, "0"), size_bytes=size)
+    return ModelRef(
+        name=name,
+        path=f"/models/{name}",
+        format="tflite",
+        sha256=name.encode().hex()[:64].rjust(64, "0"),
+        size_bytes=size,
+    )
 
 
 def run_of(number, name, latency, *, half=1e-6, size=None, **facts):

@@ -127,6 +127,7 @@ def command(
     from edgewise.comparing.like_for_like import Asked
     from edgewise.comparing.requirement import parse_requirements
     from edgewise.report.gate import check_gate_target, write_gate
+    from edgewise.run.plan import precision_word
 
     requirements = parse_requirements(max_regression or (), budget or ())
     policy = next((word for word in POLICIES if word == on_inconclusive), None)
@@ -139,7 +140,7 @@ def command(
         provider=provider,
         threads=threads,
         batch=batch,
-        precision=precision,
+        precision=None if precision is None else precision_word(precision),
         shapes=split_shapes(shape),
         input_data=input_data,
         seed=seed,

@@ -41,7 +41,7 @@ MemoryLimit = Annotated[
 NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing", rich_help_panel=OUTPUT)]
 Precisions = Annotated[
     list[str] | None,
-    typer.Option(metavar="P,…", help="f32, bf16, f16 (default: f32, like for like)", rich_help_panel=VARY),
+    typer.Option(metavar="P,…", help="f32 or fp32, bf16, f16 or fp16 (default: f32)", rich_help_panel=VARY),
 ]
 Providers = Annotated[
     list[str] | None,

@@ -149,6 +149,7 @@ def write_report(
     `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places_of
 
     check_target(path, overwrite=overwrite)
     extension = extension_of(path)
@@ -156,6 +157,8 @@ def write_report(
     content = render_report(
         runs, extension, table=table, task=task, reference=reference, title=title, word=word, known=known
     )
+    if isinstance(content, str):
+        content = without_places_of(content, runs)
     write_file(path, content, overwrite=overwrite)
 
 

@@ -172,9 +172,11 @@ def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
     Raises `BadInput` where `check_gate_target` does and `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places_of
 
     check_gate_target(path, overwrite=overwrite)
-    write_file(path, render_gate(outcome, path.suffix), overwrite=overwrite)
+    text = render_gate(outcome, path.suffix)
+    write_file(path, without_places_of(text, [one.run for one in outcome.findings.variants]), overwrite=overwrite)
 
 
 def _cell(heading: str, check: Check, *, folded: bool) -> Cell:

@@ -207,7 +207,6 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("Run", run.id),
         ("Measured", run.created_at),
         ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
-        ("Path", job.model.path),
         ("sha256", job.model.sha256),
         ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not told'}"),
         ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not told"),

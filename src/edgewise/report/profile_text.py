@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edgewise.record import Run
+from edgewise.report.bench import caution_sections
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import Document, Table
 from edgewise.report.names import shorten
 from edgewise.report.profile import (
     MOST_ROWS,
     NARROW,
-    caution_sections,
     header,
     is_profiled,
     layer_table,

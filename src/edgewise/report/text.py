@@ -25,8 +25,8 @@ _STYLES = {
     "bad": "bold red",
     "faint": "dim",
 }
-LEAST_NAME = 16
-"""Cells to which a name is shortened before a column is left out."""
+LEAST_NAME, SHORTEST_NAME = 16, 8
+"""Cells to which a name is shortened before a column is left out, and where none can be."""
 _PADDING = 2
 _GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
@@ -86,7 +86,8 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
     table, shown = fit(table, console.width)
     for note in number_notes([table], columns=shown):
         numbers.setdefault(note, len(numbers) + 1)
-    console.print(Text(one_line(table.title), style="bold"))
+    if table.title:
+        console.print(Text(one_line(table.title), style="bold"))
     console.print(_table(table, shown, numbers, width=console.width))
     left_out = [index for index in whole.visible if index not in shown]
     names = [index for index in shown if whole.columns[index].name] or [shown[0]]
@@ -100,8 +101,10 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
         _print_table(
             Table(title=f"{whole.title} (continued)", columns=columns, rows=rows), console, numbers, details=True
         )
-    # Where all rows are of one model, the title names it.
-    elif words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]:
+    # Where all rows are of one model, the title names it; a table without a title is a bare listing.
+    elif table.title and (
+        words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
+    ):
         console.print(Text(f"no room for: {', '.join(words)} (a wider terminal or -o shows them)", style="dim"))
     for note in table.notes:
         console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
@@ -138,10 +141,10 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
             break
         shown.remove(max(index for index in shown if table.columns[index].rank == highest))
     names = [len(row[index].text) for row in table.rows for index in shown if table.columns[index].name]
-    for size in range(max(names, default=0), LEAST_NAME, -1):
+    for size in range(max(names, default=0), SHORTEST_NAME, -1):
         if _natural_width(roomy := _shortened(table, size), shown) <= width:
             return roomy, tuple(shown)
-    return tight, tuple(shown)
+    return _shortened(table, SHORTEST_NAME), tuple(shown)
 
 
 def _shortened(table: Table, most: int | None) -> Table:
