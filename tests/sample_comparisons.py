@@ -149,8 +149,9 @@ def hostile() -> Findings:
     )
 
 
-def comparison_text(findings: Findings, *, width: int = 80) -> str:
+def comparison_text(findings: Findings, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `findings` as plain text without colours, at most `width` cells wide."""
     buffer = io.StringIO()
-    print_comparison(findings, Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
+    console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)
+    print_comparison(findings, console, details=details)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

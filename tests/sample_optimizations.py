@@ -184,19 +184,20 @@ def hostile_search() -> Optimization:
     )  # fmt: skip
 
 
-def optimization_text(result: Optimization, *, width: int = 80) -> str:
+def optimization_text(result: Optimization, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `result` as plain text without colours, at most `width` cells wide."""
-    return _text(print_optimization, result, width)
+    return _text(print_optimization, result, width, details)
 
 
-def evaluation_text(results: Results, *, width: int = 80) -> str:
+def evaluation_text(results: Results, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `results` as plain text without colours, at most `width` cells wide."""
-    return _text(print_evaluation, results, width)
+    return _text(print_evaluation, results, width, details)
 
 
-def _text(show, told, width: int) -> str:
+def _text(show, told, width: int, details: bool) -> str:
     buffer = io.StringIO()
-    show(told, Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
+    console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)
+    show(told, console, details=details)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

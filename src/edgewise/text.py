@@ -34,6 +34,14 @@ def for_markdown(text: str) -> str:
     return _LEADING.sub(lambda match: f"{match[1]}\\{match[2]}" if match[1] else f"\\{match[3]}", cleaned)
 
 
+def enumerate_few(words: Sequence[str], most: int = 4) -> str:
+    """``"a, b, c, d and 3 others"``: at most `most` of `words`, or one more where that is the last."""
+    rest = len(words) - most
+    if rest > 1:
+        return f"{', '.join(words[:most])} and {rest} others"
+    return " and ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
+
+
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
     """Per thing: is there another one with the same words so far that differs in this one?
 

@@ -269,6 +269,14 @@ def test_bad_settings_are_one_line_with_advice_and_exit_code_2(tmp_path, capsys,
     assert "try: " in captured.err
 
 
+@pytest.mark.parametrize("word", ["f32", "fp32", "FP32", "float32"])
+def test_precisions_have_the_names_that_people_use(tmp_path, capsys, word):
+    words = ["--precision", word, "--iterations", "9", "--sessions", "1", "--json", "--no-store", "-q"]
+    assert run(["bench", fake(tmp_path), *words]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    assert found["job"]["runtime"]["precision"] == "f32"
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -59,23 +59,40 @@ def test_list(call, path):
     code, out, err = call("list")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].split() == ["Run", "Made", "(UTC)", "Model", "Runtime", "Result", "Trust", "Tags"]
-    assert [line.split()[0] for line in lines[2:] if line[0] != " "] == [
+    assert lines[0].split() == ["Run", "Model", "Runtime", "Latency", "Machine"]
+    assert [line.split()[0] for line in lines[2:]] == [
         "01936b2a-9000",
         "01936b2a-8000",
         "01936b2a-7c10",
     ]
     assert "2.10 ms" in out
-    assert "2026-01-31 12:00" in out
     assert max(map(len, lines)) <= 80
     assert f"3 runs in {path}" in err
+
+
+def test_a_run_has_one_line_with_its_metric_machine_and_short_id(call, path):
+    machine = {"cpu": {"model": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"}}
+    model = replace(RUNS[0].job.model, name="a_network_with_a_name_that_is_longer_than_any_line_has_room_for.tflite")
+    with open_store(str(path)) as store:
+        for place in range(3):
+            job = replace(RUNS[0].job, model=model)
+            store.save(
+                replace(
+                    RUNS[0], id=f"01936b2a-7{place}10-7abc-8def-000000000009", job=job, environment=machine, tags=()
+                )
+            )
+    out = call("list")[1]
+    assert len(out.splitlines()) == 2 + 6 and max(map(len, out.splitlines())) <= 80
+    (line,) = (line for line in out.splitlines() if line.startswith("01936b2a-7210 "))
+    assert "a_" in line and ".tflite" in line and " 2.10 ms " in line and "Intel" in line
 
 
 def test_list_is_wider_where_there_is_room(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     out = call("list")[1]
     assert len(out.splitlines()) == 5
-    assert "litert/xnnpack 2T" in out
+    assert "2026-01-31 12:00" in out
+    assert "litert 2T" in out
     assert "failed: Timeout" in out
     assert "person_detect.tflite" in out
 

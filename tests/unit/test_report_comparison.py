@@ -53,14 +53,28 @@ Throughput    2380 /s   5760 /s   2.427 (2.387 to 2.469)   2.43× faster
 Peak memory   48.0 MB   92.0 MB   1.917 (1.910 to 1.924)   1.92× larger
 Model size    53.9 kB   53.9 kB                    1.000   same
 Energy        n/a [2]   n/a [2]                  n/a [3]   inconclusive
-no room for: Margin, Adjusted p (a wider terminal or -o shows them)
+
+Before and after: A → B (continued)
+Metric         Margin   Adjusted p
+──────────────────────────────────
+Latency         ± 3 %      < 0.001
+Latency p99     ± 3 %         0.40
+Throughput      ± 3 %      < 0.001
+Peak memory     ± 3 %      < 0.001
+Model size      ± 3 %        exact
+Energy        n/a [3]      n/a [3]
 
 What was compared
 Variant   Model      Runtime             Threads   Precision   Grade
 ────────────────────────────────────────────────────────────────────
 A         kws.onnx   onnxruntime 1.2.3         1   f32         B
 B         kws.onnx   openvino 1.2.3            1   f32         B
-no room for: Run (a wider terminal or -o shows them)
+
+What was compared (continued)
+Variant   Run
+──────────────────────────────────────────────
+A         0195f0c0-0000-7000-8000-000000000001
+B         0195f0c0-0000-7000-8000-000000000002
 [1] ≈ 40 s more would decide
 [2] {NO_ENERGY}
 [3] A and B have no energy: {NO_ENERGY}
@@ -95,7 +109,6 @@ Throughput           2380 ± 30 /s    5760 ± 60 /s   2.427 (2.387 to 2.469)   2
 Peak memory         48.0 ± 0.1 MB   92.0 ± 0.1 MB   1.917 (1.910 to 1.924)   1.92× larger
 Model size                53.9 kB         53.9 kB                    1.000   same (within ± 3 %)
 Energy                    n/a [1]         n/a [1]                  n/a [2]   inconclusive
-no room for: Margin, Adjusted p (a wider terminal or -o shows them)
 """
 
 

@@ -55,11 +55,12 @@ TOP_AT_80 = """\
 vww.tflite against kws.onnx: Top-1 accuracy −2.22 pt [−3.61, −0.89], p < 0.001
 
 Accuracy and latency
-                                                              Latency
-Model        Runtime                   Top-1 accuracy            (ms)
-─────────────────────────────────────────────────────────────────────
-kws.onnx     onnxruntime/cpu   94.56 % [92.85, 95.86]   0.420 ± 0.011
-vww.tflite   litert/cpu        92.33 % [90.63, 93.64]   0.210 ± 0.011
+                                                               Model    Model
+                                                     Latency    size   memory
+Model        Runtime               Top-1 accuracy       (µs)    (kB)     (MB)
+─────────────────────────────────────────────────────────────────────────────
+kws.onnx     onnxruntime   94.56 % [92.85, 95.86]   420 ± 11    53.9     14.4
+vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     333     14.4
 """
 
 DIFFERENCES = """\

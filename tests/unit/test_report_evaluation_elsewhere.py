@@ -44,7 +44,7 @@ def test_the_bench_table_has_accuracy_in_the_row_of_the_latency():
     found = cells(bench_table(runs), 1)
     assert found["Top-1 accuracy (%)"].text == "92.3 [90.6, 93.7]"
     assert found["Top-1 accuracy (%)"].value == pytest.approx(92.333, abs=1e-3)
-    assert found["Latency (ms)"].text == "0.210 ± 0.011"
+    assert found["Latency (µs)"].text == "210 ± 11"
     assert "Top-1 accuracy" in to_text(bench_document(runs), width=80)
 
 

@@ -89,7 +89,7 @@ def test_values_are_in_the_units_of_their_headings():
         "91.7 %",
         "99.0 %",
         "22.9 M",
-        "81.0",
+        "81",
         "0.420 ± 0.011",
     ]
     platform = cells("platform", everything())

@@ -130,7 +130,7 @@ def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
 
 
 def test_text_says_everything_of_a_profile():
-    text = " ".join(profile_text([profiled_run()], width=120).split())
+    text = " ".join(profile_text([profiled_run()], width=120, details=True).split())
     for words in (
         "kws.onnx · onnxruntime 1.2.3 (cpu, 1 thread, f32) · median latency 1.00 ± 0.01 ms",
         "operators 92.0 % + overheads 6.0 % = 98.0 % of the whole, 1.00 ms; 2.0 % unattributed",
@@ -340,7 +340,7 @@ def test_every_time_of_an_inference_has_its_own_name():
     run = profiled_run()
     latency = replace(run.measurement("latency"), value=9.5e-4, low=9.4e-4, high=9.6e-4)
     run = replace(run, measurements=tuple(latency if row.metric == "latency" else row for row in run.measurements))
-    text = " ".join(profile_text([run], width=80).split())
+    text = " ".join(profile_text([run], width=80, details=True).split())
     assert header(run).endswith("median latency 950 ± 10 µs") and header(run) in text
     assert "= 98.0 % of the whole, 1.00 ms;" in text and "whole [" in text
     assert WHOLE_NOTE in text and WHOLE_IS_LATENCY not in text

@@ -13,6 +13,7 @@ from edgewise.cli.options import (
     VARY,
     AsJson,
     Batches,
+    Details,
     Device,
     Force,
     InputData,
@@ -93,6 +94,7 @@ def command(
         ),
     ] = None,
     force: Force = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -125,6 +127,6 @@ def command(
         input_data=input_data,
     )
     outcome = measure(plan, store=store, keep=not no_store, meters=meters, quiet=quiet)
-    show(outcome, as_json=as_json)
+    show(outcome, as_json=as_json, details=details)
     lost = write_reports(outcome.runs, output or (), overwrite=force)
     return finish(outcome) or lost

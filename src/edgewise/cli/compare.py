@@ -15,6 +15,7 @@ from edgewise.cli.options import (
     VARY,
     AsJson,
     Batches,
+    Details,
     Device,
     InputData,
     MemoryLimit,
@@ -147,6 +148,7 @@ def command(
             "--force", help="Compare what can't be compared fairly; overwrite the output", rich_help_panel=OUTPUT
         ),
     ] = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -206,7 +208,7 @@ def command(
         raise BadInput(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add --meters")
     findings = run(subjects, terms=terms, trial=trial, conditions=conditions, stored=stored, meters=meters,
                    store=store, keep=not no_store, quiet=quiet)  # fmt: skip
-    show(findings, as_json=as_json)
+    show(findings, as_json=as_json, details=details)
     lost = write_files(output or (), lambda path: write_comparison(findings, path, overwrite=force))
     return finish(findings, kept=not no_store) or lost
 
@@ -255,7 +257,7 @@ def run(
         return compare_contenders([_contender(subject) for subject in subjects], contest)
 
 
-def show(findings: Findings, *, as_json: bool) -> None:
+def show(findings: Findings, *, as_json: bool, details: bool = False) -> None:
     """The comparison on standard output."""
     from edgewise.cli.console import out, print_json
 
@@ -264,7 +266,7 @@ def show(findings: Findings, *, as_json: bool) -> None:
         return
     from edgewise.report.comparison_text import print_comparison
 
-    print_comparison(findings, out())
+    print_comparison(findings, out(), details=details)
 
 
 def finish(findings: Findings, *, kept: bool) -> int:

@@ -14,6 +14,7 @@ from edgewise.cli.options import (
     OUTPUT,
     VARY,
     AsJson,
+    Details,
     Device,
     MemoryLimit,
     NoStore,
@@ -108,6 +109,7 @@ def command(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=OUTPUT)] = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -150,7 +152,7 @@ def command(
         fresh=fresh,
     )
     results = run(exam, store=store, keep=not no_store, quiet=quiet)
-    show(results, as_json=as_json)
+    show(results, as_json=as_json, details=details)
     lost = write_files(output or (), lambda path: write_evaluation(results, path, overwrite=force))
     return finish(results, kept=not no_store) or lost
 
@@ -171,7 +173,7 @@ def run(exam: Examination, *, store: str | None, keep: bool, quiet: bool) -> Res
             return examine(exam, save=keeper.save, observer=lines, spectator=passes)
 
 
-def show(results: Results, *, as_json: bool) -> None:
+def show(results: Results, *, as_json: bool, details: bool = False) -> None:
     """The results on standard output: one JSON document, or tables for a person."""
     from edgewise.cli.console import out, print_json
     from edgewise.report.evaluation import evaluation_document, print_evaluation
@@ -179,7 +181,7 @@ def show(results: Results, *, as_json: bool) -> None:
     if as_json:
         print_json(evaluation_document(results))
     else:
-        print_evaluation(results, out())
+        print_evaluation(results, out(), details=details)
 
 
 def finish(results: Results, *, kept: bool) -> int:

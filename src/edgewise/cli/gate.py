@@ -13,6 +13,7 @@ from edgewise.cli.options import (
     OUTPUT,
     VARY,
     AsJson,
+    Details,
     Device,
     Force,
     InputData,
@@ -112,6 +113,7 @@ def command(
         ),
     ] = None,
     force: Force = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -125,6 +127,7 @@ def command(
     from edgewise.comparing.like_for_like import Asked
     from edgewise.comparing.requirement import parse_requirements
     from edgewise.report.gate import check_gate_target, write_gate
+    from edgewise.run.plan import precision_word
 
     requirements = parse_requirements(max_regression or (), budget or ())
     policy = next((word for word in POLICIES if word == on_inconclusive), None)
@@ -137,7 +140,7 @@ def command(
         provider=provider,
         threads=threads,
         batch=batch,
-        precision=precision,
+        precision=None if precision is None else precision_word(precision),
         shapes=split_shapes(shape),
         input_data=input_data,
         seed=seed,
@@ -154,7 +157,7 @@ def command(
     )
     parties = choose_parties(candidate, baseline, asked=asked, store=store)
     outcome = _run(requirements, parties, ways, keep=not no_store, store=store, quiet=quiet)
-    _show(outcome, as_json=as_json)
+    _show(outcome, as_json=as_json, details=details)
     lost = write_files(output or (), lambda path: write_gate(outcome, path, overwrite=force))
     return outcome.exit_code or lost
 
@@ -287,7 +290,7 @@ def _run(
     return replace(outcome, notes=(*parties.notes, *outcome.notes))
 
 
-def _show(outcome: Outcome, *, as_json: bool) -> None:
+def _show(outcome: Outcome, *, as_json: bool, details: bool = False) -> None:
     from edgewise.cli.console import out, print_json
 
     if as_json:
@@ -295,7 +298,7 @@ def _show(outcome: Outcome, *, as_json: bool) -> None:
         return
     from edgewise.report.gate import print_gate
 
-    print_gate(outcome, out())
+    print_gate(outcome, out(), details=details)
 
 
 def _read_time(text: str) -> float:

@@ -94,11 +94,12 @@ def measure(plan: Plan, *, store: str | None, keep: bool, meters: bool, quiet: b
     )
 
 
-def show(outcome: Outcome, *, as_json: bool, layers: int | None = None) -> None:
+def show(outcome: Outcome, *, as_json: bool, layers: int | None = None, details: bool = False) -> None:
     """The results on standard output: one JSON document, or tables for a person.
 
     Args:
         layers: rows of a profile's table; None for all.
+        details: whether to print cautions, reasons and conditions in full.
     """
     if as_json:
         from edgewise.report.files import runs_document
@@ -107,11 +108,12 @@ def show(outcome: Outcome, *, as_json: bool, layers: int | None = None) -> None:
     elif any(run.job.workload.profile for run in outcome.runs):
         from edgewise.report.profile_text import render_profile_text
 
-        render_profile_text(outcome.runs, out(), top=layers or max(len(run.layers) for run in outcome.runs))
+        top = layers or max(len(run.layers) for run in outcome.runs)
+        render_profile_text(outcome.runs, out(), top=top, details=details)
     elif outcome.runs:
         from edgewise.report.bench import render_text
 
-        render_text(outcome.runs, console=out())
+        render_text(outcome.runs, console=out(), details=details)
     for reason in outcome.skipped:
         err().print(f"[dim]not measured:[/] {escape(reason)}", soft_wrap=True)
 

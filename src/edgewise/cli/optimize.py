@@ -13,6 +13,7 @@ from edgewise.cli.options import (
     OUTPUT,
     VARY,
     AsJson,
+    Details,
     Device,
     MemoryLimit,
     NoStore,
@@ -161,6 +162,7 @@ def command(
         typer.Option(metavar="F", help="Also write .md, .html, .csv or .json; repeatable", rich_help_panel=OUTPUT),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the report", rich_help_panel=OUTPUT)] = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -238,7 +240,7 @@ def command(
         ),
     )  # fmt: skip
     result = run(commission, store=store, keep=not no_store, quiet=quiet)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, details=details)
     lost = write_files(report or (), lambda path: write_optimization(result, path, overwrite=force))
     return finish(result, kept=not no_store) or lost
 
@@ -254,7 +256,7 @@ def run(commission: Commission, *, store: str | None, keep: bool, quiet: bool) -
         return undertake(commission, save=keeper.save, witness=lines)
 
 
-def show(result: Optimization, *, as_json: bool) -> None:
+def show(result: Optimization, *, as_json: bool, details: bool = False) -> None:
     """The result on standard output: one JSON document, or tables for a person."""
     from edgewise.cli.console import out, print_json
     from edgewise.report.optimization import print_optimization
@@ -262,7 +264,7 @@ def show(result: Optimization, *, as_json: bool) -> None:
     if as_json:
         print_json(result.to_document())
     else:
-        print_optimization(result, out())
+        print_optimization(result, out(), details=details)
 
 
 def finish(result: Optimization, *, kept: bool) -> int:

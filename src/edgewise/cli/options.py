@@ -19,6 +19,9 @@ Build = Annotated[
         metavar="MODULE:FUNCTION", help="A factory that returns a model, trained or not", rich_help_panel=MODEL
     ),
 ]
+Details = Annotated[
+    bool, typer.Option("--details", help="Print cautions, reasons and conditions in full", rich_help_panel=OUTPUT)
+]
 Device = Annotated[str, typer.Option("-d", "--device", metavar="DEVICE", help="Where to run", rich_help_panel=VARY)]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=OUTPUT)]
 InputData = Annotated[
@@ -38,7 +41,7 @@ MemoryLimit = Annotated[
 NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing", rich_help_panel=OUTPUT)]
 Precisions = Annotated[
     list[str] | None,
-    typer.Option(metavar="P,…", help="f32, bf16, f16 (default: f32, like for like)", rich_help_panel=VARY),
+    typer.Option(metavar="P,…", help="f32 or fp32, bf16, f16 or fp16 (default: f32)", rich_help_panel=VARY),
 ]
 Providers = Annotated[
     list[str] | None,

@@ -18,6 +18,7 @@ from edgewise.cli.options import (
     AsJson,
     Batches,
     Build,
+    Details,
     Device,
     Force,
     InputData,
@@ -90,6 +91,7 @@ def command(
         ),
     ] = None,
     force: Force = False,
+    details: Details = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     store: StoreUrl = None,
@@ -126,7 +128,7 @@ def command(
         )
         _check_outputs(output or (), jobs=len(plan.jobs))
         outcome = measure(plan, store=store, keep=not no_store, meters=False, quiet=quiet)
-    show(outcome, as_json=as_json, layers=top or None)
+    show(outcome, as_json=as_json, details=details, layers=top or None)
     lost = write_reports(outcome.runs, output or (), overwrite=force)
     return finish(outcome) or _lack_of_layers(outcome.runs) or lost
 

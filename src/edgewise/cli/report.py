@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from edgewise.record import Run
 
 
+MOST_RELATED = 10
+"""Stored runs that are asked for each number that is lacking."""
+
+
 def command(
     runs: Annotated[
         list[str],
@@ -38,7 +42,8 @@ def command(
 ) -> int:
     """Turn stored runs into tables, CSV, JSON or an HTML page.
 
-    Without -o the tables are printed: for a person on a terminal, as Markdown into a pipe or file.
+    Without -o the tables are printed: for a person on a terminal, as Markdown into a pipe or file. What a run lacks in
+    zoo, long, watch and platform comes from stored runs of the same model, engine and machine, named below the table.
     """
     from edgewise.cli.console import write_files
     from edgewise.cli.settings import check_outputs
@@ -47,12 +52,15 @@ def command(
     _require_table(table, TABLES)
     check_outputs(output or (), check_target, overwrite=force)
     found = read_runs(runs, store=store)
+    known = find_related(found, table=table, output=output or (), store=store)
     if not output:
-        _print(found, table=table, task=task, reference=reference, title=title)
+        _print(found, table=table, task=task, reference=reference, title=title, known=known)
         return 0
 
     def write(path: Path) -> None:
-        write_report(found, path, table=table, task=task, reference=reference, title=title, overwrite=force)
+        write_report(
+            found, path, table=table, task=task, reference=reference, title=title, overwrite=force, known=known
+        )
 
     return write_files(output, write)
 
@@ -92,6 +100,37 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
     return list(found.values())
 
 
+def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Path], store: str | None) -> list[Run]:
+    """Stored runs of the same models that know what `runs` lack in the tables of the field, the newest ones."""
+    from edgewise.errors import EdgewiseError
+    from edgewise.report.accuracy import CHIEF
+    from edgewise.report.field_tables import JOINED
+    from edgewise.report.joined import ACCURACY, is_lacking
+    from edgewise.store import open_store
+
+    page = table != "profile" and any(path.suffix.lower() == ".html" for path in output)
+    wanted = dict.fromkeys(metric for name in JOINED if page or name == table for metric in JOINED[name])
+    asked = {
+        (run.job.model.sha256, metric)
+        for run in runs
+        for name in wanted
+        if is_lacking(run, name)
+        for metric in (CHIEF if name == ACCURACY else (name,))
+    }
+    if not asked:
+        return []
+    try:
+        with open_store(store, create=False) as opened:
+            rows = [
+                row
+                for sha256, metric in sorted(asked)
+                for row in opened.list(model=sha256, metric=metric, status="done", limit=MOST_RELATED)
+            ]
+            return [opened.get(name) for name in dict.fromkeys(row.id for row in rows)]
+    except EdgewiseError:  # runs from a file need no store
+        return []
+
+
 def _require_table(table: str | None, tables: Sequence[str]) -> None:
     from edgewise.errors import BadInput
 
@@ -99,11 +138,19 @@ def _require_table(table: str | None, tables: Sequence[str]) -> None:
         raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(tables)}")
 
 
-def _print(runs: Sequence[Run], *, table: str | None, task: str | None, reference: str | None, title: str) -> None:
+def _print(
+    runs: Sequence[Run],
+    *,
+    table: str | None,
+    task: str | None,
+    reference: str | None,
+    title: str,
+    known: Sequence[Run],
+) -> None:
     from edgewise.cli.console import out
     from edgewise.report.files import report_document, table_of
 
-    document = report_document(runs, table=table, task=task, reference=reference, title=title)
+    document = report_document(runs, table=table, task=task, reference=reference, title=title, known=known)
     console = out()
     if console.is_terminal and table_of(runs, table) == "profile":
         from edgewise.report.profile_text import render_profile_text

@@ -15,11 +15,12 @@ from edgewise.cli.console import err, out, print_json, print_rows
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run
-from edgewise.units import format_bytes, format_quantity, parse_duration
+from edgewise.units import format_bytes, parse_duration
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from edgewise.report.document import Cell, Document
     from edgewise.store.database import Store
     from edgewise.store.tables import RunRow
 
@@ -69,7 +70,9 @@ def list_runs(
     more = len(rows) > shown
     rows = rows[:shown]
     if rows:
-        out().print(_listing(rows))
+        from edgewise.report.text import print_document
+
+        print_document(_listing(rows), out())
     filtered = any(value is not None for value in (model, runtime, status, since, before))
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
     _say(
@@ -247,48 +250,76 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
 
 
-def _table(*columns: str, right: tuple[str, ...] = (), whole: tuple[str, ...] = ()) -> Table:
-    """A plain table; columns in `right` are aligned right, those in `whole` are never folded."""
+def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A plain table; columns in `right` are aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        table.add_column(
-            column, justify="right" if column in right else "left", no_wrap=column in whole, overflow="fold"
-        )
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return table
 
 
-def _listing(rows: list[RunRow]) -> Table:
+def _listing(rows: list[RunRow]) -> Document:
+    """One line a run. Where all have one metric, the heading names it."""
+    from edgewise.report.cells import label_of
+    from edgewise.report.document import Cell, Column, Document, Table
+
     # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
     shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
+    metrics = {row.metric for row in rows if row.metric}
     tagged = any(row.tags for row in rows)
-    table = _table(
-        "Run", "Made (UTC)", "Model", "Runtime", "Result", "Trust", *(["Tags"] if tagged else []),
-        right=("Result",), whole=("Run", "Made (UTC)"),
-    )  # fmt: skip
-    for row in rows:
-        words = [row.runtime + (f"/{row.provider}" if row.provider else "")]
-        words += [f"{row.threads}T"] if row.threads else []
-        words += [f"batch {row.batch}"] if row.batch != 1 else []
-        words += [row.scenario] if row.scenario != "single-stream" else []
-        if row.status != "done":
-            result = row.status + (f": {row.cause}" if row.cause else "")
-        elif row.value is None or row.unit is None:
-            result = "absent"
-        else:
-            result = format_quantity(row.value, row.unit)
-        cells = [
-            row.id[:shown],
-            _moment(row.created_at),
-            row.model,
-            " ".join(words),
-            result,
-            row.grade or "",
-        ]
-        table.add_row(*map(_markup, cells), *([_markup(", ".join(row.tags))] if tagged else []))
-    return table
+    columns = (
+        Column(title="Run"),
+        Column(title="Made, UTC", rank=3),
+        Column(title="Model", name=True),
+        Column(title="Runtime", name=True),
+        Column(title=label_of(metrics.pop()) if len(metrics) == 1 else "Result", numeric=True),
+        Column(title="Machine", name=True, rank=1),
+        Column(title="Trust", rank=2),
+        Column(title="Tags", rank=1, hidden=not tagged),
+    )
+    cells = tuple(
+        (
+            Cell(text=row.id[:shown]),
+            Cell(text=_moment(row.created_at)),
+            Cell(text=row.model),
+            _engine_cell(row),
+            Cell(text=_result(row, named=columns[4].title == "Result")),
+            Cell(text=row.machine or "–", short=_MODEL_ALONE.sub("", row.machine or "").strip()),
+            Cell(text=row.grade or ""),
+            Cell(text=", ".join(row.tags)),
+        )
+        for row in rows
+    )
+    return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
+
+
+_MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
+"""What of a processor's name does not tell which it is."""
+
+
+def _engine_cell(row: RunRow) -> Cell:
+    from edgewise.report.document import Cell
+
+    words = [f"{row.threads}T"] if row.threads else []
+    words += [f"batch {row.batch}"] if row.batch != 1 else []
+    words += [row.scenario] if row.scenario != "single-stream" else []
+    engine = row.runtime + (f"/{row.provider}" if row.provider else "")
+    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]))
+
+
+def _result(row: RunRow, *, named: bool) -> str:
+    """The run's headline, with the metric's name where the heading does not say it."""
+    from edgewise.report.accuracy import value_text
+    from edgewise.report.cells import label_of
+
+    if row.status != "done":
+        return row.status + (f": {row.cause}" if row.cause else "")
+    if row.value is None or row.unit is None or row.metric is None:
+        return "absent"
+    return f"{label_of(row.metric) if named else ''} {value_text(row.metric, row.unit, row.value)}".strip()
 
 
 def _moment(created_at: str) -> str:
@@ -335,7 +366,7 @@ def _show_layers(run: Run) -> None:
         from edgewise.report.profile_text import render_profile_text
 
         console.print()
-        render_profile_text([run], console)
+        render_profile_text([run], console, details=True)
     elif run.profile_absent_because:
         console.print(f"\n[dim]no layers:[/] {_markup(run.profile_absent_because)}", soft_wrap=True)
 

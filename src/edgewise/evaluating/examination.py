@@ -21,6 +21,7 @@ from edgewise.evaluating.task import Judge, Setting, Task
 from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, new_run_id
 from edgewise.run.assembly import METERS_OFF, Assembly, Sensors
+from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.environment import fingerprint
 from edgewise.run.plan import Plan
@@ -134,7 +135,15 @@ def _measure(
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         group, environment = new_run_id(), fingerprint()
         runs = [
-            Run(id=new_run_id(), created_at=created, job=job, status="done", group=group, environment=environment)
+            Run(
+                id=new_run_id(),
+                created_at=created,
+                job=job,
+                status="done",
+                group=group,
+                environment=environment,
+                measurements=complexity_of(job),
+            )
             for job in exam.jobs
         ]
         return runs, False, ()

@@ -98,6 +98,16 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     )
 
 
+def find_peak(graph: Graph) -> int | None:
+    """`MemoryPlan.lower_bound_bytes` alone, without placing tensors; None where the size of a tensor is not known."""
+    folded = find_folded(graph)
+    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
+    sizes = {name: size for name in lifetimes if (size := graph.tensors[name].size_bytes) is not None}
+    if len(sizes) < len(lifetimes):
+        return None
+    return max(_live(sizes, lifetimes, len(graph.operators)), default=0)
+
+
 def find_folded(graph: Graph) -> set[str]:
     """Tensors that operators make from constants alone; outputs of the model are not among them."""
     fixed = {name for name, tensor in graph.tensors.items() if tensor.constant}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgewise.metrics import METRICS, SHARES
-from edgewise.record import Run
+from edgewise.record import CAUTIONS, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import chief_metric, judged_on
 from edgewise.report.cells import (
@@ -21,8 +21,9 @@ from edgewise.report.cells import (
     reason_of_absence,
     times,
 )
-from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, system_of
+from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, short_providers, system_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
+from edgewise.report.ranking import answer_of, rank_models, sweeps
 from edgewise.report.recommendation import (
     Recommendation,
     comparable_groups,
@@ -32,7 +33,7 @@ from edgewise.report.recommendation import (
 )
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import reach_of
-from edgewise.text import one_line
+from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import significant
 
 if TYPE_CHECKING:
@@ -55,7 +56,20 @@ _PREFIXES = {
     "B": (("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)),
     "1/s": (("1/s", 1.0),),
 }
-MOST_NAMED = 4
+MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
+"""What the memory of the model consists of."""
+
+LEAST_RANKED = 3
+"""So many models have a table of their places: of two, the answer says all."""
+
+_TITLES = {
+    "latency_first": "First",
+    "memory_delta": "Model memory",
+    "memory_peak": "Process peak",
+    "parameters_size": "Weights",
+    "memory_activations": "Activations",
+    "memory_engine": "Engine",
+}
 
 _WIDEST = 1e5
 """A column has one unit unless its largest value would then need more digits than this."""
@@ -68,19 +82,25 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         *recommendation_sections(runs),
         *_settings(runs),
         *interval_sections(runs),
-        *_cautions(runs),
+        *caution_sections(runs),
         *_agreement(runs),
         *_judged(runs),
         *_absences(runs, tables),
     ]
-    return Document(title=title or default_title(runs), tables=tuple(tables), sections=tuple(sections))
+    rankings = [_ranking(sweep) for sweep in sweeps(runs) if len(comparable_groups(sweep)) >= LEAST_RANKED]
+    return Document(
+        title=title or default_title(runs),
+        tables=(*rankings, *tables),
+        sections=tuple(sections),
+        answer=answer_of(runs),
+    )
 
 
-def render_text(runs: Sequence[Run], *, console: Console) -> None:
+def render_text(runs: Sequence[Run], *, console: Console, details: bool = False) -> None:
     """Print `bench_document` on `console`."""
     from edgewise.report.text import print_document
 
-    print_document(bench_document(runs), console)
+    print_document(bench_document(runs), console, details=details)
 
 
 def default_title(runs: Sequence[Run]) -> str:
@@ -117,6 +137,34 @@ def bench_table(runs: Sequence[Run]) -> Table:
     return Table(title=_table_title(runs), columns=tuple(columns), rows=tuple(tuple(row) for row in rows))
 
 
+def _ranking(runs: Sequence[Run]) -> Table:
+    """One row per model, the fastest first."""
+    ranked = rank_models(runs)
+    chosen = [one.run for one in ranked]
+    identity = {column.title: (column, cells) for column, cells in _identity(chosen)}
+    found = [
+        identity["Run"],
+        (Column(title="Place"), [Cell(text=str(one.place or "–"), value=one.place) for one in ranked]),
+        identity["Model"],
+        identity["Runtime"],
+        metric_column(chosen, chosen[0].headline, rank=0, interval=True),
+        metric_column(chosen, "model_size", rank=0, interval=False),
+        metric_column(chosen, "memory_delta", rank=0, interval=False),
+        (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
+    ]
+    notes = ["models of one place can't be told apart from its first: their 95 % intervals overlap"]
+    if any(one.place is None for one in ranked):
+        notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
+    columns, cells = zip(*found, strict=True)
+    scope = group_title(chosen[0]).partition(", ")[2]
+    return Table(
+        title=f"Models, fastest first: {scope}",
+        columns=columns,
+        rows=tuple(zip(*cells, strict=True)),
+        notes=tuple(notes),
+    )
+
+
 def _table_title(runs: Sequence[Run]) -> str:
     groups = comparable_groups(runs)
     if len(groups) == 1:
@@ -127,22 +175,32 @@ def _table_title(runs: Sequence[Run]) -> str:
 
 def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
     """Who each row is. What all rows share ranks last where there is little room."""
+    chosen: list[list[str]] = [[] for _ in runs]
 
     def column(title: str, words: Callable[[Run], str | None], *, always: bool = False) -> tuple[Column, list[Cell]]:
         found = [words(run) for run in runs]
         # An engine that does not tell, or failed before it could, makes no difference to speak of.
         varies = len({word for word in found if word}) > 1
+        told = [word or "" for word in found]
+        needed = any(tells_apart(chosen, told))
+        for own, word in zip(chosen, told, strict=True):
+            own.append(word)
         cells = [
             Cell(text=word or ("–" if run.status == "failed" else "not told"))
             for word, run in zip(found, runs, strict=True)
         ]
-        return Column(title=title, rank=0 if varies else 9, hidden=not (varies or always)), cells
+        rank = 0 if needed else 2 if varies else 9
+        return Column(title=title, rank=rank, hidden=not (varies or always), name=title == "Model"), cells
 
+    model = column("Model", lambda run: one_line(run.job.model.name), always=True)
+    short, engines = short_providers(runs), [provider_of(run) for run in runs]
+    runtime, names = column("Runtime", provider_of, always=True)
+    names = [replace(cell, text=words, short=short.get(words, "")) for cell, words in zip(names, engines, strict=True)]
     return [
         (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
         (Column(title="Status", hidden=True), [Cell(text=_status(run)) for run in runs]),
-        column("Model", lambda run: one_line(run.job.model.name), always=True),
-        (Column(title="Runtime"), [Cell(text=provider_of(run)) for run in runs]),
+        model,
+        (replace(runtime, rank=0, name=True), names),
         column("Threads", lambda run: str(threads) if (threads := threads_of(run)) else None),
         column("Batch", lambda run: str(run.job.workload.batch)),
         column("Precision", precision_of),
@@ -163,11 +221,14 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
     if headlines - {"throughput"}:
         columns.append(("latency", 0 if "latency" in headlines else 2, True))
+    columns.append(("memory_delta", 0, False))
     if headlines - {"latency_paced"}:
-        columns.append(("throughput", 0 if headlines == {"throughput"} else 2, "throughput" in headlines))
+        columns.append(("throughput", 0 if headlines == {"throughput"} else 3, "throughput" in headlines))
     judged = dict.fromkeys(metric for run in runs if (metric := chief_metric(run)) is not None)
     columns += [(metric, 1, True) for metric in judged]
-    return [*columns, ("latency_first", 4, False), ("load_time", 5, False), ("memory_peak", 3, False)]
+    columns += [("latency_first", 5, False), ("load_time", 6, False), ("memory_peak", 4, False)]
+    parts = [metric for metric in MEMORY_PARTS if any(run.value(metric) is not None for run in runs)]
+    return columns + [(metric, 7, False) for metric in parts]
 
 
 def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool) -> tuple[Column, list[Cell]]:
@@ -177,9 +238,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     # What has no unit and is no share, such as an error in the labels' own, is read as it is.
     plain = unit == "1" and metric not in SHARES
     word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
-    title = {"memory_peak": "Peak memory", "latency_first": "First", "throughput": "Throughput"}.get(
-        metric, METRICS[metric].label
-    )
+    title = _TITLES.get(metric, METRICS[metric].label)
     shown = f"{title} ({word})" if word else title
     cells = []
     for run in runs:
@@ -210,7 +269,7 @@ def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
         return ("%", times(100.0)) if unit == "1" else ("", times(1.0))
     least, largest = min(positive), max(positive)
     for word, factor in choices:
-        if least * factor >= 0.0995:
+        if least * factor >= 0.0995 and largest * factor >= 0.9995:
             return (word, times(factor)) if largest * factor < _WIDEST else ("", times(1.0))
     word, factor = choices[-1]
     return word, times(factor)
@@ -266,7 +325,7 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
             words.append(f"{quantity(engine, 's')} by the engine's own clock")
         said.setdefault(", ".join(words), []).append(label)
     lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
-    return [Section(title="Ran with", lines=lines)] if lines else []
+    return [Section(title="Ran with", lines=lines, brief="")] if lines else []
 
 
 def interval_sections(runs: Sequence[Run]) -> list[Section]:
@@ -282,7 +341,8 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
     if not within:
         return []
     lines = ("for a re-run on this machine, 95 %", *(f"between runs: {method}" for method in methods))
-    return [Section(title="Intervals", lines=(*lines, f"within this run: {', '.join(within)}"))]
+    said = (*lines, f"within this run: {', '.join(within)}")
+    return [Section(title="Intervals", lines=said, brief=lines[0])]
 
 
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
@@ -292,9 +352,9 @@ def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
     for one in found:
         scope = f" for {one.group}" if len(found) > 1 else ""
         if one.run is None:
-            sections.append(Section(title=f"No recommendation{scope}", lines=one.why, tone="poor"))
+            sections.append(Section(title=f"No recommendation{scope}", lines=one.why, tone="poor", brief=""))
         else:
-            sections.append(Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good"))
+            sections.append(Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good", brief=""))
     return sections
 
 
@@ -330,18 +390,29 @@ def _who(labels: Sequence[str], total: int) -> str:
     """The runs that something is said of, as the beginning of a sentence."""
     if total == 1:
         return ""
-    return "all runs: " if len(labels) == total else f"{_enumerate(labels)}: "
+    return "all runs: " if len(labels) == total else f"{enumerate_few(labels)}: "
 
 
-def _enumerate(labels: Sequence[str]) -> str:
-    """At most `MOST_NAMED` names; the page has each run's own list."""
-    rest = len(labels) - MOST_NAMED
-    return ", ".join(labels) if rest <= 1 else f"{', '.join(labels[:MOST_NAMED])} and {rest} others"
-
-
-def _cautions(runs: Sequence[Run]) -> list[Section]:
+def caution_sections(runs: Sequence[Run]) -> list[Section]:
+    """What must be known before the numbers are believed."""
     lines = caution_lines(runs)
-    return [Section(title="Cautions", lines=tuple(lines), tone="poor")] if lines else []
+    return [Section(title="Cautions", lines=tuple(lines), tone="poor", brief=_brief_cautions(runs))] if lines else []
+
+
+def _brief_cautions(runs: Sequence[Run]) -> str:
+    """Every kind of caution with the runs that have it, those first that weigh most."""
+    by_code: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        for code in dict.fromkeys(one_line(each.code) for each in run.cautions):
+            by_code.setdefault(code, []).append(label)
+    if not by_code:
+        return "see the reasons of the grades"
+    unequal = ("output-mismatch", "output-not-finite")
+    order = sorted(by_code, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
+    if len(runs) == 1:
+        return ", ".join(order)
+    first, *rest = [f"{code} ({len(by_code[code])}" for code in order]
+    return f"{first} of {len(runs)} runs)" + "".join(f", {words})" for words in rest)
 
 
 def _agreement(runs: Sequence[Run]) -> list[Section]:
@@ -363,7 +434,9 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
         verdict = "differs" if error.method.endswith(BEYOND) or _is_odd(run) else "agrees"
         found.setdefault(method, []).append(f"{label} {verdict} ({', '.join(words)})")
     lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
-    return [Section(title="Outputs", lines=tuple(lines))] if lines else []
+    unequal = [words for said in found.values() for words in said if " agrees (" not in words]
+    brief = "; ".join(unequal) if unequal else f"agree between runtimes ({sum(map(len, found.values()))} compared)"
+    return [Section(title="Outputs", lines=tuple(lines), brief=brief)] if lines else []
 
 
 def _is_odd(run: Run) -> bool:
@@ -391,10 +464,11 @@ def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
         for row in run.measurements:
             if row.value is None and (reason := reason_of_absence(run, row.metric)) not in said:
                 by_reason.setdefault(reason, {}).setdefault(label_of(row.metric), []).append(label)
-    telling = sum(bool(run.measurements) for run in runs)
+    telling = sum(run.status != "failed" for run in runs)
     lines = []
+    brief = ", ".join(dict.fromkeys(metric for metrics in by_reason.values() for metric in metrics))
     for reason, metrics in by_reason.items():
         who = list(dict.fromkeys(label for labels in metrics.values() for label in labels))
-        scope = "" if len(who) == telling else f" ({_enumerate(who)})"
+        scope = "" if len(who) == telling else f" ({enumerate_few(who)})"
         lines.append(f"{', '.join(metrics)}{scope}: {reason}")
-    return [Section(title="Not known", lines=tuple(lines), tone="faint")] if lines else []
+    return [Section(title="Not known", lines=tuple(lines), tone="faint", brief=brief)] if lines else []

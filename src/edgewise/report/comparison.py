@@ -53,14 +53,28 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
         Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
         Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
         Section(title="What can't be excluded", lines=_lines(findings.not_excluded), tone="poor"),
-        Section(title="What differs", lines=_lines(findings.stated)),
+        Section(title="What differs", lines=_lines(findings.stated), brief=_differing(findings.stated)),
         Section(title="Pareto front", lines=tuple(front_lines(findings))),
-        Section(title="What the verdicts rest on", lines=tuple(evidence_lines(findings))),
+        Section(
+            title="What the verdicts rest on",
+            lines=tuple(evidence_lines(findings)),
+            brief="; ".join(_amount_lines(findings)),
+        ),
         Section(title="Notes", lines=_lines(findings.notes)),
-        Section(title="Cautions on each one's own numbers", lines=tuple(caution_lines(findings)), tone="poor"),
+        Section(
+            title="Cautions on each one's own numbers",
+            lines=tuple(caution_lines(findings)),
+            tone="poor",
+            brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
+        ),
     ]
     told = tuple(section for section in sections if section.lines)
     return Document(title=title_of(findings), tables=tuple(tables), sections=told)
+
+
+def _differing(stated: Sequence[str]) -> str:
+    """What differs, without how."""
+    return ", ".join(dict.fromkeys(one_line(line).partition(":")[0] for line in stated))
 
 
 def title_of(findings: Findings) -> str:
@@ -169,7 +183,8 @@ def variants_table(findings: Findings) -> Table | None:
         Column(title="Grade", rank=1),
         Column(title="Run", rank=4),
     )
-    return Table(title="What was compared", columns=columns, rows=tuple(map(_variant_row, findings.variants)))
+    rows = tuple(map(_variant_row, findings.variants))
+    return Table(title="What was compared", columns=columns, rows=rows, detail=bool(findings.comparisons))
 
 
 def _variant_row(variant: Variant) -> tuple[Cell, ...]:

@@ -61,6 +61,8 @@ def write_comparison(findings: Findings, path: Path, *, overwrite: bool = False)
     disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places_of
 
     check_comparison_target(path, overwrite=overwrite)
-    write_file(path, render_comparison(findings, extension_of(path)), overwrite=overwrite)
+    text = render_comparison(findings, extension_of(path))
+    write_file(path, without_places_of(text, [one.run for one in findings.variants]), overwrite=overwrite)

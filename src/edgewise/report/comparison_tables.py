@@ -82,13 +82,13 @@ def before_after_table(findings: Findings, label: str, *, width: int | None = No
 
 def fits(table: Table, width: int) -> bool:
     """Whether the columns that always stay fit into `width` cells."""
-    from edgewise.report.text import fitting_columns
+    from edgewise.report.text import fit
 
     kept = [index for index, column in enumerate(table.columns) if column.rank == 0]
     rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
     columns = tuple(replace(table.columns[index], rank=1) for index in kept[1:])
     alone = Table(title="", columns=(table.columns[0], *columns), rows=rows)
-    return len(fitting_columns(alone, width)) == len(kept)
+    return len(fit(alone, width)[1]) == len(kept)
 
 
 def _before_after(

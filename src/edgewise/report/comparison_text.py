@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgewise.comparing.comparison import Findings
 
 
-def print_comparison(findings: Findings, console: Console) -> None:
+def print_comparison(findings: Findings, console: Console, *, details: bool = False) -> None:
     """Print `findings` on `console`, readable at 80 columns."""
     from rich.text import Text
 
@@ -22,4 +22,4 @@ def print_comparison(findings: Findings, console: Console) -> None:
     console.print(Text(one_line(document.title), style="bold"))
     if document.tables:
         console.print()
-    print_document(document, console)
+    print_document(document, console, details=details)

@@ -56,6 +56,13 @@ def provider_of(run: Run) -> str:
     return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
 
 
+def short_providers(runs: Sequence[Run]) -> dict[str, str]:
+    """What `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider."""
+    said = {provider_of(run): one_line(run.job.runtime.name) for run in runs}
+    names = list(said.values())
+    return {words: name for words, name in said.items() if names.count(name) == 1}
+
+
 def processing_unit_of(run: Run) -> str | None:
     """``CPU``, ``GPU``, ``NPU``, ``TPU`` or ``VPU``: what executed the model; None where the record does not tell."""
     told = (run.effective.get("accelerator"), run.effective.get("device"), run.job.runtime.provider)
@@ -79,6 +86,29 @@ def platform_of(run: Run) -> str | None:
     """Where the run took place and with what: system, processor, engine; None where the environment is empty."""
     words = [word for word in (system_of(run), processor_of(run)) if word]
     return ", ".join([*words, f"{engine_of(run)} ({', '.join(_settings(run))})"]) if words else None
+
+
+def machine_of(run: Run) -> str | None:
+    """Processor with its cores, memory, system, and the accelerator that was used; None where nothing is told."""
+    usable, logical, quota = (look_up(run.environment, f"cpu.{name}_cores") for name in ("usable", "logical", "quota"))
+    cores = f"{usable} of {logical}" if usable and usable != logical else logical
+    total, limit = (_number(run.environment, "memory", f"{name}_bytes") for name in ("total", "limit"))
+    words = [processor_of(run)] if processor_of(run) else []
+    words += [f"{cores} logical core{'' if cores == '1' else 's'}"] if cores else []
+    words += [f"limited to {quota} cores"] if quota else []
+    words += [f"{format_bytes(total)} RAM"] if total else []
+    words += [f"limited to {format_bytes(limit)}"] if limit and total and limit < total else []
+    if not words:
+        return None
+    words += ["no GPU used"] if processing_unit_of(run) == "CPU" else []
+    return ", ".join([*words, *([system] if (system := system_of(run)) else [])])
+
+
+def _number(environment: Mapping[str, Any], group: str, name: str) -> float | None:
+    """A number that a record tells, where it is one."""
+    found = environment.get(group)
+    value = found.get(name) if isinstance(found, Mapping) else None
+    return float(value) if isinstance(value, int | float) and 0 < value < 2**63 else None
 
 
 def _settings(run: Run) -> list[str]:

@@ -27,6 +27,7 @@ class Column:
         unit: of `Cell.value`, written into the heading of a CSV file where it is not in `title`.
         hidden: only in files for machines (CSV), such as a run's id.
         folds: where there is too little room, its cells break at their blanks before any other is folded.
+        name: where there is too little room, its cells are shortened before a column is left out.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Column:
     unit: str = ""
     hidden: bool = False
     folds: bool = False
+    name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Cell:
         low, high: its 95 % interval, same unit.
         link: an http(s) address that the text leads to.
         tone: how a renderer with colours may tint it; never the only bearer of a meaning.
+        short: what stands for a name where there is too little room; empty where it has no shorter form.
     """
 
     text: str
@@ -57,16 +60,22 @@ class Cell:
     high: float | None = None
     link: str | None = None
     tone: Tone = "plain"
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table. Raises ValueError where a row has another number of cells than there are columns."""
+    """A table. Raises ValueError where a row has another number of cells than there are columns.
+
+    Attributes:
+        detail: the terminal shows it only where details are asked for (``--details``); files always have it.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    detail: bool = False
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -81,20 +90,31 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading with one-line statements."""
+    """A heading with one-line statements.
+
+    Attributes:
+        brief: what the terminal shows in one line instead, unless details are asked for; empty for nothing, None where
+            the section is always shown whole.
+    """
 
     title: str
     lines: tuple[str, ...]
     tone: Tone = "plain"
+    brief: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Tables first, then sections."""
+    """The answer first, then tables, then sections.
+
+    Attributes:
+        answer: what the reader wants to know, a sentence a line, where `title` does not say it.
+    """
 
     title: str
     tables: tuple[Table, ...]
     sections: tuple[Section, ...] = field(default=())
+    answer: tuple[str, ...] = ()
 
 
 def absent(*reasons: str) -> Cell:

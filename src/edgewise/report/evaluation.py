@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from edgewise.amounts import points_range
@@ -31,7 +31,7 @@ IMPLAUSIBLE = "This accuracy is implausible"
 NO_CHIEF = "the pass over the data gave no score"
 
 
-def print_evaluation(results: Results, console: Console) -> None:
+def print_evaluation(results: Results, console: Console, *, details: bool = False) -> None:
     """Print `results` on `console`, readable at 80 columns."""
     from rich.text import Text
 
@@ -41,15 +41,17 @@ def print_evaluation(results: Results, console: Console) -> None:
     console.print(Text(one_line(document.title), style="bold"))
     if document.tables:
         console.print()
-    print_document(document, console)
+    print_document(document, console, details=details)
 
 
 def describe_results(results: Results) -> Document:
     """The whole evaluation; its title is the conclusion."""
     labels = model_labels(results)
     tables = [overview_table(results)] if results.examined else []
-    tables += [table for one, label in _pairs(results) if (table := metrics_table(one, label)) is not None]
-    tables += [table for one, label in _pairs(results) if (table := differences_table(one, label, labels[0]))]
+    several = len(results.examined) > 1
+    rest = [metrics_table(one, label) for one, label in _pairs(results)]
+    rest += [differences_table(one, label, labels[0]) for one, label in _pairs(results)]
+    tables += [replace(table, detail=several) for table in rest if table is not None]
     return Document(title=title_of(results), tables=tuple(tables), sections=tuple(sections_of(results)))
 
 
@@ -115,14 +117,19 @@ def sections_of(results: Results) -> list[Section]:
         Section(title="Not saved", lines=_lines([str(error) for error in results.save_errors]), tone="bad"),
         Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
         *(
-            Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines)
+            Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines, brief=lines[0])
             for one, label in _pairs(results)
             if one.run.evaluation is not None and (lines := tuple(confused_lines(one.run.evaluation)))
         ),
-        Section(title="Data", lines=_shared(results, data_lines)),
-        Section(title="How samples were prepared", lines=_shared(results, preparation_lines)),
-        Section(title="Task", lines=_shared(results, task_lines)),
-        Section(title="How far the latency can be trusted", lines=_grades(results), tone="poor"),
+        Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
+        Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
+        Section(title="Task", lines=_shared(results, task_lines), brief=""),
+        Section(
+            title="How far the latency can be trusted",
+            lines=_grades(results),
+            tone="poor",
+            brief=", ".join(f"{label} grade {one.run.trust.grade}" for one, label in _pairs(results) if one.run.trust),
+        ),
         Section(title="Notes", lines=_notes(results)),
     ]
     return [section for section in found if section.lines]

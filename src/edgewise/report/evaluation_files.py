@@ -121,6 +121,8 @@ def write_evaluation(results: Results, path: Path, *, overwrite: bool = False) -
     disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places_of
 
     check_target(path, overwrite=overwrite)
-    write_file(path, render_evaluation(results, extension_of(path)), overwrite=overwrite)
+    text = render_evaluation(results, extension_of(path))
+    write_file(path, without_places_of(text, [one.run for one in results.examined]), overwrite=overwrite)

@@ -10,7 +10,7 @@ from edgewise.report.accuracy import change_text, range_text, value_text, with_r
 from edgewise.report.bench import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.comparison_words import p_text
-from edgewise.report.conditions import labels_of, provider_of
+from edgewise.report.conditions import labels_of, provider_of, short_providers
 from edgewise.report.document import Cell, Column, Table, absent
 from edgewise.text import one_line
 
@@ -29,21 +29,21 @@ def overview_table(results: Results) -> Table:
     """One row a model, with accuracy and latency beside each other."""
     runs = [one.run for one in results.examined]
     names = [one_line(run.job.model.name) for run in runs]
-    engines = {provider_of(run) for run in runs}
+    engines, short = {provider_of(run) for run in runs}, short_providers(runs)
     columns = [
         Column(title="Run", hidden=True),
-        Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0),
-        Column(title="Runtime", rank=1 if len(engines) == 1 else 0),
+        Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True),
+        Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True),
     ]
     cells = [
         [Cell(text=run.id) for run in runs],
         [Cell(text=name) for name in names],
-        [Cell(text=provider_of(run)) for run in runs],
+        [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)],
     ]
     for metric in dict.fromkeys(one.headline for one in results.examined if one.headline):
         columns.append(Column(title=label_of(metric), numeric=True, folds=True))
         cells.append([_score_cell(one, metric) for one in results.examined])
-    for metric, rank in (("latency", 0), ("model_size", 2), ("memory_peak", 4)):
+    for metric, rank in (("latency", 0), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4)):
         if any(run.measurement(metric) is not None for run in runs):
             column, found = metric_column(runs, metric, rank=rank, interval=metric == "latency")
             columns.append(column)

@@ -2,14 +2,15 @@
 
 Four shapes: ``zoo`` (the short table of a model zoo), ``long`` (the table of Keras Applications), ``watch`` (the watch
 metrics of model and hardware, one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³
-bytes. What a run does not know is ``n/a`` with the reason; nothing is filled in from elsewhere.
+bytes. What a run does not know comes from another run of the same model, engine and machine, named below the table;
+what none of them knows is ``n/a`` with the reason.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgewise.errors import BadInput
 from edgewise.metrics import SHARES
@@ -26,8 +27,17 @@ from edgewise.report.cells import (
     reason_of_absence,
     times,
 )
-from edgewise.report.conditions import device_of, labels_of, platform_of, processing_unit_of, scenario_of
+from edgewise.report.comparison_words import listing
+from edgewise.report.conditions import (
+    device_of,
+    labels_of,
+    machine_of,
+    platform_of,
+    processing_unit_of,
+    scenario_of,
+)
 from edgewise.report.document import Cell, Column, Document, Table, absent
+from edgewise.report.joined import ACCURACY, join_runs
 from edgewise.text import one_line
 from edgewise.units import format_si, significant
 
@@ -39,24 +49,51 @@ _UNITS = ("CPU", "GPU", "NPU", "TPU", "VPU")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a record can't know and a person tells.
+    """What the runs of a table can't know themselves.
 
     Attributes:
         task: such as ``"Image Classification"``.
         reference: words, an http(s) address, or ``[words](address)``.
+        known: other runs, which may know what those of the table lack.
     """
 
     task: str | None = None
     reference: str | None = None
+    known: Sequence[Run] = ()
 
 
 def field_document(name: str, runs: Sequence[Run], *, options: Options | None = None, title: str = "") -> Document:
     """The table called `name` (a key of `FIELD_TABLES`) as a document. Raises `BadInput` for another name."""
     if name not in FIELD_TABLES:
         raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
-    tables = FIELD_TABLES[name](runs, options or Options())
+    tables = field_tables(name, runs, options=options or Options())
     own = tables[0].title if len(tables) == 1 else f"{name.capitalize()} metrics"
     return Document(title=title or own, tables=tuple(tables))
+
+
+def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
+    """The tables of `name`, a key of `FIELD_TABLES`; notes say which numbers are of other runs, and where runs ran."""
+    joined = join_runs(runs, JOINED[name], known=options.known)
+    rows = [each.run for each in joined]
+    first, *others = FIELD_TABLES[name](rows, options)
+    labels = labels_of(rows)
+    told = [
+        f"{label}: {line}" if len(rows) > 1 else line
+        for each, label in zip(joined, labels, strict=True)
+        for line in each.origins()
+    ]
+    return [replace(first, notes=(*first.notes, *_environments(rows, labels), *told)), *others]
+
+
+def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
+    """The test environments: one line, or one for each of several."""
+    found: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels, strict=True):
+        if words := machine_of(run):
+            found.setdefault(words, []).append(label)
+    return [
+        f"Test environment{'' if len(found) == 1 else f' of {listing(who)}'}: {words}" for words, who in found.items()
+    ]
 
 
 def zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
@@ -105,7 +142,7 @@ def long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
             _percent(run, "accuracy_top1", sign=True),
             _percent(run, "accuracy_top5", sign=True),
             _counted(run, "parameters"),
-            cell_of(run, "depth", interval=False),
+            _whole(run, "depth"),
             _time_on(run, "CPU"),
             _time_on(run, "GPU"),
         )
@@ -116,8 +153,8 @@ def long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         for run, label in zip(runs, labels_of(runs), strict=True)
     ]
     notes = (
-        "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators with "
-        "parameters on the longest path.",
+        "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators on the "
+        "longest path from an input to an output.",
         *conditions,
     )
     return [Table(title="Models in detail", columns=columns, rows=tuple(rows), notes=notes)]
@@ -197,6 +234,15 @@ FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {
 }
 """Name on the command line → the tables it makes."""
 
+_HARDWARE = ("throughput", "memory_peak", "energy", "startup_time", "temperature", "clock_rate", "deployment_time")
+JOINED: dict[str, tuple[str, ...]] = {
+    "zoo": (ACCURACY, "latency"),
+    "long": (ACCURACY, "latency", "parameters", "depth"),
+    "watch": (ACCURACY, "latency", "inference_time", "parameters_size", *_HARDWARE, "cpu_utilization", "ops"),
+    "platform": (ACCURACY, "latency", *_HARDWARE, "ops"),
+}
+"""Name of a table → the metrics that other runs may tell."""
+
 
 def _watch(title: str, runs: Sequence[Run], metrics: Sequence[tuple[str, Callable[[Run], Cell]]]) -> Table:
     columns = (Column(title=title), *(Column(title=label, numeric=True) for label in labels_of(runs)))
@@ -240,10 +286,10 @@ def _latency(run: Run) -> Cell:
 
 
 def _inference_time(run: Run) -> Cell:
-    """The field counts pre- and postprocessing here, which no run of ours includes."""
-    if run.status != "done":
-        return absent(reason_of_absence(run, "latency"))
-    return absent("pre- and postprocessing, which this row includes, were not part of the run; see Latency")
+    """The field counts pre- and postprocessing here."""
+    if run.status == "done" and run.measurement("inference_time") is None:
+        return absent("pre- and postprocessing, which this row includes, are measured by 'edgewise evaluate'")
+    return _scaled(run, "inference_time", 1e3)
 
 
 def _time_on(run: Run, unit: str) -> Cell:
@@ -291,6 +337,11 @@ def _model_size(run: Run) -> Cell:
         return cell_of_measurement(row, scale=scale)
     size = scale(run.job.model.size_bytes)
     return Cell(text=significant(size), value=size)
+
+
+def _whole(run: Run, metric: str) -> Cell:
+    cell = cell_of(run, metric)
+    return cell if cell.value is None else _rewrite(cell, f"{cell.value:.0f}")
 
 
 def _counted(run: Run, metric: str) -> Cell:

@@ -61,8 +61,13 @@ def report_document(
     task: str | None = None,
     reference: str | None = None,
     title: str = "",
+    known: Sequence[Run] = (),
 ) -> Document:
-    """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs."""
+    """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs.
+
+    Args:
+        known: other runs, whose numbers fill what these lack in the tables of the field.
+    """
     table = _check(runs, table)
     if table == "profile":
         from edgewise.report.profile import profile_document
@@ -70,7 +75,7 @@ def report_document(
         return profile_document(runs, top=max(1, *(len(run.layers) for run in runs)), title=title)
     if table == "bench":
         return bench_document(runs, title=title)
-    return field_document(table, runs, options=Options(task=task, reference=reference), title=title)
+    return field_document(table, runs, options=Options(task=task, reference=reference, known=known), title=title)
 
 
 def render_report(
@@ -82,6 +87,7 @@ def render_report(
     reference: str | None = None,
     title: str = "",
     word: str = "",
+    known: Sequence[Run] = (),
 ) -> str | bytes:
     """The content of a report; only that of ``.png`` is no text.
 
@@ -90,10 +96,12 @@ def render_report(
         table: one of `TABLES`, or None for what suits the runs. There are two pages: that of profiles, and one with all
             other tables. JSON has the runs themselves, whatever this says.
         word: which chart or node data, see `render_profile_file`.
+        known: as in `report_document`.
 
     Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
     table = _check(runs, table)
+    options = Options(task=task, reference=reference, known=known)
     match extension.lower():
         case ".html" if table == "profile":
             from edgewise.report.profile_html import render_profile_html
@@ -102,9 +110,7 @@ def render_report(
         case ".html":
             from edgewise.report.html import render_html
 
-            return render_html(
-                runs, title=title or default_title(runs), options=Options(task=task, reference=reference)
-            )
+            return render_html(runs, title=title or default_title(runs), options=options)
         case ".json":
             return json_text(runs_document(runs))
         case ".csv" if table == "profile":
@@ -114,11 +120,12 @@ def render_report(
         case ".csv":
             from edgewise.report.csv import render_csv
 
-            return render_csv(_one_table(runs, table, Options(task=task, reference=reference)))
+            return render_csv(_one_table(runs, table, options))
         case ".md":
             from edgewise.report.markdown import render_markdown
 
-            return render_markdown(report_document(runs, table=table, task=task, reference=reference, title=title))
+            document = report_document(runs, table=table, task=task, reference=reference, title=title, known=known)
+            return render_markdown(document)
         case special if special in PROFILE_EXTENSIONS:
             return render_profile_file(runs, special, word)
         case _:
@@ -134,6 +141,7 @@ def write_report(
     reference: str | None = None,
     title: str = "",
     overwrite: bool = False,
+    known: Sequence[Run] = (),
 ) -> None:
     """Write a report in the format of the extension of `path`, whole or not at all.
 
@@ -141,11 +149,16 @@ def write_report(
     `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places_of
 
     check_target(path, overwrite=overwrite)
     extension = extension_of(path)
     word = Path(path.name[: -len(extension)]).suffix[1:].lower()
-    content = render_report(runs, extension, table=table, task=task, reference=reference, title=title, word=word)
+    content = render_report(
+        runs, extension, table=table, task=task, reference=reference, title=title, word=word, known=known
+    )
+    if isinstance(content, str):
+        content = without_places_of(content, runs)
     write_file(path, content, overwrite=overwrite)
 
 

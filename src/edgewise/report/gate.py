@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +70,10 @@ def gate_document(outcome: Outcome, *, folded: bool = True) -> Document:
         columns=tuple(Column(title=name, numeric=name in numeric, rank=rank.get(name, 0)) for name in headings),
         rows=tuple(tuple(_cell(name, check, folded=folded) for name in headings) for check in outcome.checks),
     )
-    lines = tuple(statements_of(outcome))
-    sections = [Section(title=f"Gate {one_line(outcome.conclusion)}", lines=lines, tone=_tone(outcome))]
-    return Document(title="edgewise gate", tables=(table,), sections=tuple(sections))
+    measured = Section(title="How it was measured", lines=tuple(statements_of(outcome)), tone=_tone(outcome))
+    measured = replace(measured, brief="" if outcome.passed and not outcome.count("inconclusive") else None)
+    answer = (f"Gate {one_line(outcome.conclusion)}",)
+    return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
 
 
 def statements_of(outcome: Outcome) -> list[str]:
@@ -110,11 +112,11 @@ def describe_run(variant: Variant) -> str:
     return one_line(f"{', '.join(words)} (run {run.id})")
 
 
-def print_gate(outcome: Outcome, console: Console) -> None:
+def print_gate(outcome: Outcome, console: Console, *, details: bool = False) -> None:
     """The outcome for a person, folded into the console's width."""
     from edgewise.report.text import print_document
 
-    print_document(gate_document(outcome), console)
+    print_document(gate_document(outcome), console, details=details)
 
 
 def render_gate_markdown(outcome: Outcome) -> str:
@@ -171,9 +173,11 @@ def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
     Raises `BadInput` where `check_gate_target` does and `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places_of
 
     check_gate_target(path, overwrite=overwrite)
-    write_file(path, render_gate(outcome, path.suffix), overwrite=overwrite)
+    text = render_gate(outcome, path.suffix)
+    write_file(path, without_places_of(text, [one.run for one in outcome.findings.variants]), overwrite=overwrite)
 
 
 def _cell(heading: str, check: Check, *, folded: bool) -> Cell:

@@ -16,7 +16,7 @@ from edgewise.report.cells import failure_of, label_of, quantity, reason_of_abse
 from edgewise.report.charts import Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
 from edgewise.report.document import ABSENT, Table, number_notes
-from edgewise.report.field_tables import FIELD_TABLES, Options
+from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.page import Drawing, render_page
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.text import one_line
@@ -58,9 +58,12 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
         field_tables=[
             (
                 name,
-                [_table_view(table, f"{name}-{index}") for index, table in enumerate(make(runs, options or Options()))],
+                [
+                    _table_view(table, f"{name}-{index}")
+                    for index, table in enumerate(field_tables(name, runs, options=options or Options()))
+                ],
             )
-            for name, make in FIELD_TABLES.items()
+            for name in FIELD_TABLES
         ],
         conditions=_conditions(series),
         metrics=_metrics(runs),
@@ -204,7 +207,6 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("Run", run.id),
         ("Measured", run.created_at),
         ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
-        ("Path", job.model.path),
         ("sha256", job.model.sha256),
         ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not told'}"),
         ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not told"),

@@ -10,6 +10,7 @@ def render_markdown(document: Document) -> str:
     """Heading, tables with footnotes, sections as lists."""
     numbers = number_notes(document.tables)
     blocks = [f"# {for_markdown(document.title)}"]
+    blocks += ["  \n".join(map(for_markdown, document.answer))]
     for table in document.tables:
         if table.title != document.title:
             blocks.append(f"## {for_markdown(table.title)}")

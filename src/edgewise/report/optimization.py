@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_optimization(result: Optimization, console: Console) -> None:
+def print_optimization(result: Optimization, console: Console, *, details: bool = False) -> None:
     """Print `result` on `console`, readable at 80 columns."""
     from rich.text import Text
 
@@ -26,7 +26,7 @@ def print_optimization(result: Optimization, console: Console) -> None:
     if evidence:
         console.print(Text(one_line(evidence)))
     console.print()
-    print_document(describe_optimization(result, width=console.width), console)
+    print_document(describe_optimization(result, width=console.width), console, details=details)
 
 
 def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
@@ -58,11 +58,11 @@ def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
     """
     found = [
         Section(title="Not saved", lines=_lines([str(error) for error in result.save_errors]), tone="bad"),
-        Section(title="Why the others lost", lines=tuple(loss_lines(result)) if reasons else ()),
+        Section(title="Why the others lost", lines=tuple(loss_lines(result)) if reasons else (), brief=""),
         Section(title="Files", lines=tuple(f"{name}: {one_line(path)}" for name, path in result.files.items())),
-        Section(title="Made by", lines=tuple(provenance_lines(result))),
-        Section(title="To make it again", lines=_lines([result.command])),
-        Section(title="Conditions", lines=tuple(condition_lines(result))),
+        Section(title="Made by", lines=tuple(provenance_lines(result)), brief=""),
+        Section(title="To make it again", lines=_lines([result.command]), brief=""),
+        Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
         Section(title="Notes", lines=tuple(folded_notes(result.notes))),
     ]
     return [section for section in found if section.lines]

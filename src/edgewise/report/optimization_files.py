@@ -57,6 +57,9 @@ def write_optimization(result: Optimization, path: Path, *, overwrite: bool = Fa
     Raises `BadInput` where `check_target` does and where the file can't be written; `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
+    from edgewise.store.places import without_places
 
     check_target(path, overwrite=overwrite)
-    write_file(path, render_optimization(result, extension_of(path)), overwrite=overwrite)
+    text = render_optimization(result, extension_of(path))
+    original = result.baseline.model
+    write_file(path, without_places(text, [] if original is None else [original.path]), overwrite=overwrite)

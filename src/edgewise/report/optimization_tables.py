@@ -294,7 +294,7 @@ def front_table(result: Optimization) -> Table | None:
     )
     over = ", ".join(lower_label(metric) for metric in result.front_metrics)
     note = f"no other is proven better in one of these and proven no worse in the rest: {over}"
-    return Table(title="Pareto front", columns=tuple(columns), rows=rows, notes=(note,))
+    return Table(title="Pareto front", columns=tuple(columns), rows=rows, notes=(note,), detail=True)
 
 
 def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:

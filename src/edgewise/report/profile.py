@@ -9,7 +9,7 @@ from itertools import accumulate
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import caution_lines, default_title
+from edgewise.report.bench import caution_sections, default_title
 from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
@@ -321,7 +321,7 @@ def sum_sections(run: Run, label: str = "") -> list[Section]:
     if run.profile is None:
         return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
     lines = (sum_line(run), memory_line(run))
-    return [Section(title=titled("What it adds up to", label), lines=lines)]
+    return [Section(title=titled("What it adds up to", label), lines=lines, brief=lines[0])]
 
 
 def _overhead_words(layer: Layer, width: int | None) -> str:
@@ -334,12 +334,6 @@ def reason_of_no_profile(run: Run) -> str:
     """Why a run has no layers: its own words, its failure, or that nobody asked for them."""
     said = one_line(run.profile_absent_because or "") or failure_of(run)
     return said or "the run was not asked to be profiled"
-
-
-def caution_sections(runs: Sequence[Run]) -> list[Section]:
-    """What must be known before the latency is believed."""
-    lines = caution_lines(runs)
-    return [Section(title="Cautions", lines=tuple(lines), tone="poor")] if lines else []
 
 
 def sum_line(run: Run) -> str:
@@ -413,4 +407,4 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
     ]
     if not profile.peaks:
         lines.append(f"no roofline: {one_line(profile.peaks_absent_because or NOT_MEASURED)}")
-    return [Section(title=titled("How it was timed", label), lines=tuple(lines))]
+    return [Section(title=titled("How it was timed", label), lines=tuple(lines), brief="")]

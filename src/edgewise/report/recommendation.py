@@ -40,13 +40,16 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
+    """A run that qualifies, with its headline's measurement."""
+
     run: Run
     label: str
     row: Measurement
 
     @property
     def value(self) -> float:
+        """The headline in its SI unit."""
         return self.row.value if self.row.value is not None else float("nan")
 
 
@@ -91,28 +94,32 @@ def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
     return [_recommend(group) for group in comparable_groups(runs)]
 
 
-def _recommend(group: Sequence[Run]) -> Recommendation:
-    labels = labels_of(group)
-    title = group_title(group[0])
+def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
+    """The runs of a comparable group that qualify, the fastest first, and what stands against each of the others."""
     metric = group[0].headline
-    candidates: list[_Candidate] = []
+    candidates: list[Candidate] = []
     objections: list[str] = []
-    for run, label in zip(group, labels, strict=True):
+    for run, label in zip(group, labels_of(group), strict=True):
         objection = _objection(run, metric)
         row = run.measurement(metric)
         if objection or row is None:
             objections.append(f"{label} is left out: {objection}")
         else:
-            candidates.append(_Candidate(run, label, row))
-    if not candidates:
-        return Recommendation(run=None, why=tuple(objections), group=title)
+            candidates.append(Candidate(run, label, row))
     higher = METRICS[metric].better == "higher"
-    ranked = sorted(candidates, key=lambda one: -one.value if higher else one.value)
+    return sorted(candidates, key=lambda one: -one.value if higher else one.value), objections
+
+
+def _recommend(group: Sequence[Run]) -> Recommendation:
+    title = group_title(group[0])
+    ranked, objections = candidates_of(group)
+    if not ranked:
+        return Recommendation(run=None, why=tuple(objections), group=title)
     best = ranked[0]
-    peers = [best, *(other for other in ranked[1:] if not _apart(best, other))]
+    peers = [best, *(other for other in ranked[1:] if not are_apart(best, other))]
     chosen, reasons = _prefer(peers)
-    why = _why(chosen, ranked, metric) + reasons
-    why += _remarks(chosen, candidates)
+    why = _why(chosen, ranked, group[0].headline) + reasons
+    why += _remarks(chosen, ranked)
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=chosen.label)
 
 
@@ -139,13 +146,13 @@ def _interval(row: Measurement) -> tuple[float, float] | None:
     return (row.low, row.high) if row.low is not None and row.high is not None else None
 
 
-def _apart(one: _Candidate, other: _Candidate) -> bool:
+def are_apart(one: Candidate, other: Candidate) -> bool:
     """Whether the 95 % intervals don't overlap; a value without an interval is never apart from another."""
     a, b = _interval(one.row), _interval(other.row)
     return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
 
 
-def _prefer(peers: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
+def _prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
     """Among runs whose speeds can't be told apart: least memory, then quickest start-up, then the fastest."""
     left, reasons = list(peers), []
     for metric, words in (("memory_peak", "least peak memory"), ("startup_time", "quickest start-up")):
@@ -167,7 +174,7 @@ def _prefer(peers: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
     return left[0], reasons
 
 
-def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str) -> list[str]:
+def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[str]:
     """One sentence per other candidate, with both numbers."""
     unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
     noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
@@ -179,11 +186,11 @@ def _why(chosen: _Candidate, ranked: Sequence[_Candidate], metric: str) -> list[
             continue
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
         ratio = chosen.value / other.value if higher else other.value / chosen.value
-        if _apart(chosen, other) and ratio > 1:
+        if are_apart(chosen, other) and ratio > 1:
             lines.append(
                 f"{_times(ratio)}× faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap"
             )
-        elif _apart(chosen, other):
+        elif are_apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
         else:
             both = _interval(chosen.row) is not None and _interval(other.row) is not None
@@ -197,7 +204,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 1.095 else significant(ratio, 2)
 
 
-def _remarks(chosen: _Candidate, candidates: Sequence[_Candidate]) -> list[str]:
+def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """What a careful reader should know of the chosen run."""
     lines = []
     agreement = chosen.run.measurement("output_max_abs_error")

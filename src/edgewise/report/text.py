@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from edgewise.report.document import Document, Section, Table, number_notes
+from edgewise.report.names import short_names
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -21,41 +25,94 @@ _STYLES = {
     "bad": "bold red",
     "faint": "dim",
 }
+LEAST_NAME, SHORTEST_NAME = 16, 8
+"""Cells to which a name is shortened before a column is left out, and where none can be."""
 _PADDING = 2
 _GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
 
 
-def print_document(document: Document, console: Console) -> None:
-    """Print `document` on `console`: table, footnotes, sections."""
+def print_document(document: Document, console: Console, *, details: bool = False, hint: bool = True) -> None:
+    """Print `document` on `console`: answer, tables, footnotes, sections.
+
+    Args:
+        details: whether to print sections whole that have a `brief` line, and tables that are details.
+        hint: whether to say at the end what was left out.
+    """
     from rich.text import Text
 
+    for line in document.answer:
+        console.print(Text(one_line(line), style="bold"))
+    if document.answer:
+        console.print()
     numbers: dict[str, int] = {}
-    for index, table in enumerate(document.tables):
+    tables = [table for table in document.tables if details or not table.detail]
+    for index, table in enumerate(tables):
         if index:
             console.print()
-        shown = fitting_columns(table, console.width)
-        for note in number_notes([table], columns=shown):
-            numbers.setdefault(note, len(numbers) + 1)
-        console.print(Text(one_line(table.title), style="bold"))
-        console.print(_table(table, shown, numbers, width=console.width))
-        left_out = [
-            column.title for index, column in enumerate(table.columns) if index in set(table.visible) - set(shown)
-        ]
-        # Where all rows are of one model, the title names it.
-        if words := [title for title in left_out if title != "Model"]:
-            console.print(Text(f"no room for: {', '.join(words)} (a wider terminal or -o shows them)", style="dim"))
-        for note in table.notes:
-            console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
+        _print_table(table, console, numbers, details=details)
     for note, number in numbers.items():
         console.print(_hanging(Text(f"[{number}] ", style="dim"), Text(one_line(note), style="dim")))
-    for section in document.sections:
+    whole = [section for section in document.sections if details or section.brief is None]
+    for section in whole:
         _print_section(section, console)
+    left_out = [section for section in document.sections if not (details or section.brief is None)]
+    if briefs := [section for section in left_out if section.brief]:
+        console.print()
+        for section in briefs:
+            words = Text(one_line(section.brief or ""))
+            console.print(_hanging(Text(f"{one_line(section.title)}: ", style=_bold(section)), words))
+    if hint:
+        print_hint(
+            [table.title for table in document.tables if table not in tables] + [s.title for s in left_out], console
+        )
 
 
-def to_text(document: Document, *, width: int = 80) -> str:
+def print_hint(left_out: Sequence[str], console: Console) -> None:
+    """Say which tables and sections `--details` shows, those of several things once; nothing where it shows none."""
+    from rich.text import Text
+
+    kinds = dict.fromkeys(re.split(": | for | of ", one_line(title))[0] for title in left_out)
+    if kinds:
+        words = ", ".join(kind[:1].lower() + kind[1:] for kind in kinds)
+        console.print(_hanging(Text("--details: ", style="dim"), Text(words, style="dim")))
+
+
+def _print_table(table: Table, console: Console, numbers: dict[str, int], *, details: bool) -> None:
+    """Print `table`; its footnotes are added to `numbers`. With details, columns without room follow below."""
+    from rich.text import Text
+
+    whole = table
+    table, shown = fit(table, console.width)
+    for note in number_notes([table], columns=shown):
+        numbers.setdefault(note, len(numbers) + 1)
+    if table.title:
+        console.print(Text(one_line(table.title), style="bold"))
+    console.print(_table(table, shown, numbers, width=console.width))
+    left_out = [index for index in whole.visible if index not in shown]
+    names = [index for index in shown if whole.columns[index].name] or [shown[0]]
+    rest = [*names, *left_out]
+    if details and len(names) < len(rest) < len(whole.visible):
+        columns = tuple(
+            replace(whole.columns[index], rank=place if index not in names else 0) for place, index in enumerate(rest)
+        )
+        rows = tuple(tuple(row[index] for index in rest) for row in whole.rows)
+        console.print()
+        _print_table(
+            Table(title=f"{whole.title} (continued)", columns=columns, rows=rows), console, numbers, details=True
+        )
+    # Where all rows are of one model, the title names it; a table without a title is a bare listing.
+    elif table.title and (
+        words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
+    ):
+        console.print(Text(f"no room for: {', '.join(words)} (a wider terminal or -o shows them)", style="dim"))
+    for note in table.notes:
+        console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
+
+
+def to_text(document: Document, *, width: int = 80, details: bool = False) -> str:
     """`document` as plain text without colours, at most `width` cells wide."""
-    return plain_text(partial(print_document, document), width=width)
+    return plain_text(partial(print_document, document, details=details), width=width)
 
 
 def plain_text(show: Callable[[Console], None], *, width: int) -> str:
@@ -67,15 +124,43 @@ def plain_text(show: Callable[[Console], None], *, width: int) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
-def fitting_columns(table: Table, width: int) -> tuple[int, ...]:
-    """Positions of the columns that fit into `width` cells unfolded; those of rank 0 stay whatever happens."""
+def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
+    """`table` for `width` cells and the positions of the columns that fit unfolded; those of rank 0 stay in any case.
+
+    Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
+    of `LEAST_NAME` cells; names get the cells that are left.
+    """
+    if _natural_width(table, list(table.visible)) <= width:
+        return table, table.visible
+    table = _shortened(table, None)
+    tight = _shortened(table, LEAST_NAME)
     shown = list(table.visible)
-    while _natural_width(table, shown) > width:
+    while _natural_width(tight, shown) > width:
         highest = max(table.columns[index].rank for index in shown)
         if highest == 0:
             break
         shown.remove(max(index for index in shown if table.columns[index].rank == highest))
-    return tuple(shown)
+    names = [len(row[index].text) for row in table.rows for index in shown if table.columns[index].name]
+    for size in range(max(names, default=0), SHORTEST_NAME, -1):
+        if _natural_width(roomy := _shortened(table, size), shown) <= width:
+            return roomy, tuple(shown)
+    return _shortened(table, SHORTEST_NAME), tuple(shown)
+
+
+def _shortened(table: Table, most: int | None) -> Table:
+    """`table` with headings folded to its cells, and the short forms of names in at most `most` cells each."""
+    from rich.cells import cell_len
+
+    columns, cells = list(table.columns), [[row[index] for row in table.rows] for index in range(len(table.columns))]
+    for index, column in enumerate(columns):
+        if column.name:
+            names = short_names([cell.short or cell.text for cell in cells[index]], most)
+            cells[index] = [replace(cell, text=name) for cell, name in zip(cells[index], names, strict=True)]
+        if column.numeric and cells[index]:
+            room = max(cell_len(cell.text) for cell in cells[index])
+            lines = [textwrap.fill(line, max(room, 1), break_long_words=False) for line in _heading(column.title)]
+            columns[index] = replace(column, title="\n".join(lines))
+    return replace(table, columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
 
 
 def _natural_width(table: Table, shown: list[int]) -> int:
@@ -115,7 +200,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _PADDING, 0, 0), show_edge=False)
     # Cells of several lines begin on one line; headings still end on one.
     crowded = _natural_width(table, list(shown)) > width and any(table.columns[index].folds for index in shown)
-    headings = {index: _heading(one_line(table.columns[index].title)) for index in shown}
+    headings = {index: [one_line(line) for line in _heading(table.columns[index].title)] for index in shown}
     tallest = max(map(len, headings.values()))
     for index in shown:
         column = table.columns[index]
@@ -142,9 +227,13 @@ def _print_section(section: Section, console: Console) -> None:
     from rich.text import Text
 
     console.print()
-    console.print(Text(one_line(section.title), style=f"bold {_STYLES[section.tone]}".strip()))
+    console.print(Text(one_line(section.title), style=_bold(section)))
     for line in section.lines:
         console.print(_hanging(Text("  "), Text(one_line(line))))
+
+
+def _bold(section: Section) -> str:
+    return f"bold {_STYLES[section.tone]}".strip()
 
 
 def _hanging(mark: RenderableType, text: RenderableType) -> RenderableType:

@@ -20,6 +20,7 @@ from edgewise.record.facts import precision_of
 from edgewise.registry import Registry
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.assemble import measurements_of, session_record
+from edgewise.run.complexity import complexity_of, with_engine_memory
 from edgewise.run.conversation import SessionRequest, SessionResult
 from edgewise.run.environment import fingerprint
 from edgewise.run.meters.base import Meter, meters
@@ -138,7 +139,7 @@ class Assembly:
             failure=failure,
             effective=_effective(complete),
             environment=self._environment | _worker_environment(sessions),
-            measurements=measurements,
+            measurements=with_engine_memory(measurements + complexity_of(job)),
             sessions=records,
             variation=variation,
             cautions=cautions + cautions_about(variation),

@@ -223,7 +223,7 @@ class Interleaver:
             runs = [replace(run, status="cancelled") if run.status == "done" else run for run in runs]
         runs = self._assembly.with_agreement(runs)
         for index, run in enumerate(runs):
-            if run.measurements or run.failure is not None:
+            if run.sessions or run.failure is not None:
                 self._assembly.save(run)
             self._observer.job_started(run.job, index=index, total=len(runs))
             self._observer.run_finished(run)

@@ -29,7 +29,7 @@ class Axes:
         runtimes: names, or ``name/provider``; empty means every installed runtime that reads the model.
         providers: empty means each runtime's first.
         threads: None in it means one thread (all usable cores in the offline scenario).
-        precisions: empty means the like-for-like default.
+        precisions: as `precision_word` understands them; empty means the like-for-like default.
         shapes: input name → shape for open dimensions; the name "" stands for the only input.
     """
 
@@ -39,6 +39,20 @@ class Axes:
     batches: Sequence[int] = (1,)
     precisions: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "precisions", tuple(map(precision_word, self.precisions)))
+
+
+def precision_word(text: str) -> str:
+    """What records call a precision: ``"f16"`` for ``fp16``, ``float16`` and ``half``; other words as they are."""
+    word = text.strip().lower()
+    return _PRECISIONS.get(word, word)
+
+
+_PRECISIONS = {
+    "fp32": "f32", "float32": "f32", "float": "f32", "fp16": "f16", "float16": "f16", "half": "f16", "bfloat16": "bf16",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

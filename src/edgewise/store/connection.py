@@ -20,7 +20,7 @@ from edgewise.store.location import Location
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision in `migrations`; named here so that opening a store that is up to date imports no Alembic."""
 
 BUSY_TIMEOUT_S = 30.0

@@ -204,11 +204,16 @@ class Store:
         runtime: str | None = None,
         status: str | None = None,
         since: datetime | None = None,
+        metric: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> _Rows:
         """The rows of `rows`."""
-        return list(self.rows(model=model, runtime=runtime, status=status, since=since, before=before, limit=limit))
+        return list(
+            self.rows(
+                model=model, runtime=runtime, status=status, since=since, metric=metric, before=before, limit=limit
+            )
+        )
 
     def rows(
         self,
@@ -217,6 +222,7 @@ class Store:
         runtime: str | None = None,
         status: str | None = None,
         since: datetime | None = None,
+        metric: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[RunRow]:
@@ -227,6 +233,7 @@ class Store:
             runtime: its name.
             status: ``done``, ``failed`` or ``cancelled``.
             since: made then or later.
+            metric: only those that have a value of it.
             before: only those that come after this run in the list: with `limit`, the next page. As in `get`.
             limit: at most so many.
         """
@@ -244,6 +251,11 @@ class Store:
             query = query.where(runs.c.status == status)
         if since is not None:
             query = query.where(runs.c.created >= since.timestamp())
+        if metric is not None:
+            rows_of = tables.measurements.c
+            query = query.where(
+                runs.c.id.in_(select(rows_of.run).where(rows_of.metric == metric, rows_of.value.is_not(None)))
+            )
         names = [field.name for field in fields(RunRow) if field.name != "tags"]
         with self._database.reading() as connection:
             if before is not None:

@@ -20,6 +20,7 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
+from edgewise.store.places import without_places_of
 from edgewise.store.upgrade import schema_of
 from edgewise.store.versions import later_version
 from edgewise.text import for_csv, for_markdown
@@ -76,7 +77,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
         case ".json":
             text = _bundle_lines(counted())
         case ".jsonl":
-            text = (f"{encode(run)}\n" for run in counted())
+            text = (f"{_line_of(run)}\n" for run in counted())
         case ".csv":
             text = _csv_lines(counted())
         case ".md":
@@ -94,9 +95,13 @@ def _bundle_lines(runs: Iterable[Run]) -> Iterator[str]:
     yield json.dumps({"schema": SCHEMA, "kind": KIND, "runs": []})[: -len(_END)]
     between = "\n"
     for run in runs:
-        yield between + encode(run)
+        yield between + _line_of(run)
         between = ",\n"
     yield f"\n{_END}\n"
+
+
+def _line_of(run: Run) -> str:
+    return without_places_of(encode(run), [run])
 
 
 def import_runs(path: str | Path) -> list[Run]:

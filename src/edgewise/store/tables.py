@@ -5,6 +5,7 @@ The migrations create these tables; a test holds the two descriptions equal.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,7 @@ runs = Table(
     Column("high", Double),
     Column("unit", Text),
     Column("basis", Text),
+    Column("machine", Text),
     Index("ix_runs_created", "created", "id"),
 )
 
@@ -101,6 +103,8 @@ class RunRow:
         cause: why the run failed, where it did.
         metric: the headline of its scenario, or a score where nothing was timed; `value`, `low`, `high` (95 % interval)
             are in `unit`. All None where the run has none.
+        machine: the device, or the processor where the run took place on the machine that asked; None where it is not
+            told.
     """
 
     id: str
@@ -126,6 +130,7 @@ class RunRow:
     high: float | None
     unit: str | None
     basis: str | None
+    machine: str | None = None
     tags: tuple[str, ...] = ()
 
 
@@ -158,6 +163,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "high": _finite(headline.high) if headline else None,
         "unit": _text(headline.unit) if headline else None,
         "basis": headline.basis if headline else None,
+        "machine": _text(_machine(run)),
     }
 
 
@@ -207,6 +213,13 @@ def _headline(run: Run) -> Measurement | None:
     known = [row for row in run.measurements if row.value is not None]
     scores = [row for row in known if is_score(row.metric)] if run.evaluation is not None else []
     return next((row for row in known if row.metric == run.headline), next(iter(scores), None))
+
+
+def _machine(run: Run) -> str | None:
+    """The device, or the name of the processor."""
+    processor = run.environment.get("cpu")
+    model = processor.get("model") if isinstance(processor, Mapping) else processor
+    return run.job.target.device if run.job.target.device != "local" else model if isinstance(model, str) else None
 
 
 def _text(value: str | None) -> Any:

@@ -1,0 +1,65 @@
+"""What a run's model costs by its graph: parameters, operations, depth. Counted without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from edgewise.errors import EdgewiseError
+from edgewise.metrics import METRICS
+from edgewise.model.cost import total_of
+from edgewise.model.identity import read_graph
+from edgewise.model.memory_plan import find_peak
+from edgewise.record import InputSpec, Job, Measurement
+
+COUNTED = ("parameters", "parameters_size", "macs", "ops", "depth", "memory_activations")
+"""Metrics that follow from the model and the shapes of its inputs alone."""
+
+
+def complexity_of(job: Job) -> tuple[Measurement, ...]:
+    """A measurement of each of `COUNTED`, for one inference with the job's input shapes.
+
+    What an open shape or an unknown operator leaves unknown is absent with the reason; so is all of it where the
+    model's network can't be read.
+    """
+    return _count(job.model.path, job.model.sha256, job.workload.inputs)
+
+
+@lru_cache(maxsize=64)
+def _count(path: str, sha256: str, inputs: tuple[InputSpec, ...]) -> tuple[Measurement, ...]:
+    del sha256  # a file that was replaced is counted anew
+    try:
+        graph = read_graph(Path(path), shapes={spec.name: spec.shape for spec in inputs})
+        total = total_of(graph)
+    except EdgewiseError as error:
+        return tuple(_row(metric, None, f"the model's network can't be read: {error.message}") for metric in COUNTED)
+    why = total.why or "a shape is open"
+    values = (total.parameters, total.weight_bytes, total.macs, total.ops, total.depth, find_peak(graph))
+    return tuple(_row(metric, value, why) for metric, value in zip(COUNTED, values, strict=True))
+
+
+def with_engine_memory(rows: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+    """`rows` and what of the model's memory is neither weights nor activations, where that memory was measured."""
+    known = {row.metric: row.value for row in rows}
+    if known.get("memory_delta") is None:
+        return rows
+    parts = [known["memory_delta"], known.get("parameters_size"), known.get("memory_activations")]
+    total, *counted = (-1.0 if part is None else part for part in parts)
+    if min(counted) < 0:
+        return (*rows, _row("memory_engine", None, "weights or activations are not known"))
+    rest = total - sum(counted)
+    why = "the process grew by less than weights and activations: the engine maps the file or computes in place"
+    row = _row("memory_engine", None if rest < 0 else round(rest), why)
+    return (*rows, replace(row, method="" if rest < 0 else "memory of the model − parameters size − activations"))
+
+
+def _row(metric: str, value: int | None, why: str) -> Measurement:
+    return Measurement(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        basis=None if value is None else "derived",
+        method="" if value is None else "counted in the model's graph, as 'edgewise inspect' does",
+        value=None if value is None else float(value),
+        absent_because=why if value is None else None,
+    )

@@ -1,0 +1,153 @@
+"""What a terminal shows: the answer first, a table that fits with the memory of the model, everything else in a line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from edgewise.record import Caution, ModelRef, Trust
+from edgewise.report.bench import bench_document
+from edgewise.report.document import Cell, Column, Document, Section, Table
+from edgewise.report.ranking import answer_of, rank_models
+from edgewise.report.text import to_text
+from sample_comparisons import comparison_text, two_variants
+from sample_optimizations import evaluation_text, found, optimization_text, two_models
+from sample_runs import failed_run, make_run, same_model_runs
+
+GRADE_D = Trust(grade="D", reasons=("the interval spans more than a factor of 2",))
+BUSY = tuple(Caution.of(code, f"{code} was seen") for code in ("busy-host", "outliers", "wide-interval"))
+
+
+def model(name, size):
+    return ModelRef(
+        name=name,
+        path=f"/models/{name}",
+        format="tflite",
+        sha256=name.encode().hex()[:64].rjust(64, "0"),
+        size_bytes=size,
+    )
+
+
+def run_of(number, name, latency, *, half=1e-6, size=None, **facts):
+    return make_run(number, model=model(name, size or number * 1000), latency=latency, half=half, **facts)
+
+
+def many_models():
+    """20 runs: ten models with long names, each in two engines, with cautions."""
+    return [
+        replace(
+            run_of(
+                2 * number + (engine == "openvino"), f"networks_of_the_field_{number}_quantised_to_int8.tflite",
+                (number + 1) * 1e-4, runtime=engine, size=(number + 1) * 1000,
+            ),
+            cautions=BUSY,
+        )
+        for number in range(10)
+        for engine in ("litert", "openvino")
+    ]  # fmt: skip
+
+
+def test_twenty_runs_fit_on_a_screen_and_a_half():
+    lines = to_text(bench_document(many_models()), width=80).splitlines()
+    assert len(lines) <= 60
+    assert max(map(cell_len, lines)) <= 80
+    assert lines[0].startswith("Fastest: networks_of_the_field_0_quantised_to_int8.tflite")
+    assert any(line.startswith("Smallest: ") for line in lines[:5])
+    assert "Cautions: busy-host (20 of 20 runs), wide-interval (20), outliers (20)" in lines
+
+
+def test_details_say_everything():
+    brief, whole = (to_text(bench_document(many_models()), width=80, details=details) for details in (False, True))
+    assert "busy-host was seen" not in brief and "--details: " in brief
+    for words in ("busy-host was seen", "Recommended for networks_of_the_field_3", "rapl: /sys/class/powercap"):
+        assert words in whole
+    assert "--details" not in whole
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("runs", [many_models(), same_model_runs(), [make_run(1)]])
+def test_the_memory_of_the_model_is_always_shown(runs, width):
+    text = to_text(bench_document(runs), width=width)
+    heading = text.partition("Grade")[0].split()
+    assert "memory" in heading and "(MB)" in heading
+    assert "Model memory" not in text.partition("no room for: ")[2].partition("(a wider")[0]
+
+
+def test_names_are_shortened_before_columns_go_and_stay_apart():
+    text = to_text(bench_document(many_models()), width=80)
+    rows = [line.split()[0] for line in text.rpartition("Grade\n")[2].splitlines()[1:21]]
+    assert len(set(rows)) == 10 and all(cell_len(name) >= 16 for name in rows)
+    assert "litert/cpu" not in text.rpartition("Grade\n")[2].partition("Cautions")[0]
+
+
+def test_what_had_no_room_is_in_the_details():
+    columns = (Column(title="Name", name=True), *(Column(title=f"Figure {n}", numeric=True, rank=n) for n in range(9)))
+    table = Table(title="t", columns=columns, rows=(tuple(Cell(text=f"{n}" * 8) for n in range(10)),))
+    document = Document(title="", tables=(table,))
+    assert "no room for" in to_text(document, width=40)
+    whole = to_text(document, width=40, details=True)
+    assert all(f"{n}" * 8 in whole for n in range(10)) and "no room for" not in whole
+    assert max(map(cell_len, whole.splitlines())) <= 40
+
+
+def test_a_brief_stands_for_its_section():
+    document = Document(
+        title="", tables=(), answer=("The answer",),
+        sections=(
+            Section(title="Whole", lines=("always",)), Section(title="Short", lines=("long",), brief="one line"),
+            Section(title="None", lines=("hidden",), brief=""),
+        ),
+    )  # fmt: skip
+    brief = to_text(document)
+    assert brief.startswith("The answer\n") and "Short: one line\n" in brief and "--details: short, none\n" in brief
+    assert "hidden" not in brief and "long" not in brief and "always" in brief
+
+
+def test_models_that_cant_be_told_apart_share_a_place():
+    runs = [
+        run_of(1, "a.tflite", 100e-6, half=5e-6), run_of(2, "b.tflite", 104e-6, half=5e-6),
+        run_of(3, "c.tflite", 200e-6), run_of(4, "d.tflite", 50e-6, grade="D"),
+    ]  # fmt: skip
+    runs[3] = replace(runs[3], trust=GRADE_D)
+    assert [(one.model, one.place) for one in rank_models(runs)] == [
+        ("a.tflite", 1), ("b.tflite", 1), ("c.tflite", 2), ("d.tflite", None)
+    ]  # fmt: skip
+    fastest, smallest = answer_of(runs)
+    assert fastest.startswith("Fastest: a.tflite on ")
+    assert "b.tflite (104 µs) can't be told apart from it; next c.tflite, 200 ± 1 µs" in fastest
+    assert fastest.endswith("not ranked: d.tflite (grade D)")
+    assert smallest == "Smallest: a.tflite, 1.00 kB"
+
+
+def test_a_model_is_ranked_by_its_fastest_runtime():
+    runs = [run_of(1, "a.tflite", 3e-3, size=10), run_of(2, "a.tflite", 1e-3, size=10, runtime="openvino"),
+            run_of(3, "b.tflite", 2e-3, size=10)]  # fmt: skip
+    assert answer_of(runs) == (
+        "Fastest: a.tflite on openvino, 1.00 ± 0.01 ms; next b.tflite, 2.00 ± 0.01 ms",
+        "Smallest: a.tflite and b.tflite, 10 B",
+    )
+
+
+def test_one_model_has_the_runtime_to_take_or_why_there_is_none():
+    assert answer_of(same_model_runs())[0].startswith("Recommended: openvino/cpu, latency 231 ± 4 µs, grade B; 1.4× ")
+    assert answer_of([make_run(1)]) == ("kws.onnx on onnxruntime/cpu: latency 420 ± 11 µs, grade B",)
+    unreliable = [replace(make_run(1), trust=GRADE_D), failed_run()]
+    (line,) = answer_of(unreliable)
+    assert line.startswith("No recommendation: nothing qualifies, ")
+    assert "(grade D)" in line and "(Unsupported)" in line
+
+
+@pytest.mark.parametrize(
+    ("brief", "whole"),
+    [
+        (comparison_text(two_variants(), details=False), comparison_text(two_variants())),
+        (evaluation_text(two_models(), details=False), evaluation_text(two_models())),
+        (optimization_text(found(), details=False), optimization_text(found())),
+    ],
+)
+def test_other_commands_put_the_rest_behind_details(brief, whole):
+    assert len(brief.splitlines()) <= 0.75 * len(whole.splitlines())
+    assert brief.splitlines()[0] == whole.splitlines()[0]
+    assert "--details: " in brief and "--details: " not in whole
