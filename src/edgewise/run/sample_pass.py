@@ -25,22 +25,25 @@ def answer_samples(
 ) -> int:
     """Say ``ready`` and run the model on every sample of each file that an ``infer`` names, until ``end``.
 
-    The answer to ``infer`` is ``inferred`` with a file of outputs. Returns how many samples there were.
+    The answer to ``infer`` is ``inferred`` with a file of outputs and the time of each inference, copying in and out
+    included, ns. Returns how many samples there were.
     """
     total, told = 0, time.monotonic()
     tell("ready")
     while (order := next_order())["kind"] == "infer":
         feeds = read_feeds(folder / Path(order["file"]).name)
-        answers = []
+        answers, times = [], []
         for feed in feeds:
+            begin = time.perf_counter_ns()
             answers.append(_infer(session, feed))
+            times.append(time.perf_counter_ns() - begin)
             if time.monotonic() - told > SIGN_S:
                 told = time.monotonic()
                 tell("alive")
         file = folder / f"answers-{total}.npz"
         write_feeds(file, answers)
         total += len(feeds)
-        tell("inferred", file=file.name)
+        tell("inferred", file=file.name, times_ns=times)
     return total
 
 
