@@ -14,7 +14,7 @@ from edgewise.evaluating.scores import Score
 from edgewise.evaluating.task import Confuses, Drives, Judge, Table
 from edgewise.metrics import METRICS
 from edgewise.record import DataRef, Evaluation, Measurement, Skipped, Variation
-from edgewise.run.assemble import absent, distribution
+from edgewise.run.assemble import distribution
 from edgewise.units import format_duration
 
 MOST_CLASSES = 200
@@ -41,12 +41,15 @@ def measurement_of(score: Score) -> Measurement:
 
 def inference_time(answers: Answers, judge: Judge, *, task: str, variation: Variation | None) -> Measurement:
     """The time of a whole inference, with what is done to a sample before and to the outputs after."""
+    why = None
     if isinstance(judge, Drives):
-        return absent("inference_time", "the task runs the model several times a sample")
-    if task in ("agreement", "own"):
-        return absent("inference_time", "no task read the outputs as answers, so there is no postprocessing to time")
-    if not answers.times:
-        return absent("inference_time", "all answers are from an earlier pass that was cut off")
+        why = "the task runs the model several times a sample"
+    elif task in ("agreement", "own"):
+        why = "no task read the outputs as answers, so there is no postprocessing to time"
+    elif not answers.times:
+        why = "all answers are from an earlier pass that was cut off"
+    if why is not None:
+        return Measurement(metric="inference_time", unit="s", basis=None, method="", value=None, absent_because=why)
     parts = [format_duration(median(part)) for part in zip(*answers.times, strict=True)]
     row = distribution("inference_time", [[sum(times) for times in answers.times]], "", variation=variation)
     how = (

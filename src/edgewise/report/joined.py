@@ -25,12 +25,7 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A run with what others know of it.
-
-    Attributes:
-        run: with their measurements and evaluation added.
-        sources: which run told what: metric, or `ACCURACY`, → run.
-    """
+    """A run with what others know of it; `sources` has who told what: metric, or `ACCURACY`, → run."""
 
     run: Run
     sources: Mapping[str, Run] = field(default_factory=dict)

@@ -55,8 +55,8 @@ def measurements_of(
         )
     )
     rows += _metered(sessions, meter_absences)
-    rows.append(absent("deployment_time", "the job ran on this machine; nothing was deployed"))
-    rows.append(absent("network_bytes", "the job ran on this machine; nothing crossed a network"))
+    rows.append(_absent("deployment_time", "the job ran on this machine; nothing was deployed"))
+    rows.append(_absent("network_bytes", "the job ran on this machine; nothing crossed a network"))
     return tuple(rows)
 
 
@@ -125,7 +125,7 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
     ]
     if scenario.kind == "offline":
         rows.append(
-            absent("latency", "the offline scenario keeps several inferences in flight; it measures throughput")
+            _absent("latency", "the offline scenario keeps several inferences in flight; it measures throughput")
         )
     if scenario.kind == "paced":
         rows += _paced(sessions, rows)
@@ -171,11 +171,11 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     if kind == "offline":
         return [_offline_throughput(job, sessions, variation)]
     if kind == "paced":
-        return [absent("throughput", "the paced scenario fixes the rate of arrivals")]
+        return [_absent("throughput", "the paced scenario fixes the rate of arrivals")]
     per_session = _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
-        return [absent("throughput", "no time passed on the clock")]
+        return [_absent("throughput", "no time passed on the clock")]
     # Runs × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
@@ -202,7 +202,7 @@ def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: 
     stamps = [session.samples["completions"] for session in sessions if session.samples["completions"]]
     total = sum(completions[-1] for completions in stamps) * 1e-9
     if not total:
-        return absent("throughput", "no inference was completed in the time given")
+        return _absent("throughput", "no inference was completed in the time given")
     value = sum(map(len, stamps)) * batch / total
     requests = int(sessions[0].facts.get("effective", {}).get("requests") or 1)
     times = [_window_times(completions, requests) for completions in stamps]
@@ -283,13 +283,13 @@ def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
         ("memory_peak", "memory_peak", "VmHWM", peak_method),
     ):
         values = figures(fact, key)
-        rows.append(distribution(metric, values, method) if values else absent(metric, f"/proc has no {key} here"))
+        rows.append(distribution(metric, values, method) if values else _absent(metric, f"/proc has no {key} here"))
     base, peak = figures("memory_baseline", "VmRSS"), figures("memory_peak", "VmHWM")
     if base and len(base) == len(peak):
         delta = [[high[0] - low[0]] for high, low in zip(peak, base, strict=True)]
         rows.append(distribution("memory_delta", delta, "peak in inference − baseline", basis="derived"))
     else:
-        rows.append(absent("memory_delta", "baseline or peak is not known"))
+        rows.append(_absent("memory_delta", "baseline or peak is not known"))
     return rows
 
 
@@ -301,7 +301,7 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
         if cpu is not None and wall:
             values.append([cpu / wall])
     if not values:
-        return absent("cpu_utilization", "the system does not tell the process's processor time")
+        return _absent("cpu_utilization", "the system does not tell the process's processor time")
     return distribution("cpu_utilization", values, "processor time / wall time of the steady phase; 1 = one core")
 
 
@@ -318,14 +318,14 @@ def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> l
         rows.append(distribution("power", [[power] for _, _, power in energy], method, basis="derived"))
     else:
         why = reasons.get("energy", "no energy meter was asked")
-        rows += [absent("energy", why), absent("power", why)]
+        rows += [_absent("energy", why), _absent("power", why)]
     for metric in ("temperature", "clock_rate"):
         readings = [r for facts in metered for r in facts["load"]["readings"] if r["metric"] == metric]
         if readings:
             per_session = [[reading["value"]] for reading in readings]
             rows.append(distribution(metric, per_session, readings[0]["method"]))
         else:
-            rows.append(absent(metric, reasons.get(metric, f"no meter for {metric} was asked")))
+            rows.append(_absent(metric, reasons.get(metric, f"no meter for {metric} was asked")))
     return rows
 
 
@@ -346,8 +346,7 @@ def _plain(
     return Measurement(metric=metric, unit=unit, basis=basis, method=method, value=float(value), low=low, high=high)
 
 
-def absent(metric: str, reason: str) -> Measurement:
-    """A measurement without a value, and why there is none."""
+def _absent(metric: str, reason: str) -> Measurement:
     unit = METRICS[metric].unit
     return Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason)
 
