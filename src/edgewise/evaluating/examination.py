@@ -14,7 +14,7 @@ from edgewise.evaluating.form import Form
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
 from edgewise.evaluating.plausibility import check_plausible
-from edgewise.evaluating.recording import describe, measurement_of
+from edgewise.evaluating.recording import describe, inference_time, measurement_of
 from edgewise.evaluating.reference import Kept, ReferenceJudge
 from edgewise.evaluating.scores import Gap, Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting, Task
@@ -266,10 +266,12 @@ class _Examiner:
         gaps = self._compare(answers, judge)
         if self._first is None:
             self._first = answers, judge
+        variation = run.variation if self._exam.latency else self.assembly.usual_variation()
+        time = inference_time(answers, judge, task=self._task, variation=variation)
         run = replace(
             run,
             status="cancelled" if answers.interrupted else run.status,
-            measurements=(*run.measurements, *map(measurement_of, scores)),
+            measurements=(*run.measurements, time, *map(measurement_of, scores)),
             evaluation=describe(
                 answers,
                 table,

@@ -93,7 +93,7 @@ def machine_of(run: Run) -> str | None:
     usable, logical, quota = (look_up(run.environment, f"cpu.{name}_cores") for name in ("usable", "logical", "quota"))
     cores = f"{usable} of {logical}" if usable and usable != logical else logical
     total, limit = (_number(run.environment, "memory", f"{name}_bytes") for name in ("total", "limit"))
-    words = [processor_of(run)] if processor_of(run) else []
+    words = [processor] if (processor := processor_of(run)) else []
     words += [f"{cores} logical core{'' if cores == '1' else 's'}"] if cores else []
     words += [f"limited to {quota} cores"] if quota else []
     words += [f"{format_bytes(total)} RAM"] if total else []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgewise.errors import EdgewiseError, StoreError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
-from edgewise.record import Caution, Job, Measurement, Run, new_run_id
+from edgewise.record import Caution, Job, Measurement, Run, Variation, new_run_id
 from edgewise.record.facts import precision_of
 from edgewise.registry import Registry
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
@@ -93,6 +93,10 @@ class Assembly:
         self._runtimes = runtimes()
         self._environment = fingerprint()
         self._speed = SpeedHistory(self._environment, history or stored_history())
+
+    def usual_variation(self) -> Variation:
+        """How this machine's speed varies between runs."""
+        return self._speed.usual()
 
     def request(
         self,

@@ -53,6 +53,7 @@ class SessionResult:
         outputs: the file with the outputs and their names, or None.
         profile: what the engine's profiler told, in a session that was to tell it.
         answers: after ``inferred``: the file with the outputs of the last samples.
+        answer_ns: how long each of them took, copying in and out included.
         failure: why there is no complete result, or None.
     """
 
@@ -66,6 +67,7 @@ class SessionResult:
     outputs: tuple[Path, list[str]] | None = None
     profile: EngineProfile | None = None
     answers: Path | None = None
+    answer_ns: list[int] = field(default_factory=list)
     failure: Failure | None = None
 
 
@@ -306,6 +308,7 @@ class Conversation:
             case "ready" | "turned" | "inferred":
                 self._check_asked(self.heard)
                 result.answers = self.folder / Path(str(message.get("file", ""))).name
+                result.answer_ns = [int(value) for value in message.get("times_ns", ())]
             case "samples":
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":

@@ -39,6 +39,7 @@ class Inference:
 
     Attributes:
         effective: what came into force in the engine; complete once the context was left without a failure.
+        seconds: of each of the last inferences by the worker's clock, copying in and out included.
 
     Args:
         assembly: of the command, for the worker's request.
@@ -47,6 +48,7 @@ class Inference:
 
     def __init__(self, job: Job, *, assembly: Assembly, end_by: float | None = None) -> None:
         self.effective: Mapping[str, Any] = {}
+        self.seconds: Sequence[float] = ()
         self._job = job
         self._assembly = assembly
         self._end_by = end_by
@@ -119,8 +121,9 @@ class Inference:
         finally:
             file.unlink(missing_ok=True)
             answers.unlink(missing_ok=True)
-        if len(outputs) != len(feeds):
-            message = f"{len(outputs)} answers for {len(feeds)} samples"
+        self.seconds = [value * 1e-9 for value in self._live.result.answer_ns]
+        if not len(outputs) == len(self.seconds) == len(feeds):
+            message = f"{len(outputs)} answers and {len(self.seconds)} times for {len(feeds)} samples"
             raise InferenceFailed(Failure(cause="Garbage", message=message, phase="samples"))
         self._answer_bytes = max((sum(array.nbytes for array in output) for output in outputs), default=0)
         return outputs

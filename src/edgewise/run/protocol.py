@@ -26,7 +26,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "turn": ("seconds", "most"),
     "turned": ("count",),
     "infer": ("file",),
-    "inferred": ("file",),
+    "inferred": ("file", "times_ns"),
     "end": (),
     "samples": ("name", "values_ns"),
     "facts": ("values",),

@@ -30,16 +30,20 @@ def answer_samples(
 ) -> int:
     """Say ``ready`` and run the model on every sample of each file that an ``infer`` names, until ``end``.
 
-    The answer to ``infer`` is ``inferred`` with a file of outputs. Returns how many samples there were.
+    The answer to ``infer`` is ``inferred`` with a file of outputs and the time of each inference, copying in and out
+    included, ns. Returns how many samples there were.
     """
     total, told = 0, time.monotonic()
     tell("ready")
     while (order := next_order())["kind"] == "infer":
         feeds = read_feeds(folder / Path(order["file"]).name)
         answers: list[list[Array]] = []
+        times: list[int] = []
         size = 0
         for feed in feeds:
+            begin = time.perf_counter_ns()
             answers.append(_infer(session, feed))
+            times.append(time.perf_counter_ns() - begin)
             if (size := size + sum(array.nbytes for array in answers[-1])) > MAX_OUTPUT_BYTES:
                 count = "a sample" if len(answers) == 1 else f"{len(answers)} samples"
                 raise UnsupportedModel(
@@ -51,7 +55,7 @@ def answer_samples(
         file = folder / f"answers-{total}.npz"
         write_feeds(file, answers)
         total += len(feeds)
-        tell("inferred", file=file.name)
+        tell("inferred", file=file.name, times_ns=times)
     return total
 
 
