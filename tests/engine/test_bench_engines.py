@@ -114,6 +114,21 @@ def test_outputs_that_are_no_numbers_are_never_recommended(tmp_path, capsys):
         assert "output-not-finite" in [caution["code"] for caution in record["cautions"]]
 
 
+def test_a_scalar_output_is_compared_between_engines(tmp_path):
+    need("onnxruntime", "openvino")
+    from onnx import TensorProto, helper, save_model
+
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 8]), ("y", []))
+    ]
+    graph = helper.make_graph([helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0)], "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, tmp_path / "mean.onnx")
+    _, other = edgewise.bench(tmp_path / "mean.onnx", **QUICK)
+    assert other.value("output_max_rel_error") < 1e-6
+    assert "output-mismatch" not in {caution.code for caution in other.cautions}
+
+
 def test_precisions_side_by_side_are_named_unless_they_were_asked_for():
     need("openvino")
     from edgewise.record import Run

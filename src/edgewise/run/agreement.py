@@ -114,10 +114,13 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
                 largest, relative = float("inf"), float("inf")
                 reasons["outputs that are no numbers are not equal"] = None
             continue
-        a, b = mine.astype(np.float64).reshape(theirs.shape), theirs.astype(np.float64)
+        # A scalar is a vector of one here: what numpy computes of an array without axes is no array.
+        b = np.atleast_1d(theirs.astype(np.float64))
+        a = mine.astype(np.float64).reshape(b.shape)
         if a.size == 0:
             continue
-        gap = np.abs(a - b)
+        with np.errstate(invalid="ignore"):  # ∞ − ∞
+            gap = np.abs(a - b)
         gap[np.isnan(a) & np.isnan(b)] = 0.0
         gap[a == b] = 0.0  # equal infinities
         worst = float(np.where(np.isnan(gap), np.inf, gap).max())
