@@ -129,6 +129,53 @@ def test_a_scalar_output_is_compared_between_engines(tmp_path):
     assert "output-mismatch" not in {caution.code for caution in other.cautions}
 
 
+@pytest.fixture
+def changing_rank(tmp_path):
+    """Its output is x, or its sum: of rank 2 or 0, drawn anew in every run."""
+    from onnx import TensorProto, helper, numpy_helper, save_model
+
+    def value(name, shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    branches = {
+        "then_branch": helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "t", [], [value("a", None)]),
+        "else_branch": helper.make_graph(
+            [helper.make_node("ReduceSum", ["x"], ["b"], keepdims=0)], "e", [], [value("b", None)]
+        ),
+    }
+    nodes = [
+        helper.make_node("RandomUniform", [], ["r"], shape=[1], seed=1.0),
+        helper.make_node("Less", ["r", "half"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    half = numpy_helper.from_array(np.array([0.5], np.float32), "half")
+    graph = helper.make_graph(nodes, "g", [value("x", [1, 8])], [value("y", None)], [half])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, tmp_path / "rank.onnx")
+    return tmp_path / "rank.onnx"
+
+
+@pytest.mark.parametrize("scenario", ["single-stream", "offline", "paced"])
+def test_an_output_that_changes_its_rank_from_run_to_run(changing_rank, scenario):
+    need("onnxruntime")
+    settings = {"iterations": 50, "warmup": 20, "meters": False, "fps": 1000 if scenario == "paced" else None}
+    (record,) = edgewise.bench(changing_rank, runtimes=["onnxruntime"], scenario=scenario, **settings)
+    assert record.status == "done"
+    assert record.effective["call"] == "run"
+    (caution,) = [caution for caution in record.cautions if caution.code == "slower-call"]
+    assert "timed is run: run_with_iobinding failed" in caution.message
+    assert "shape {" in caution.message  # the engine's reason
+    (still,) = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["onnxruntime"], **QUICK)
+    assert still.effective["call"] == "run_with_iobinding"
+
+
+def test_layers_of_a_network_whose_output_changes_its_rank(changing_rank):
+    need("onnxruntime")
+    (record,) = edgewise.profile(changing_rank, runtimes=["onnxruntime"], sessions=1)
+    assert record.effective["call"] == "run"
+    assert "If" in {layer.op for layer in record.layers}
+
+
 def test_precisions_side_by_side_are_named_unless_they_were_asked_for():
     need("openvino")
     from edgewise.record import Run

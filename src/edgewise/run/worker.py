@@ -16,11 +16,12 @@ import queue
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
@@ -28,6 +29,7 @@ from edgewise.run.confinement import die_with_host, limit_memory
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.runtime.base import (
     CannotProfile,
+    FallsBack,
     InvalidModel,
     LoadOptions,
     Session,
@@ -35,6 +37,8 @@ from edgewise.runtime.base import (
     TimesReference,
     UnsupportedModel,
 )
+
+Result = TypeVar("Result")
 
 
 class Channel:
@@ -89,6 +93,7 @@ class Worker:
         self._orders = orders
         self.phase_name = "python"
         self.facts: dict[str, Any] = {}
+        self._has_turns = False
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -146,14 +151,10 @@ class Worker:
         gc.freeze()
         gc.disable()
         with self.phase("first"):
-            begin = clock.now()
-            session.invoke()
-            first = clock.now() - begin
+            first = self._insist(session, partial(_time_one, session, clock))
         self.channel.send("samples", name="latency_first", values_ns=[first])
         with self.phase("steady"):
-            before = counters.read_counters()
-            steady = self._steady(session, clock)
-            delta = counters.read_counters().delta(before)
+            steady, delta = self._insist(session, partial(self._count_steady, session, clock))
         gc.enable()
         self.facts["counters"] = steady.extra.pop("counters", delta)
         prescribed = self.job["stopping"]["warmup"] and self.job["workload"]["scenario"]["kind"] == "single-stream"
@@ -196,7 +197,7 @@ class Worker:
         from edgewise.run.timing import Clock
 
         with self.phase("profile"):
-            profile = time_layers(session, Clock.of(session))
+            profile = self._insist(session, lambda: time_layers(session, Clock.of(session)))
         self.channel.send("layers", profile=profile)
 
     def _answer_samples(self, session: Session) -> None:
@@ -210,6 +211,27 @@ class Worker:
                 tell=self.channel.send,
                 next_order=lambda: decode(self._orders.get()),
             )
+
+    def _insist(self, session: Session, act: Callable[[], Result]) -> Result:
+        """What `act` gives; once more from its beginning where the engine's fastest call fails and there is another."""
+        try:
+            return act()
+        except Exception as error:
+            # Between turns the host waits for an answer, not for another warm-up.
+            if self._has_turns or not isinstance(session, FallsBack) or explain(error)[0] != "EngineError":
+                raise
+            failed = session.effective.get("call")
+            if not session.fall_back():
+                raise
+            self.facts["effective"] = dict(session.effective)
+            self.facts["fell_back"] = f"timed is {session.effective['call']}: {failed} failed ({explain(error)[1]})"
+        return act()
+
+    def _count_steady(self, session: Session, clock: Any) -> tuple[Any, dict[str, Any]]:
+        """The steady phase, and what the process used in it."""
+        before = counters.read_counters()
+        steady = self._steady(session, clock)
+        return steady, counters.read_counters().delta(before)
 
     def _steady(self, session: Session, clock: Any) -> Any:
         from edgewise.run import timing
@@ -228,13 +250,17 @@ class Worker:
     def _take_turns(self, session: Session, clock: Any, reporter: _Reporter) -> Any:
         from edgewise.run.turn_pass import take_turns
 
+        def tell(kind: str, **fields: Any) -> None:
+            self._has_turns = True
+            self.channel.send(kind, **fields)
+
         before = counters.read_counters()
         steady = take_turns(
             session,
             stopping=self.job["stopping"],
             clock=clock,
             reporter=reporter,
-            tell=self.channel.send,
+            tell=tell,
             next_order=lambda: decode(self._orders.get()),
         )
         delta = counters.read_counters().delta(before)
@@ -249,8 +275,7 @@ class Worker:
         import numpy as np
 
         with self.phase("outputs"):
-            session.invoke()
-            arrays = session.read_outputs()
+            arrays = self._insist(session, partial(_infer, session))
             file = Path(self.job["folder"]) / "outputs.npz"
             np.savez(file, *[np.asarray(array) for array in arrays])
             # What came out closes the dimensions that an engine leaves open.
@@ -266,7 +291,18 @@ class Worker:
 
         with self.phase("meters"):
             meters = [_load_class(location)() for location in self.job["meters"]]
-            self.facts["meters"] = read_meters(meters, session.invoke)
+            self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke))
+
+
+def _infer(session: Session) -> list[Any]:
+    session.invoke()
+    return list(session.read_outputs())
+
+
+def _time_one(session: Session, clock: Any) -> int:
+    begin = clock.now()
+    session.invoke()
+    return int(clock.now() - begin)
 
 
 def _described(spec: TensorSpec) -> dict[str, Any]:

@@ -134,6 +134,14 @@ class ReportsEngineLatency(Protocol):
 
 
 @runtime_checkable
+class FallsBack(Protocol):
+    """A session with a slower call for models that its fastest one can't run again and again."""
+
+    def fall_back(self) -> bool:
+        """Infer by the other call from now on, which `Session.effective` then names; False where there is no other."""
+
+
+@runtime_checkable
 class RunsConcurrently(Protocol):
     """A session that keeps several requests in flight (offline scenario)."""
 
