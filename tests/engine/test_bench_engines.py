@@ -114,6 +114,80 @@ def test_outputs_that_are_no_numbers_are_never_recommended(tmp_path, capsys):
         assert "output-not-finite" in [caution["code"] for caution in record["cautions"]]
 
 
+def write_strided(path, stride, size="side"):
+    """``x + resize(max_pool(x))``: needs sides that are multiples of `stride`."""
+    from onnx import TensorProto, helper, numpy_helper, save_model
+
+    def value(name, shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[stride, stride], strides=[stride, stride]),
+        helper.make_node("Resize", ["p", "", "scales"], ["u"], mode="nearest"),
+        helper.make_node("Add", ["x", "u"], ["y"]),
+    ]
+    scales = numpy_helper.from_array(np.array([1, 1, stride, stride], np.float32), "scales")
+    values = value("x", [1, 3, size, size]), value("y", [1, 3, None, None])
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [scales])
+    save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_the_next_plausible_size_where_an_engine_refuses_the_first(tmp_path):
+    need("onnxruntime", "openvino")
+    records = edgewise.bench(write_strided(tmp_path / "m.onnx", 64), **QUICK)
+    assert [record.status for record in records] == ["done", "done"]
+    for record in records:
+        assert record.job.workload.inputs[0].shape == (1, 3, 256, 256)
+        (assumed,) = [caution for caution in record.cautions if caution.code == "assumed-shape"]
+        assert "[1, 3, 224, 224] was refused" in assumed.message
+        assert record.effective["inputs"][0]["shape"] == [1, 3, 256, 256]
+        assert 0 <= record.effective["inputs"][0]["low"] < record.effective["inputs"][0]["high"] < 1
+
+
+def test_refused_sizes_are_blamed_on_the_assumption(tmp_path, capsys):
+    need("onnxruntime", "openvino")
+    records = edgewise.bench(write_strided(tmp_path / "m.onnx", 59), **QUICK)
+    assert records[0].failure.message.endswith("177 by 224")  # the reason
+    for record in records:
+        assert record.status == "failed"
+        assert "the sizes were assumed" in record.failure.advice
+        assert "--shape x=1x3x224x224" in record.failure.advice
+        assert "convert" not in record.failure.advice
+    words = ["bench", str(tmp_path / "m.onnx"), "--shape", "1x3x118x118", "--iterations", "10", "-q"]
+    assert run([*words, "--sessions", "1"]) == 0
+    assert "Fed\n  all runs: x float32 1×3×118×118 of 0 to 1" in capsys.readouterr().out.replace("e-05", "")
+
+
+def test_a_decoder_with_a_cache(tmp_path):
+    need("onnxruntime", "openvino")
+    from onnx import TensorProto, helper, save_model
+
+    def value(name, kind, *shape):
+        return helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
+
+    past, now = "past_sequence_length", "sequence_length"
+    inputs = [
+        value("input_ids", "INT64", "batch", now),
+        value("attention_mask", "INT64", "batch", f"{past} + {now}"),
+        value("past_key_values.0.key", "FLOAT", "batch", 1, past, 1),
+    ]
+    nodes = [
+        helper.make_node("Cast", ["input_ids"], ["tokens"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Squeeze", ["past_key_values.0.key", "axes"], ["remembered"]),
+        helper.make_node("Concat", ["remembered", "tokens"], ["all"], axis=1),
+        helper.make_node("Mul", ["all", "mask"], ["y"]),
+    ]
+    axes = helper.make_tensor("axes", TensorProto.INT64, [2], [1, 3])
+    graph = helper.make_graph(nodes, "g", inputs, [value("y", "FLOAT", None, None)], [axes])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, tmp_path / "decoder.onnx")
+    for record in edgewise.bench(tmp_path / "decoder.onnx", **QUICK):
+        assert record.status == "done"
+        assert [spec.shape for spec in record.job.workload.inputs] == [(1, 1), (1, 129), (1, 1, 128, 1)]
+
+
 def test_a_scalar_output_is_compared_between_engines(tmp_path):
     need("onnxruntime", "openvino")
     from onnx import TensorProto, helper, save_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise.runtime.base import InvalidModel, LoadOptions, RunsConcurrently, UnsupportedModel
-from edgewise.runtime.onnxruntime import OnnxRuntime, _explain, _find_provider, _first_line, _split_threads
+from edgewise.runtime.onnxruntime import OnnxRuntime, _explain, _find_provider, _split_threads, _told
 
 onnx = pytest.importorskip("onnx")
 pytestmark = [
@@ -252,9 +252,14 @@ def test_weights_outside_the_models_folder_are_not_read(write, tmp_path):
 
 
 def test_messages_lose_what_only_the_engines_authors_need():
-    assert _first_line("[ONNXRuntimeError] : 1 : FAIL : Load model from /a b/m.onnx failed:Fatal error: x\nmore") == (
-        "Fatal error: x"
+    assert _told("[ONNXRuntimeError] : 1 : FAIL : Load model from /a b/m.onnx failed:Fatal error: x\nmore") == (
+        "Fatal error: x more"
     )
+    place = "/onnxruntime_src/core/framework/op_kernel.cc:87 virtual OrtValue* onnxruntime::Context::Output(int, const Shape&) "
+    deep = "Non-zero status code returned while running If node. Name:'a' Status Message: " * 40
+    told = _told(f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : {deep}{place}Input X must have 3 dimensions")
+    assert told.startswith("Non-zero status") and told.endswith("Input X must have 3 dimensions")
+    assert "op_kernel.cc" not in told and len(told) < 2000
     assert isinstance(_explain(RuntimeError("std::bad_alloc")), MemoryError)
     error = RuntimeError("something else")
     assert _explain(error) is error

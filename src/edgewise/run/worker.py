@@ -11,6 +11,7 @@ import time
 _STARTED_NS = time.monotonic_ns()
 
 import gc
+import math
 import os
 import queue
 import re
@@ -27,6 +28,7 @@ from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
 from edgewise.run.confinement import die_with_host, limit_memory
 from edgewise.run.protocol import PROTOCOL, decode, encode
+from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
     CannotProfile,
     FallsBack,
@@ -113,6 +115,9 @@ class Worker:
         self.facts["memory_baseline"] = counters.memory_figures()
         with self.phase("inputs"):
             arrays = self._inputs()
+            self.facts["inputs"] = [
+                _fed(spec["name"], array) for spec, array in zip(self.job["workload"]["inputs"], arrays, strict=True)
+            ]
         options = _load_options(self.job["options"])
         with self.phase("load"):
             session: Session = runtime.load(Path(self.job["model"]), options)
@@ -311,6 +316,15 @@ def _described(spec: TensorSpec) -> dict[str, Any]:
     return {"name": str(spec.name), "shape": shape, "dtype": str(spec.dtype)}
 
 
+def _fed(name: str, array: Any) -> dict[str, Any]:
+    """What the model is fed: the range of numbers that are all finite."""
+    told = {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
+    if array.dtype.kind not in "biuf" or not array.size:
+        return told
+    low, high = float(array.min()), float(array.max())
+    return told | ({"low": low, "high": high} if math.isfinite(low) and math.isfinite(high) else {})
+
+
 def _load_class(location: str) -> Any:
     module, _, name = location.partition(":")
     return getattr(import_module(module), name)
@@ -340,12 +354,12 @@ def explain(error: BaseException) -> tuple[str, str]:
     cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "EngineError")
     if type(error).__name__ in {"BadInput", "BadModel"}:
         cause = "BadInput"
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = tell(str(error)) if str(error).strip() else ""
     if _NO_MEMORY.search(str(error)):
         cause = "OutOfMemory"
     if cause == "EngineError":
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return cause, text[:500] or "out of memory"
+    return cause, text or "out of memory"
 
 
 def _watch_host() -> queue.SimpleQueue[bytes]:

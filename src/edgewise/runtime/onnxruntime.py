@@ -28,6 +28,7 @@ from edgewise.runtime.arrays import (
     own_copies,
     run_on_threads,
     shapes_in_order,
+    tell,
 )
 from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
 
@@ -371,20 +372,14 @@ def _explain(error: Exception) -> Exception:
     """The engine's error as one of ours where its meaning is known, else as it is."""
     text = str(error)
     if _MEMORY.search(text):
-        return MemoryError(_first_line(text))
+        return MemoryError(_told(text))
     if _UNSUPPORTED.search(text):
-        return UnsupportedModel(_first_line(text))
+        return UnsupportedModel(_told(text))
     if _INVALID.search(text):
-        return InvalidModel(_first_line(text))
+        return InvalidModel(_told(text))
     return error
 
 
-def _first_line(text: str) -> str:
-    """The first line of an engine's message without status code, file of the model and place in the engine's source."""
-    line = next((line for line in text.splitlines() if line.strip()), "no message")
-    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line)
-    line = re.sub(r"^Load model from .*? failed: ?", "", line)
-    # "/onnxruntime_src/…/model.cc:256 onnxruntime::Model::Model(…) message": the signature ends with the last ") ".
-    if re.match(r"^/\S+\.(?:cc|h|cpp):\d+ ", line):
-        line = re.sub(r"^/\S+:\d+ .*?\)(?: const)? (?=[A-Z])", "", line)
-    return line.strip()
+def _told(text: str) -> str:
+    """The engine's message without the file of the model."""
+    return tell(re.sub(r"Load model from .*? failed: ?", "", text))
