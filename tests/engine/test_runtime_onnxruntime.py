@@ -232,10 +232,29 @@ def test_models_that_can_not_run(write, nodes, opset, ir, domain, kind, words):
         RUNTIME.load(path, ONE)
 
 
-def test_text_is_not_fed(write):
-    path = write(("Identity", ["x"], ["y"]), inputs=[("x", "STRING", [1])], outputs=[("y", "STRING", [1])])
-    with pytest.raises(UnsupportedModel, match="'x' is of type string"):
-        RUNTIME.load(path, ONE)
+def test_text(write):
+    path = write(("Identity", ["x"], ["y"]), inputs=[("x", "STRING", ["n"])], outputs=[("y", "STRING", ["n"])])
+    session = RUNTIME.load(path, ONE)
+    assert infer(session, np.array(["a", "bcd"])) == [["a", "bcd"]]
+    assert session.effective["call"] == "run"  # text can't be bound
+    with pytest.raises(ValueError, match="takes string"):
+        session.bind([np.zeros(1, "float32")])
+
+
+def test_a_sequence_is_no_array(write):
+    from onnx import TensorProto, helper, load_model, save_model
+
+    path = write(("SplitToSequence", ["x"], ["s"]), ("Neg", ["x"], ["y"]), inputs=[("x", "FLOAT", [2])],
+                 outputs=[("s", "FLOAT", None), ("y", "FLOAT", [2])])  # fmt: skip
+    model = load_model(path)
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    model.graph.output[0].type.CopyFrom(kind)
+    save_model(model, path)
+    session = RUNTIME.load(path, ONE)
+    session.bind([np.array([1, 2], "float32")])
+    session.invoke()
+    sequence, array = session.read_outputs()
+    assert sequence is None and array.tolist() == [-1, -2]
 
 
 def test_weights_outside_the_models_folder_are_not_read(write, tmp_path):

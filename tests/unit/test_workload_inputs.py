@@ -19,6 +19,7 @@ from edgewise.workload.inputs import (
     other_inputs,
     parse_shape,
     read_arrays,
+    read_shapes,
     resolve_inputs,
 )
 
@@ -230,7 +231,8 @@ def test_with_an_open_batch_elsewhere_fixed_fronts_stay():
 def test_inputs_that_cannot_be_fed():
     assert "size 0" in refuse(("x", (1, 0)))
     assert "how many dimensions" in refuse(("x", None))
-    for dtype in ("string", "sequence(float32)", "bfloat16", "int4", "undefined"):
+    assert "takes text" in refuse(("x", (1,), "string"))
+    for dtype in ("sequence(float32)", "bfloat16", "int4", "undefined"):
         assert f"of type {dtype}" in refuse(("x", (1,), dtype))
 
 
@@ -332,6 +334,23 @@ def test_load_by_position(tmp_path):
     assert load_arrays(save(tmp_path, whatever=X), [spec()])[0].tolist() == X.tolist()
     found = load_arrays(save(tmp_path, X, X + 1), [spec("a"), spec("b")])
     assert [array.tolist() for array in found] == [X.tolist(), (X + 1).tolist()]
+
+
+def test_shapes_of_data_are_those_of_open_dimensions(tmp_path):
+    path = save(tmp_path, x=X, z=X, fixed=X)
+    inputs = signature(("x", (None, "w")), ("z", (None, 5)), ("fixed", (1, 3))).inputs
+    assert read_shapes(path, inputs) == {"x": (2, 3)}
+    assert read_shapes(path, inputs[:2]) == {}  # read_arrays says what is wrong
+    assert read_shapes(save(tmp_path, any=X), signature(("y", None)).inputs) == {"y": (2, 3)}
+    assert read_shapes(tmp_path / "none.npz", inputs) == {}
+
+
+def test_text(tmp_path):
+    text = np.array([["a", "béé"]])
+    (found,) = load_arrays(save(tmp_path, x=text), [spec(shape=(1, 2), dtype="string")])
+    assert found.tolist() == text.tolist()
+    assert "takes text" in refuse_file(save(tmp_path, x=X), spec(dtype="string"))
+    assert resolve_inputs(signature(("x", (None, 2), "string")), batch=3, overrides={}, given=True)[0].shape == (3, 2)
 
 
 def test_names_with_slashes_and_colons(tmp_path):

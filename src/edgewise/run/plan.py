@@ -15,7 +15,7 @@ from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, Tar
 from edgewise.registry import Registry
 from edgewise.run.counters import usable_cores
 from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
-from edgewise.workload.inputs import batch_of, other_inputs, read_arrays, resolve_inputs
+from edgewise.workload.inputs import batch_of, other_inputs, read_arrays, read_shapes, resolve_inputs
 
 MAX_THREADS = 1024
 LONGEST_S = 7 * 24 * 3600.0
@@ -87,7 +87,10 @@ def make_plan(
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
-            inputs = resolve_inputs(model.signature, batch=batch, overrides=axes.shapes)
+            shapes = axes.shapes
+            if input_data is not None and "" not in shapes:
+                shapes = read_shapes(input_data, model.signature.inputs) | dict(shapes)
+            inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=input_data is not None)
             if input_data is not None:
                 inputs = _with_data(input_data, inputs)
             elif found := other_inputs(model.signature, batch=batch, overrides=axes.shapes):

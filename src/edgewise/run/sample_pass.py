@@ -47,7 +47,8 @@ def answer_samples(
 def _infer(session: Session, feed: Sequence[Array]) -> list[Array]:
     session.bind(feed)
     session.invoke()
-    return [np.asarray(array) for array in session.read_outputs()]
+    # A sequence or a map is no array: nothing stands in its place, so that the others keep theirs.
+    return [np.empty(0) if array is None else np.asarray(array) for array in session.read_outputs()]
 
 
 def write_feeds(path: Path, feeds: Sequence[Sequence[Array]]) -> None:

@@ -282,10 +282,13 @@ class Worker:
         with self.phase("outputs"):
             arrays = self._insist(session, partial(_infer, session))
             file = Path(self.job["folder"]) / "outputs.npz"
-            np.savez(file, *[np.asarray(array) for array in arrays])
+            np.savez(file, *[np.asarray(array) for array in arrays if array is not None])
             # What came out closes the dimensions that an engine leaves open.
             for told, array in zip(self.facts["outputs"], arrays, strict=False):
-                told["shape"] = list(np.shape(array))
+                if array is None:
+                    told |= {"shape": None, "absent_because": f"it is no tensor but {told['dtype']}"}
+                else:
+                    told["shape"] = list(np.shape(array))
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
 
     def _meter(self, session: Session) -> None:

@@ -44,7 +44,7 @@ def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
     for spec in specs:
         try:
             known = np.dtype(spec.dtype).kind in "biuf"
-        except TypeError:
+        except (TypeError, ValueError):  # numpy takes a comma for a list of types
             known = False
         if not known:
             raise UnsupportedModel(f"{kind} {spec.name!r} is of type {spec.dtype}, for which numpy has no number type")
@@ -114,7 +114,8 @@ def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
     copies = []
     for array, spec in zip(arrays, specs, strict=True):
         copy = np.array(array, order="C")
-        if copy.dtype != np.dtype(spec.dtype):
+        fits = copy.dtype.kind == "U" if spec.dtype == "string" else copy.dtype == np.dtype(spec.dtype)
+        if not fits:
             raise ValueError(f"input {spec.name!r} takes {spec.dtype}, not {copy.dtype}")
         if not agrees(spec.shape, copy.shape):
             raise ValueError(f"input {spec.name!r} takes shape {spec.shape}, not {copy.shape}")

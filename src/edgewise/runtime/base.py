@@ -89,7 +89,7 @@ class Session(Protocol):
         """Copy or bind one numpy array per input, in order; afterwards `invoke` may be called any number of times."""
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last `invoke` as numpy arrays, in order."""
+        """Copies of the outputs of the last `invoke` as numpy arrays, in order; None for one that is no array."""
 
     def close(self) -> None:
         """Release the engine's resources."""

@@ -160,8 +160,7 @@ class OnnxSession:
         self._bindings: list[Any] = []
         self._feed: dict[str, Any] = {}
         self._results: Sequence[Any] = ()
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes([spec for spec in self.inputs if spec.dtype != "string"], "input")
         wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
         for spec, shape in zip(self.inputs, wanted, strict=True):
             if shape is not None and not agrees(spec.shape, shape):
@@ -170,6 +169,8 @@ class OnnxSession:
         self.effective: Mapping[str, Any] = _effective(
             session, provider=options.provider, requests=requests, placement=placement
         )
+        if any(spec.dtype == "string" for spec in self.inputs):
+            self.fall_back()  # text can't be bound
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into values that stay bound. Raises ValueError where they don't fit."""
@@ -177,6 +178,10 @@ class OnnxSession:
 
         copies = own_copies(arrays, self.inputs)
         self._feed = {spec.name: copy for spec, copy in zip(self.inputs, copies, strict=True)}
+        if self.effective["call"] == _RUN:
+            self._bindings = [None] * self._requests
+            self.invoke = self._infer
+            return
         # The values share the copies' memory and keep them alive.
         values = [OrtValue.ortvalue_from_numpy(copy) for copy in copies]
         self._bindings = []
@@ -212,11 +217,9 @@ class OnnxSession:
         return partial(self._session.run_with_iobinding, binding)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference on the first request."""
-        import numpy as np
-
+        """Copies of the outputs of the last inference on the first request; None for a sequence or a map."""
         ran = self.effective["call"] == _RUN
-        return [np.array(array) for array in (self._results if ran else self._bindings[0].copy_outputs_to_cpu())]
+        return [_array(value) for value in (self._results if ran else self._bindings[0].copy_outputs_to_cpu())]
 
     def run_many(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
@@ -230,6 +233,15 @@ class OnnxSession:
         self.invoke = closed
         self._bindings, self._feed, self._results = [], {}, ()
         self._session = None
+
+
+def _array(value: Any) -> Any:
+    """A copy of an array, of texts as numpy's own; None for what is none."""
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        return None
+    return np.array(value, dtype=str) if value.dtype.kind == "O" else np.array(value)
 
 
 def _accelerator(title: str) -> Provider:

@@ -72,6 +72,8 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
+TEXT = "string"
+"""The type of an input that takes text."""
 FEEDABLE = frozenset(_ITEM_BYTES)
 """Data types that inputs can be made of."""
 
@@ -89,7 +91,12 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def resolve_inputs(
-    signature: Signature, *, batch: int, overrides: Mapping[str, tuple[int, ...]], attempt: int = 0
+    signature: Signature,
+    *,
+    batch: int,
+    overrides: Mapping[str, tuple[int, ...]],
+    attempt: int = 0,
+    given: bool = False,
 ) -> tuple[InputSpec, ...]:
     """A concrete shape for every input, in the model's order, with a note on whatever was assumed.
 
@@ -104,6 +111,7 @@ def resolve_inputs(
 
     Args:
         overrides: input name → full shape; the name ``""`` stands for the only input. They win over every default.
+        given: values come from data, so that text can be fed.
         attempt: 0 for these sizes; up to `ATTEMPTS` − 1 for others that are plausible.
 
     Raises:
@@ -113,11 +121,11 @@ def resolve_inputs(
     if batch < 1:
         raise BadInput(f"a batch of {batch} makes no sense", advice="1 or more")
     signature = replace(signature, inputs=tuple(_without_marks(spec) for spec in signature.inputs))
-    resolver = _Resolver(signature, batch, _name_overrides(signature, overrides), attempt)
+    resolver = _Resolver(signature, batch, _name_overrides(signature, overrides), attempt, given)
     # A mask is as long as what it masks, and a computed size needs what it is computed of.
     resolved = {spec.name: resolver.resolve(spec) for spec in sorted(signature.inputs, key=resolver.rank)}
     specs = tuple(resolved[spec.name] for spec in signature.inputs)
-    total = sum(math.prod(spec.shape) * _ITEM_BYTES[spec.dtype] for spec in specs)
+    total = sum(math.prod(spec.shape) * _ITEM_BYTES.get(spec.dtype, 1) for spec in specs)
     if total > MAX_INPUT_BYTES:
         raise BadInput(
             f"the inputs of one inference would take {total / 2**30:.1f} GiB, more than {MAX_INPUT_BYTES // 2**30}",
@@ -183,9 +191,10 @@ class _Resolver:
     """
 
     def __init__(
-        self, signature: Signature, batch: int, overrides: Mapping[str, tuple[int, ...]], attempt: int
+        self, signature: Signature, batch: int, overrides: Mapping[str, tuple[int, ...]], attempt: int, given: bool
     ) -> None:
         self.attempt = attempt
+        self.given = given
         self.lengths: dict[str, int] = {}
         self.cached = any(_is_past(spec) for spec in signature.inputs)
         self.rated = any(_is_sample_rate(spec) for spec in signature.inputs)
@@ -207,10 +216,15 @@ class _Resolver:
 
     def resolve(self, spec: TensorSpec) -> InputSpec:
         """The input with a size for every dimension."""
-        if spec.dtype not in _ITEM_BYTES:
+        if spec.dtype == TEXT and not self.given:
+            raise BadInput(
+                f"input {spec.name!r} takes text, and random text would mean nothing",
+                advice=f"give it with --input-data: numpy.savez('inputs.npz', **{{{spec.name!r}: [['a text']]}})",
+            )
+        if spec.dtype not in _ITEM_BYTES and spec.dtype != TEXT:
             raise BadInput(
                 f"input {spec.name!r} is of type {spec.dtype}, which can't be fed",
-                advice=f"types that can be fed: {', '.join(_ITEM_BYTES)}",
+                advice=f"types that can be fed: {', '.join(_ITEM_BYTES)}; text, from --input-data",
             )
         notes: list[str] = []
         value = None
@@ -459,6 +473,26 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
     raise BadInput(f"no data of type {spec.dtype} can be made for input {spec.name!r}", advice="give --input-data")
 
 
+def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
+    """The shapes of an ``.npz`` file's arrays, for inputs with open dimensions that they fit.
+
+    What does not fit, or is no such file, is left to `read_arrays` to refuse.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    with contextlib.suppress(OSError, BadInput, *_DAMAGED), zipfile.ZipFile(path) as archive:
+        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        for spec, name in zip(inputs, _match_names(path, list(entries), inputs), strict=True):
+            with archive.open(entries[name]) as stream:
+                shape, _, _ = _read_header(io.BytesIO(stream.read(_HEADER_BYTES)), entries[name].filename, path)
+            sizes = spec.shape or shape
+            fits = len(sizes) == len(shape) and all(
+                own == size or not isinstance(own, int) for own, size in zip(sizes, shape, strict=True)
+            )
+            if spec.dynamic and fits and 0 not in shape:
+                found[spec.name] = shape
+    return found
+
+
 def load_arrays(path: Path, specs: Sequence[InputSpec]) -> list[Array]:
     """The arrays of an ``.npz`` file in the order and of the types of `specs`; `read_arrays` without the notes."""
     return read_arrays(path, specs)[0]
@@ -481,7 +515,7 @@ def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tu
         path.stat()
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror or error}", advice="give an .npz file") from error
-    except (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, struct.error, zlib.error) as error:
+    except _DAMAGED as error:
         raise BadInput(f"{path.name} is damaged: {error}", advice="write it again with numpy.savez") from error
     raise BadInput(f"{path.name} is not an .npz file", advice="write one with numpy.savez('inputs.npz', NAME=array, …)")
 
@@ -503,7 +537,7 @@ def _read_archive(
     for spec, name in zip(specs, _match_names(path, list(entries), specs), strict=True):
         array = _read_entry(path, archive, entries[name], spec)
         converted = _convert(path, array, spec)
-        if array.dtype != converted.dtype:
+        if array.dtype != converted.dtype and spec.dtype != TEXT:
             notes.append(f"data {CONVERTED} {array.dtype} to {spec.dtype}")
         else:
             notes.append("")
@@ -511,7 +545,10 @@ def _read_archive(
     return arrays, tuple(notes)
 
 
-def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec]) -> list[str]:
+_DAMAGED = (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, struct.error, zlib.error)
+
+
+def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec | TensorSpec]) -> list[str]:
     """The archive's name for every input."""
     wanted = [spec.name for spec in specs]
     if sorted(found) == sorted(wanted):
@@ -521,7 +558,7 @@ def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec]) -> li
         return found
     if sorted(found) == sorted(unnamed):
         return unnamed
-    expected = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
+    expected = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape or ())}" for spec in specs)
     missing = [name for name in wanted if name not in found]
     extra = [name for name in found if name not in wanted]
     what = f"lacks {', '.join(missing[:9])}" if missing else f"holds {', '.join(extra[:9])}, which is no input"
@@ -534,11 +571,7 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
 
     with archive.open(info) as stream, warnings.catch_warnings(action="ignore"):
         header = io.BytesIO(stream.read(_HEADER_BYTES))
-        try:
-            readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-            shape, fortran, dtype = readers[np.lib.format.read_magic(header)](header)
-        except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
-            raise BadInput(f"{info.filename} in {path.name} is no array", advice="write it with numpy.savez") from error
+        shape, fortran, dtype = _read_header(header, info.filename, path)
         if dtype.hasobject or dtype.names or dtype.subdtype:
             raise BadInput(f"array {spec.name!r} holds Python objects or records", advice=f"make it {spec.dtype}")
         if shape != spec.shape:
@@ -553,10 +586,28 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
+def _read_header(header: io.BytesIO, name: str, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of the array that `header` begins. Raises `BadInput`."""
+    import numpy as np
+
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        return readers[np.lib.format.read_magic(header)](header)
+    except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
+        raise BadInput(f"{name} in {path.name} is no array", advice="write it with numpy.savez") from error
+
+
 def _convert(path: Path, array: Array, spec: InputSpec) -> Array:
     """`array` as `spec` wants it, if no value is lost: a contiguous copy in the machine's byte order."""
     import numpy as np
 
+    if spec.dtype == TEXT:
+        if array.dtype.kind != "U":
+            raise BadInput(
+                f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes text",
+                advice="store it as text: numpy.array(['a', 'b'])",
+            )
+        return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
     wanted = np.dtype(spec.dtype)
     refused = BadInput(
         f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes {wanted}",
