@@ -17,8 +17,9 @@ import queue
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,7 @@ from edgewise.runtime.base import (
     FallsBack,
     InvalidModel,
     LoadOptions,
+    Runtime,
     Session,
     SuppliesClock,
     TimesReference,
@@ -128,7 +130,7 @@ class Worker:
         if self.job.get("profile"):
             self._time_layers(session)
         elif self.job.get("samples"):
-            self._answer_samples(session)
+            self._answer_samples(session, partial(self._reload, runtime, options))
         else:
             self._measure(session)
             self._outputs(session)
@@ -205,7 +207,13 @@ class Worker:
             profile = self._insist(session, lambda: time_layers(session, Clock.of(session)))
         self.channel.send("layers", profile=profile)
 
-    def _answer_samples(self, session: Session) -> None:
+    def _reload(self, runtime: Runtime, options: LoadOptions, feed: Sequence[Any]) -> Session:
+        """The model once more, for samples of other sizes."""
+        names = [spec["name"] for spec in self.job["workload"]["inputs"]]
+        shapes = {name: tuple(array.shape) for name, array in zip(names, feed, strict=True)}
+        return runtime.load(Path(self.job["model"]), replace(options, shapes=shapes))
+
+    def _answer_samples(self, session: Session, reload: Callable[[Sequence[Any]], Session]) -> None:
         """The pass of an evaluation: outputs for the samples that the host sends."""
         from edgewise.run.sample_pass import answer_samples
 
@@ -213,6 +221,7 @@ class Worker:
             self.facts["samples"] = answer_samples(
                 session,
                 Path(self.job["folder"]),
+                reload=reload,
                 tell=self.channel.send,
                 next_order=lambda: decode(self._orders.get()),
             )

@@ -142,6 +142,21 @@ def _without_marks(spec: TensorSpec) -> TensorSpec:
     return replace(spec, shape=shape)
 
 
+def open_axes(spec: InputSpec) -> frozenset[int]:
+    """Dimensions that the model leaves open and whose size nobody gave, from the note on them."""
+    return frozenset(int(axis) for axis in re.findall(r"open dimension ([0-9]+)", spec.note))
+
+
+def with_sizes_of(specs: Sequence[InputSpec], arrays: Sequence[Array], sample: str) -> tuple[InputSpec, ...]:
+    """The inputs with the sizes of a sample's arrays where sizes were assumed."""
+    found = []
+    for spec, array in zip(specs, arrays, strict=True):
+        notes = [f"open dimension {axis} is {array.shape[axis]}, as in {sample}" for axis in sorted(open_axes(spec))]
+        same = not notes or len(array.shape) != len(spec.shape)
+        found.append(spec if same else replace(spec, shape=array.shape, note="; ".join(notes)))
+    return tuple(found)
+
+
 def other_inputs(
     signature: Signature, *, batch: int, overrides: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[InputSpec, ...], ...]:
