@@ -360,7 +360,7 @@ def _explain(error: Exception, *, otherwise: type[Exception], context: str = "")
     """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
-    text = str(error)
+    text = str(error).replace(" with a message:", ":")
     if _MEMORY.search(text):
         return MemoryError(tell(text, noise=_NOISE))
     # The engine says of every file that no front end takes that its format may not be supported: that is no model.
