@@ -12,16 +12,8 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.record import InputSpec
-from edgewise.workload.inputs import (
-    batch_of,
-    load_arrays,
-    make_arrays,
-    other_inputs,
-    parse_shape,
-    read_arrays,
-    read_shapes,
-    resolve_inputs,
-)
+from edgewise.workload.inputs import load_arrays, make_arrays, read_arrays, read_shapes
+from edgewise.workload.sizes import batch_of, other_inputs, parse_shape, resolve_inputs
 
 
 def signature(*inputs):
@@ -149,6 +141,9 @@ def test_a_sample_rate_is_one():
     (other, *_) = other_inputs(signature(*inputs), batch=1, overrides={})
     assert (other[0].shape, other[2].value) == ((1, 256), 8000)
     assert shapes(("waveform", (1, None))) == [(1, 16000)]
+    (given,) = resolve_inputs(signature(("sr", (), "int64")), batch=1, overrides={}, given=True)
+    assert (given.value, given.note) == (None, "")
+    assert shapes(("", (1, 2)), ("", (1, 3))) == [(1, 2), (1, 3)]  # names may be the same
 
 
 def test_other_sizes_to_try():

@@ -25,7 +25,7 @@ from edgewise.model.identity import read_graph
 from edgewise.record import Failure, InputSpec, Job
 from edgewise.run.assembly import Assembly
 from edgewise.run.inference import Inference, InferenceFailed
-from edgewise.workload.inputs import with_sizes_of
+from edgewise.workload.sizes import with_sizes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -24,7 +24,7 @@ from edgewise.run.assembly import METERS_OFF, Assembly, Sensors
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.environment import fingerprint
 from edgewise.run.plan import Plan
-from edgewise.workload.inputs import open_axes
+from edgewise.workload.sizes import open_axes
 
 
 class Spectator(Protocol):

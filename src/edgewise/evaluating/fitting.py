@@ -14,7 +14,7 @@ from edgewise.evaluating.step_settings import Item
 from edgewise.evaluating.steps_array import check_finite, round_to
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
-from edgewise.workload.inputs import open_axes
+from edgewise.workload.sizes import open_axes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -23,7 +23,7 @@ from edgewise.evaluating.task import Feed
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
-from edgewise.workload.inputs import open_axes
+from edgewise.workload.sizes import open_axes
 
 if TYPE_CHECKING:
     import numpy as np

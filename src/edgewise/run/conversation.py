@@ -23,7 +23,7 @@ from edgewise.run.protocol import MAX_LINE_BYTES, PROTOCOL, ProtocolError, decod
 from edgewise.run.timing import OFFLINE_S
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
-from edgewise.workload.inputs import ASSUMED
+from edgewise.workload.sizes import ASSUMED
 
 MEMORY_SHARE = 0.95
 """Of the memory that is available when the worker starts: past it the worker fails instead of the machine."""

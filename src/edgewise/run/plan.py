@@ -15,7 +15,8 @@ from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, Tar
 from edgewise.registry import Registry
 from edgewise.run.counters import usable_cores
 from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
-from edgewise.workload.inputs import batch_of, other_inputs, read_arrays, read_shapes, resolve_inputs
+from edgewise.workload.inputs import read_arrays, read_shapes
+from edgewise.workload.sizes import batch_of, other_inputs, resolve_inputs
 
 MAX_THREADS = 1024
 LONGEST_S = 7 * 24 * 3600.0

@@ -18,7 +18,7 @@ from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
-from edgewise.workload.inputs import ASSUMED, CONVERTED
+from edgewise.workload.sizes import ASSUMED, CONVERTED
 
 LEAST_SAMPLES = 9
 """Google benchmark's rule too: below, a median's interval can't reach 95 %."""
