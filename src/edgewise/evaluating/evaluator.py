@@ -25,6 +25,7 @@ from edgewise.model.identity import read_graph
 from edgewise.record import Failure, InputSpec, Job
 from edgewise.run.assembly import Assembly
 from edgewise.run.inference import Inference, InferenceFailed
+from edgewise.workload.sizes import with_sizes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -163,6 +164,10 @@ class Prompter:
         """The arrays of samples as the model takes them, a batch at a time, the last filled up with its last sample."""
         if self._batch == 1:
             return [list(feed) for feed in feeds]
+        if len({tuple(array.shape for array in feed) for feed in feeds}) > 1:
+            raise BadInput(
+                "samples of different sizes can't share a batch", advice="--batch 1, or --prepare length=N or resize=…"
+            )
         groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
         full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
         return [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]
@@ -271,15 +276,24 @@ def ask(
     )
 
 
-def check_fit(pupil: Pupil, question: Question, *, assembly: Assembly) -> None:
-    """Refuse data that does not fit the model, by its first usable sample. Raises `BadInput`, `Unavailable`."""
+def fit_sizes(pupil: Pupil, question: Question, *, assembly: Assembly) -> Pupil:
+    """The pupil, fed in the sizes of the first usable sample where sizes were assumed.
+
+    Raises `BadInput`, `Unavailable` for data that does not fit the model.
+    """
     prompter = Prompter(pupil, question.data, assembly=assembly)
     for index in question.indices[:MOST_TRIED]:
         try:
-            prompter.prepare(question.data.read(index))
+            sample = question.data.read(index)
+            arrays, _ = prompter.prepare(sample)
         except CorruptSample:
             continue
-        return
+        workload = pupil.job.workload
+        if workload.batch != 1:
+            return pupil
+        inputs = with_sizes_of(workload.inputs, arrays, sample.name)
+        return replace(pupil, job=replace(pupil.job, workload=replace(workload, inputs=inputs)))
+    return pupil
 
 
 def _is_done(entry: Entry | None, question: Question) -> bool:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import caution_sections, default_title
+from edgewise.report.bench import caution_sections, default_title, fed_sections
 from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
@@ -70,7 +70,7 @@ def profile_document(
     sections = headline_sections(runs)
     for run, label in _labelled(runs):
         sections += [*sum_sections(run, label), *finding_sections(run, label), *method_sections(run, label)]
-    sections += caution_sections(runs)
+    sections += [*fed_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     return Document(title=title or f"Profile of {default_title(runs)}", tables=tuple(tables), sections=tuple(sections))
 
 

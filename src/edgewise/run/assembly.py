@@ -251,7 +251,7 @@ def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
         return {}
     facts = sessions[0].facts
     told = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
-    return told | ({"outputs": facts["outputs"]} if "outputs" in facts else {})
+    return told | {name: facts[name] for name in ("inputs", "outputs") if name in facts}
 
 
 def _worker_environment(sessions: Sequence[SessionResult]) -> dict[str, Any]:

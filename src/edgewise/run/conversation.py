@@ -12,7 +12,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +22,9 @@ from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, ProtocolError, decode, encode
 from edgewise.run.timing import OFFLINE_S
+from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
+from edgewise.workload.sizes import ASSUMED
 
 MEMORY_SHARE = 0.95
 """Of the memory that is available when the worker starts: past it the worker fails instead of the machine."""
@@ -354,7 +356,11 @@ class Conversation:
     def _failed(self, message: Mapping[str, Any]) -> Failure:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
         advice = ADVICE.get(cause, "")
-        return Failure(cause=cause, message=str(message["message"])[:MAX_WORDS], phase=self.phase, advice=advice)
+        words = str(message["message"])[:MAX_WORDS]
+        failure = Failure(cause=cause, message=words, phase=self.phase, advice=advice)
+        if refuses_sizes(failure, self.request.job):
+            failure = replace(failure, advice=_size_advice(self.request.job))
+        return failure
 
     def _timed_out(self) -> Failure:
         limit = self._limit()
@@ -369,6 +375,24 @@ class Conversation:
 
     def _garbage(self, what: str) -> Failure:
         return Failure(cause="Garbage", message=f"the worker broke the protocol: {what[:200]}", phase=self.phase)
+
+
+def refuses_sizes(failure: Failure | None, job: Job) -> bool:
+    """Whether an engine failed on inputs whose sizes were assumed, in a way that other sizes may mend."""
+    if failure is None or not any(ASSUMED in spec.note for spec in job.workload.inputs):
+        return False
+    if failure.cause == "Unsupported":
+        return failure.message.startswith(REFUSES)
+    return failure.cause == "EngineError" and failure.phase in ("load", "first", "samples")
+
+
+def _size_advice(job: Job) -> str:
+    """What to do about sizes that were assumed and refused."""
+    assumed = [spec for spec in job.workload.inputs if ASSUMED in spec.note]
+    shapes = " ".join(f"--shape {spec.name}={'x'.join(map(str, spec.shape))}" for spec in assumed if spec.shape)
+    values = [spec.name for spec in assumed if spec.value is not None]
+    advice = f"the sizes were assumed; give the model's own instead of {shapes}" if shapes else ""
+    return advice + (f"{', and ' if shapes else 'give '}{', '.join(values)} with --input-data" if values else "")
 
 
 def available_memory() -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.runtime.arrays import agrees
 from edgewise.runtime.base import Session, UnsupportedModel
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -21,18 +22,30 @@ Array = np.ndarray[Any, np.dtype[Any]]
 MAX_OUTPUT_BYTES = 256 * 2**20
 """Of the outputs that a worker hands over at once: the host's memory and disk are not a model's to fill."""
 
+MOST_SESSIONS = 4
+"""Kept for samples of other sizes; the oldest goes first."""
+
 SIGN_S = 1.0
 """A sign of life so often, so that slow models outlive the host's deadline."""
 
 
 def answer_samples(
-    session: Session, folder: Path, *, tell: Callable[..., None], next_order: Callable[[], Mapping[str, Any]]
+    session: Session,
+    folder: Path,
+    *,
+    reload: Callable[[Sequence[Array]], Session],
+    tell: Callable[..., None],
+    next_order: Callable[[], Mapping[str, Any]],
 ) -> int:
     """Say ``ready`` and run the model on every sample of each file that an ``infer`` names, until ``end``.
 
     The answer to ``infer`` is ``inferred`` with a file of outputs and the time of each inference, copying in and out
     included, ns. Returns how many samples there were.
+
+    Args:
+        reload: a session for samples of other sizes than `session` takes, by an example.
     """
+    sessions = _Sessions(session, reload)
     total, told = 0, time.monotonic()
     tell("ready")
     while (order := next_order())["kind"] == "infer":
@@ -41,8 +54,9 @@ def answer_samples(
         times: list[int] = []
         size = 0
         for feed in feeds:
+            fitting = sessions.find(feed)
             begin = time.perf_counter_ns()
-            answers.append(_infer(session, feed))
+            answers.append(_infer(fitting, feed))
             times.append(time.perf_counter_ns() - begin)
             if (size := size + sum(array.nbytes for array in answers[-1])) > MAX_OUTPUT_BYTES:
                 count = "a sample" if len(answers) == 1 else f"{len(answers)} samples"
@@ -59,10 +73,36 @@ def answer_samples(
     return total
 
 
+class _Sessions:
+    """The sessions of one model: one is enough for an engine that takes any size, others need one a size."""
+
+    def __init__(self, first: Session, reload: Callable[[Sequence[Array]], Session]) -> None:
+        self._first = first
+        self._reload = reload
+        self._others: dict[tuple[tuple[int, ...], ...], Session] = {}
+
+    def find(self, feed: Sequence[Array]) -> Session:
+        """One that takes a sample of these sizes."""
+        if len(self._first.inputs) != len(feed) or all(
+            agrees(spec.shape, array.shape) for spec, array in zip(self._first.inputs, feed, strict=True)
+        ):
+            return self._first
+        shapes = tuple(array.shape for array in feed)
+        if shapes not in self._others:
+            if len(self._others) >= MOST_SESSIONS:
+                self._others.pop(next(iter(self._others))).close()
+            self._others[shapes] = self._reload(feed)
+        return self._others[shapes]
+
+
 def _infer(session: Session, feed: Sequence[Array]) -> list[Array]:
     session.bind(feed)
     session.invoke()
-    return [np.asarray(array) for array in session.read_outputs()]
+    outputs = session.read_outputs()
+    for spec, array in zip(session.outputs, outputs, strict=False):
+        if array is None or np.asarray(array).dtype.kind not in "biuf":
+            raise UnsupportedModel(f"output {spec.name!r} is {spec.dtype}; answers are judged by tensors of numbers")
+    return [np.asarray(array) for array in outputs]
 
 
 def write_feeds(path: Path, feeds: Sequence[Sequence[Array]]) -> None:

@@ -89,7 +89,7 @@ class Session(Protocol):
         """Copy or bind one numpy array per input, in order; afterwards `invoke` may be called any number of times."""
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last `invoke` as numpy arrays, in order."""
+        """Copies of the outputs of the last `invoke` as numpy arrays, in order; None for one that is no array."""
 
     def close(self) -> None:
         """Release the engine's resources."""
@@ -153,6 +153,14 @@ class ReportsEngineLatency(Protocol):
 
     def engine_latency_ns(self) -> int:
         """Nanoseconds of the last `invoke` by the engine's own clock; asked after our clock was read."""
+
+
+@runtime_checkable
+class FallsBack(Protocol):
+    """A session with a slower call for models that its fastest one can't run again and again."""
+
+    def fall_back(self) -> bool:
+        """Infer by the other call from now on, which `Session.effective` then names; False where there is no other."""
 
 
 @runtime_checkable

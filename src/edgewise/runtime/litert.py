@@ -10,7 +10,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order, tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
@@ -308,15 +308,9 @@ _MEMORY = re.compile(r"bad_alloc|failed to allocate memory|out of memory", re.IG
 def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
     """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     text = str(error)
-    line = _first_line(text)
+    line = tell(text, noise=r".*ERROR: \[\S+\]$")
     if _MEMORY.search(text):
         return MemoryError(line)
     if _UNSUPPORTED.search(text):
         return UnsupportedModel(context + line)
     return InvalidModel(line) if _INVALID.search(text) else otherwise(context + line)
-
-
-def _first_line(text: str) -> str:
-    """The first line of an engine's message that is not merely a place in its source."""
-    lines = [line.strip(" └") for line in text.splitlines()]
-    return next((line for line in lines if line and not re.search(r"ERROR: \[\S+\]$", line)), "no message")

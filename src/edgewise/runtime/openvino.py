@@ -24,6 +24,7 @@ from edgewise.runtime.arrays import (
     refused,
     run_on_threads,
     shapes_in_order,
+    tell,
 )
 from edgewise.runtime.base import (
     InvalidModel,
@@ -368,22 +369,15 @@ def _explain(error: Exception, *, otherwise: type[Exception], context: str = "")
     """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
-    text = str(error)
+    text = str(error).replace(" with a message:", ":")
     if _MEMORY.search(text):
-        return MemoryError(_first_line(text))
+        return MemoryError(tell(text, noise=_NOISE))
     # The engine says of every file that no front end takes that its format may not be supported: that is no model.
     kind = UnsupportedModel if _UNSUPPORTED.search(text) and "Unable to read the model" not in text else otherwise
-    return kind(context + _first_line(text))
+    return kind(context + tell(text, noise=_NOISE))
 
 
-def _first_line(text: str) -> str:
-    """The first line of an engine's message that tells a person something, without places in the engine's source."""
-    lines = [line.strip(" -") for line in text.splitlines()]
-    telling = [line for line in lines if line and not _NOISE.match(line)]
-    return telling[0] if telling else next((line for line in lines if line), "no message")
-
-
-_NOISE = re.compile(
+_NOISE = (
     r"Exception from |Check '.*' failed at |FrontEnd API failed|Summary:|Model wasn't fully converted|While validating|"
-    r"Loading input model"
+    r"Loading input model|Conversion is failed for"
 )

@@ -11,7 +11,7 @@ from typing import Any
 from edgewise.model.graph import Graph
 from edgewise.model.identity import describe_file, read_graph
 from edgewise.model.signature import Signature, TensorSpec
-from edgewise.workload.inputs import FEEDABLE, resolve_inputs
+from edgewise.workload.sizes import FEEDABLE, resolve_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
