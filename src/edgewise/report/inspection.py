@@ -39,6 +39,15 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
         more = "" if len(inspection.total.unknown) <= 5 else f" and {len(inspection.total.unknown) - 5} more"
         line = f"{len(inspection.total.unknown)} operator(s) have no known cost: {names}{more}. {inspection.total.why}"
         sections.append(Section(title="Not known", lines=(line,), tone="poor"))
+    if inspection.method:
+        ran = inspection.basis == "measured"
+        sections.append(
+            Section(
+                title="Measured" if ran else "Not measured",
+                lines=(one_line(inspection.method),),
+                tone="plain" if ran else "poor",
+            )
+        )
     sections.append(Section(title="Memory of activations", lines=(memory_line(inspection),)))
     title = f"Inspection of {one_line(str(inspection.source.get('name', '')))}"
     return Document(title=title, tables=tuple(tables), sections=tuple(sections))
@@ -74,7 +83,8 @@ def totals_table(inspection: Inspection) -> Table:
 def _open(inspection: Inspection) -> str:
     names = inspection.plan.unknown
     first = f", such as {one_line(names[0])!r}" if names else ""
-    return f"the size of {len(names)} tensor(s) is open{first}: give the inputs' shapes with --shape"
+    advice = "" if inspection.method else ": give the inputs' shapes with --shape"
+    return f"the size of {len(names)} tensor(s) is open{first}{advice}"
 
 
 def _arena(inspection: Inspection) -> Cell:

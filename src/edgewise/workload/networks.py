@@ -11,6 +11,7 @@ from typing import Any
 from edgewise.model.graph import Graph
 from edgewise.model.identity import describe_file, read_graph
 from edgewise.model.signature import Signature, TensorSpec
+from edgewise.record import InputSpec
 from edgewise.workload.inputs import FEEDABLE, resolve_inputs
 
 
@@ -21,10 +22,12 @@ class Network:
     Attributes:
         source: name, path, format, size, hash and what was assumed, JSON-shaped; what is not known is None, with
             the reason under ``…_absent_because``.
+        inputs: those that can be fed and have a shape, in the model's order.
     """
 
     graph: Graph
     source: Mapping[str, Any]
+    inputs: tuple[InputSpec, ...] = ()
 
 
 def read_network(
@@ -45,7 +48,14 @@ def read_network(
     if concrete:
         graph = read_graph(file, shapes=concrete)
     source = describe_file(file, read_all=hash_weights)
-    return Network(graph=graph, source={**source, "assumed": assumed})
+    inputs = tuple(
+        InputSpec(name=each.name, shape=shape, dtype=each.dtype)
+        for each in map(graph.tensors.__getitem__, graph.inputs)
+        if each.dtype in FEEDABLE
+        and (shape := concrete.get(each.name, each.shape)) is not None
+        and all(isinstance(size, int) for size in shape)
+    )
+    return Network(graph=graph, source={**source, "assumed": assumed}, inputs=inputs)
 
 
 def resolve_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], list[str]]:
