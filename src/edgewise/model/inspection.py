@@ -149,6 +149,7 @@ def describe_operator(
     return {
         "index": operator.index,
         "name": operator.name,
+        "label": operator.label or None,
         "op": operator.op,
         "kind": operator.kind or None,
         "macs": cost.macs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -320,6 +321,7 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
             values=lambda at: _read_input(inputs, at, source, scope),
         )
     )
+    weights = _find_weights(meaning, inputs, scope) if meaning.weights else ()
     geometry = meaning.geometry
     if step.inner:
         geometry = _read_repetitions(step, name, geometry, (source, scope))
@@ -330,7 +332,7 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
         kind=meaning.kind,
         inputs=inputs,
         outputs=outputs,
-        weights=_find_weights(meaning, inputs, scope) if meaning.weights else (),
+        weights=weights,
         option_weights=_find_option_weights(step, name, source, scope) if step.domain == "ai.onnx.ml" else (),
         geometry=geometry,
         attributes=shown,
@@ -338,6 +340,7 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
         custom=step.domain not in STANDARD,
         subgraphs=subgraphs,
         unknown_because=meaning.why,
+        label=_find_label(step, name, weights),
     )
 
 
@@ -354,6 +357,22 @@ def _read_repetitions(
     if step.op == "Loop" and _may_stop(step):
         return {key: value for key, value in geometry.items() if key != "trips"}
     return geometry
+
+
+def _find_label(step: Step, name: str, weights: Sequence[str]) -> str:
+    """The module of a PyTorch network that an operator comes from, and its name, as ``torch.onnx.export`` tells them.
+
+    The exporter's note lists the modules around it and its own name: ``['', 'features', 'features.17', 'conv2d']``.
+    Operators that were made of several, or of a function, lack modules; then their weights have the module's name.
+    """
+    notes = (entry.value for entry in step.proto.metadata_props if entry.key == "pkg.torch.onnx.name_scopes")
+    note = read_text(next(notes, ""))
+    own = name.removeprefix("node_")
+    if not note and own == name:
+        return ""
+    modules = [text for text in re.findall(r"'([^']*)'", note[:_MAX_TEXT])[:-1] if text]
+    modules = modules or [text for each in weights if (text := each.rpartition(".")[0])]
+    return f"{modules[-1]}/{own}" if modules else ""
 
 
 def _find_weights(meaning: Meaning, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:
