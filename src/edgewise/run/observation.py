@@ -90,7 +90,7 @@ def _run(
     }
     try:
         with job_folder() as folder:
-            np.savez(folder / "inputs.npz", **{str(at): array for at, array in enumerate(arrays)})
+            np.savez(folder / "inputs.npz", *arrays)
             (folder / "request.json").write_text(json.dumps(request))
             quiet = subprocess.DEVNULL
             done = subprocess.run(

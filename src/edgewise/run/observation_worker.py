@@ -101,7 +101,7 @@ def _run(model: bytes, weights: Path, names: Sequence[str], folder: Path) -> lis
     settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
     with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
-        feed = {name: arrays[str(at)] for at, name in enumerate(names)}
+        feed = {name: arrays[f"arr_{at}"] for at, name in enumerate(names)}
     session.run(None, feed)
     events = json.loads(Path(session.end_profiling()).read_bytes())
     return [each for each in events if each.get("cat") == "Node" and _is_ours(each.get("name", ""))]

@@ -23,6 +23,9 @@ from edgewise.model.readers.onnx_plain import is_plain
 from edgewise.model.readers.onnx_types import Proto, Shapes, read_type
 from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION, Description
 
+_SHAPED = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
+"""Operators with which arithmetic on shapes begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
@@ -141,8 +144,7 @@ def follow_values(model: Proto, block: Block, dtypes: Mapping[int, str]) -> Shap
         return {}
     fixed = {info.name for info in (*graph.value_info, *graph.output) if _is_fixed(info)}
     wanted = {name for step in block.steps if not step.is_constant for name in step.outputs if name} - fixed
-    # Such arithmetic begins with the shape of a value.
-    if not wanted or not any(step.op in ("Shape", "Size") for step in block.steps):
+    if not wanted or not any(step.op in _SHAPED for step in block.steps):
         return {}
     answer, _ = _ask_process(model, "symbolic")
     if answer is None:
