@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from edgewise import inspect
+from edgewise.cli.main import run as edgewise_cli
 from edgewise.model.cost import total_of
 from edgewise.record import InputSpec
 from edgewise.registry import Availability
@@ -306,3 +307,16 @@ def test_real_models_with_open_shapes(package, file, shapes):
     if spec is None or not spec.submodule_search_locations:
         pytest.skip(f"{package} is not installed")
     check_against_a_run(Path(next(iter(spec.submodule_search_locations))) / file, shapes)
+
+
+def test_the_command_says_what_was_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = write_selection(tmp_path / "selection.onnx")
+    assert edgewise_cli(["inspect", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Measured shapes, branches and repetitions as in one unoptimised run of ONNX Runtime" in told
+    monkeypatch.setattr(observation, "TIMEOUT_S", 0.01)
+    assert edgewise_cli(["inspect", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Not measured a run of the model took longer than 0.01 s" in told
+    assert "MACs n/a" in told
