@@ -62,7 +62,7 @@ def _own_parts(names: Sequence[str], width: int) -> list[str]:
 
 def layer_names(run: Run, width: int | None) -> dict[int, str]:
     """Index of a layer → its name in at most `width` cells, told apart from the others' as well as can be."""
-    names = short_names([layer.name for layer in run.layers], width)
+    names = short_names([layer.title for layer in run.layers], width)
     return {layer.index: name for layer, name in zip(run.layers, names, strict=True)}
 
 
