@@ -78,8 +78,9 @@ def test_a_name_with_a_nul():
     assert "can't read" in refuse("a\0b").message
 
 
-def test_a_folder(tmp_path):
+def test_a_folder(tmp_path, tiny_onnx):
     assert "folder" in refuse(tmp_path).message
+    assert str(tiny_onnx()) in refuse(tmp_path).advice
     (tmp_path / "saved_model.pb").write_bytes(b"x")
     assert "SavedModel" in refuse(tmp_path).advice
 
@@ -113,7 +114,10 @@ def test_an_unknown_format_lists_what_is_read(tmp_path):
     path.write_text("nothing to see here")
     error = refuse(path)
     assert "no known model format" in error.message
-    assert error.advice == "what is read: Keras, ONNX, OpenVINO IR (.xml), TFLite, PyTorch export"
+    assert error.advice == (
+        "what is read: Keras, ONNX, OpenVINO IR (.xml), ONNX Runtime (.ort), Paddle (.pdmodel), TensorFlow SavedModel, "
+        "TensorFlow graph (.pb), TFLite, PyTorch export"
+    )
 
 
 def test_every_truncation_of_onnx_is_noticed(tiny_onnx, tmp_path):

@@ -126,6 +126,17 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
+class DescribesModels(Protocol):
+    """A runtime that tells what a model takes and gives, for formats that only it takes apart."""
+
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.
+
+        Raises as `Runtime.load`.
+        """
+
+
+@runtime_checkable
 class ReportsEngineLatency(Protocol):
     """A session whose engine times its inferences itself, free of the Python call around them."""
 
