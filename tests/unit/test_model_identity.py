@@ -171,13 +171,13 @@ def test_known_formats_that_are_not_read(tmp_path, name, content, what):
 def test_the_weights_in_place_of_the_model(tmp_path):
     (tmp_path / "m.xml").write_text("<net/>")
     (tmp_path / "m.bin").write_bytes(b"\0" * 64)
-    assert "give the .xml" in refuse(tmp_path / "m.bin").advice
+    assert f"edgewise bench {tmp_path}/m.xml" in refuse(tmp_path / "m.bin").advice
 
 
 def test_external_data_in_place_of_the_model(tiny_onnx, tmp_path):
     tiny_onnx()
     (tmp_path / "tiny.onnx.data").write_bytes(b"\0" * 64)
-    assert "give the .onnx" in refuse(tmp_path / "tiny.onnx.data").advice
+    assert f"edgewise bench {tmp_path}/tiny.onnx" in refuse(tmp_path / "tiny.onnx.data").advice
 
 
 def test_fake_models(tmp_path):

@@ -92,7 +92,12 @@ def test_hugging_face_folders_and_their_files(tmp_path):
         ("m.h5", b"\x89HDF\r\n\x1a\n" + b"\0" * 50, "Keras reads it", "keras.saving.load_model"),
         ("m.engine", b"ftrt" + b"\0" * 50, "a TensorRT engine; TensorRT", "trtexec --loadEngine="),
         ("m.plan", b"\1" * 50, "a TensorRT engine", "trtexec --loadEngine="),
-        ("no-suffix", message((1, 5), (2, b"\x0a\x00"), (500, b"")), "a Core ML model; Core ML", "onnxruntime/coreml"),
+        (
+            "no-suffix",
+            message((1, 5), (2, message((1, message((1, "image")))))),
+            "a Core ML model; Core ML",
+            "onnxruntime/coreml",
+        ),
         ("inference.json", b'{"base_code":{"magic":"pir","version":1}}', "PaddlePaddle reads it", "paddle2onnx "),
         ("m.pte", b"\x10\0\0\0ET12", "ExecuTorch", "edgewise bench FILE.py:function"),
     ],
@@ -113,8 +118,8 @@ def test_folders_of_core_ml_and_paddle(tmp_path):
     paddle.mkdir()
     (paddle / "inference.json").write_text('{"base_code": {"magic": "pir"}}')
     (paddle / "inference.pdiparams").write_bytes(b"\0" * 8)
-    for path in (paddle, paddle / "inference.pdiparams"):
-        assert f"--model_dir {paddle} --model_filename inference.json" in refuse(path).advice
+    assert f"--model_dir {paddle} --model_filename inference.json" in refuse(paddle).advice
+    assert f"edgewise bench {paddle}/inference.json" in refuse(paddle / "inference.pdiparams").advice
 
 
 def plan(path):

@@ -24,15 +24,25 @@ TIMEOUT_S = 120
 _MOST_FILES = 10_000
 
 
+_LENGTH = rb"[\x80-\xff]*[\x00-\x7f]"
+
+
 class _EngineFormat:
     """What the readers share.
 
     Attributes:
         format, title: as `edgewise.model.readers.base.Reader` has them.
+        beginning: of every file of the format, and of no other.
+        advice: for a file that its engine can't read.
     """
 
-    format = ""
-    title = ""
+    format = title = advice = ""
+    beginning: re.Pattern[bytes]
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the file begins as the format does."""
+        del path
+        return self.beginning.match(head) is not None
 
     def read_signature(self, path: Path) -> Signature:
         """Inputs and outputs as the engine that reads the format names them.
@@ -41,7 +51,7 @@ class _EngineFormat:
             BadModel: the engine can't read it.
             Unavailable: no engine that reads it is installed.
         """
-        return _ask_engine(identify_version(path), self.format, self.title)
+        return _ask_engine(identify_version(path), self.format, self.title, self.advice)
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """None: weights are inside."""
@@ -50,35 +60,19 @@ class _EngineFormat:
 
 
 class OrtReader(_EngineFormat):
-    """Reads ONNX Runtime's own format."""
+    """Reads ONNX Runtime's own format, a flatbuffer."""
 
-    format = "ort"
-    title = "ONNX Runtime (.ort)"
-
-    def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether the flatbuffer's identifier is there."""
-        del path
-        return head[4:8] == b"ORTM"
+    format, title, advice = "ort", "ONNX Runtime (.ort)", "make it again, with this version of ONNX Runtime"
+    beginning = re.compile(rb".{4}ORTM", re.DOTALL)
 
 
 class SavedModelReader(_EngineFormat):
-    """Reads TensorFlow SavedModels: ``saved_model.pb``, its variables in folders beside it."""
+    """Reads TensorFlow SavedModels: ``saved_model.pb``, its variables in a folder beside it."""
 
-    format = "savedmodel"
-    title = "TensorFlow SavedModel"
-
-    def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether it begins as ``SavedModel`` does: version 1, then a ``MetaGraphDef`` that begins with its facts."""
-        del path
-        # The facts begin with operators, tags or TensorFlow's version. A Core ML model has a name (0x0a) there.
-        length = rb"[\x80-\xff]*[\x00-\x7f]"
-        return re.match(rb"\x08\x01\x12" + length + rb"\x0a" + length + rb"[\x12\x22\x2a]", head) is not None
-
-    def read_signature(self, path: Path) -> Signature:
-        """As OpenVINO names them. Raises as `_EngineFormat.read_signature`."""
-        if path.name != "saved_model.pb":
-            raise damaged(path, "a SavedModel is called saved_model.pb", advice="rename it, in a folder of its own")
-        return super().read_signature(path)
+    format, title = "savedmodel", "TensorFlow SavedModel"
+    advice = "give the folder that holds saved_model.pb and variables/"
+    # Version 1, then a MetaGraphDef that begins with its facts: operators, tags or TensorFlow's version.
+    beginning = re.compile(rb"\x08\x01\x12" + _LENGTH + rb"\x0a" + _LENGTH + rb"[\x12\x22\x2a]")
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of variables and assets, by name. Raises `BadModel` for one that a link leads to from elsewhere."""
@@ -97,69 +91,48 @@ class SavedModelReader(_EngineFormat):
 class TensorFlowReader(_EngineFormat):
     """Reads frozen TensorFlow graphs (``GraphDef``), binary or text."""
 
-    format = "tensorflow"
-    title = "TensorFlow graph (.pb)"
-
-    def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether it begins with a ``NodeDef``: a name, then the type of an operator."""
-        del path
-        binary = re.match(rb"\x0a[\x80-\xff]*[\x00-\x7f]\x0a([\x01-\x7f])", head)
-        if binary is None:
-            return re.match(rb"\s*node\s*\{\s*name:", head) is not None
-        after = head[binary.end() + binary[1][0] :]
-        return re.match(rb"\x12[\x01-\x7f][A-Z_]\w", after) is not None
+    format, title = "tensorflow", "TensorFlow graph (.pb)"
+    advice = "OpenVINO reads frozen graphs: give a SavedModel, or freeze the graph"
+    # A NodeDef: a name, then the type of an operator.
+    beginning = re.compile(
+        rb"\x0a" + _LENGTH + rb"\x0a[\x01-\x7f][\w.][\w.>/\\-]*\x12[\x01-\x7f][A-Z_]\w|\s*node\s*\{\s*name:"
+    )
 
 
 class PaddleReader(_EngineFormat):
-    """Reads Paddle's programs: ``.pdmodel``, with ``.pdiparams`` beside it."""
+    """Reads Paddle's programs: ``NAME.pdmodel``, its weights in ``NAME.pdiparams`` beside it."""
 
-    format = "paddle"
-    title = "Paddle (.pdmodel)"
-
-    def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether it begins as ``ProgramDesc`` does, with block 0, which has no parent."""
-        del path
-        return re.match(rb"\x0a[\x80-\xff]*[\x00-\x7f]\x08\x00\x10\xff{9}\x01", head) is not None
-
-    def read_signature(self, path: Path) -> Signature:
-        """As OpenVINO names them. Raises as `_EngineFormat.read_signature`."""
-        if path.suffix != ".pdmodel":
-            advice = f"call it {path.stem}.pdmodel, and its weights {path.stem}.pdiparams"
-            raise damaged(path, "OpenVINO knows a Paddle model by the ending .pdmodel alone", advice=advice)
-        try:
-            return super().read_signature(path)
-        except BadModel as error:
-            if not self.weight_files(path):
-                error.advice = f"put {path.stem}.pdiparams, its weights, beside it"
-            raise
+    format, title = "paddle", "Paddle (.pdmodel)"
+    advice = "OpenVINO reads NAME.pdmodel with NAME.pdiparams beside it"
+    # A ProgramDesc: block 0, which has no parent (−1).
+    beginning = re.compile(rb"\x0a" + _LENGTH + rb"\x08\x00\x10\xff{9}\x01")
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """``.pdiparams``, where there is one: a network without weights has none."""
+        """``NAME.pdiparams``, where there is one: a network without weights has none."""
         weights = path.with_suffix(".pdiparams")
         return (weights,) if weights.is_file() else ()
 
 
 @lru_cache(maxsize=64)
-def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str) -> Signature:
+def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advice: str) -> Signature:
     """What the first engine that reads the format says; kept for as long as the file does not change."""
-    path, lacking = version[0], []
+    path, hint = version[0], "see 'edgewise doctor'"
     registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
     for name, runtime in registry:
         if form not in runtime.formats or not hasattr(runtime, "describe"):
             continue
         if not (availability := runtime.availability()):
-            lacking.append(availability.install_hint)
+            hint = availability.install_hint
             continue
         told = _run(path, registry.location(name))
         if "error" in told:
-            raise BadModel(f"{runtime.title} can't read {path.name}: {told['error']}", advice="export it again")
+            raise BadModel(f"{runtime.title} can't read {path.name}: {told['error']}", advice=advice)
         inputs, outputs = (
             [TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
              for name, shape, dtype in told[noun]]
             for noun in ("inputs", "outputs")
         )  # fmt: skip
         return make_signature(path, inputs=inputs, outputs=outputs)
-    hint = lacking[0] if lacking else "see 'edgewise doctor'"
     raise Unavailable(f"{path.name}: no installed engine reads the format {title}", advice=hint)
 
 
