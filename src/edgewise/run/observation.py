@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import EdgewiseError
+from edgewise.folders import job_folder
 from edgewise.model.cost import cost_of
 from edgewise.model.graph import BITS, Graph
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
@@ -22,7 +23,6 @@ from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.onnx_graph import Observed
 from edgewise.model.readers.onnx_types import Shapes
 from edgewise.record import InputSpec
-from edgewise.run.folders import job_folder
 from edgewise.runtime.base import availability_of, runtimes
 from edgewise.workload.inputs import load_arrays, make_arrays
 

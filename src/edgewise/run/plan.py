@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
+from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
 from edgewise.run.counters import usable_cores
@@ -180,6 +181,11 @@ def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]
 def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> EdgewiseError:
     """Why no job could be made for `model`."""
     readers = [(name, runtime) for name, runtime in registry if model.ref.format in runtime.formats]
+    conversion = advise_conversion(model.ref.format, model.files[0])
+    if not readers and conversion:
+        return Unavailable(
+            f"no runtime reads {model.ref.name} ({model.ref.format}); 'edgewise inspect' does", advice=conversion
+        )
     if axes.runtimes or axes.providers or axes.precisions:
         known = "; ".join(
             f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "

@@ -53,7 +53,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     try:
         graph = _read_graph(run)
     except EdgewiseError as error:
-        return replace(run, profile_absent_because=f"its network can't be read: {error.message}")
+        return replace(run, profile_absent_because=f"its network can't be read: {error.message}; {error.advice}")
     try:
         layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     except (ArithmeticError, ValueError) as error:

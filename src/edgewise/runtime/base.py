@@ -126,6 +126,17 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
+class DescribesModels(Protocol):
+    """A runtime that tells what a model takes and gives, for formats that only it takes apart."""
+
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.
+
+        Raises as `Runtime.load`.
+        """
+
+
+@runtime_checkable
 class TakesSettings(Protocol):
     """A runtime that takes settings of its engine in `LoadOptions.extra`.
 

@@ -93,7 +93,7 @@ class OnnxRuntime:
 
     name = "onnxruntime"
     title = "ONNX Runtime"
-    formats: Sequence[str] = ("onnx",)
+    formats: Sequence[str] = ("onnx", "ort")
     in_default = True
     settings = frozenset(SETTING_WORDS) | _ATTRIBUTES | _ENTRIES
 
@@ -115,8 +115,13 @@ class OnnxRuntime:
         onnxruntime.disable_telemetry_events()
         return str(onnxruntime.__version__)
 
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        session = _open(_utf8(path), title=_CPU.title, intra=1, extra={})
+        return tuple(map(_spec, session.get_inputs())), tuple(map(_spec, session.get_outputs()))
+
     def load(self, path: Path, options: LoadOptions) -> OnnxSession:
-        """A session for the ONNX model at `path`; shapes are simply fed, the engine needs no reshaping.
+        """A session for the ONNX or ORT model at `path`; shapes are simply fed, the engine needs no reshaping.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -145,6 +150,9 @@ def _open(
     import onnxruntime
 
     settings = _session_options(onnxruntime.SessionOptions(), title, intra, extra)
+    with Path(location).open("rb") as file:
+        if file.read(8)[4:] == b"ORTM":  # which the engine knows by the extension alone
+            settings.add_session_config_entry("session.load_model_format", "ORT")
     if change is not None:
         change(settings)
     try:

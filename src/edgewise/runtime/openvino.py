@@ -65,7 +65,7 @@ class OpenVino:
 
     name = "openvino"
     title = "OpenVINO"
-    formats: Sequence[str] = ("openvino", "onnx", "tflite")
+    formats: Sequence[str] = ("openvino", "onnx", "tflite", "savedmodel", "tensorflow", "paddle")
     providers: Sequence[Provider] = (
         Provider(name="cpu", title="CPU", precisions=("f32", "bf16", "f16")),
         Provider(name="gpu", title="GPU", precisions=("f32", "f16"), accelerator=True),
@@ -94,8 +94,15 @@ class OpenVino:
         del openvino
         return version("openvino")
 
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        import openvino
+
+        model = _read_model(openvino.Core(), path)
+        return tuple(map(_spec, model.inputs)), tuple(map(_spec, model.outputs))
+
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
-        """A session for the ONNX, TFLite or OpenVINO model at `path`, reshaped to `options.shapes`.
+        """A session for the model at `path`, reshaped to `options.shapes`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -104,10 +111,7 @@ class OpenVino:
 
         core = openvino.Core()
         device = _find_device(core, options.provider)
-        try:
-            model = _read_model(core, path)
-        except Exception as error:
-            raise _explain(error, otherwise=InvalidModel) from error
+        model = _read_model(core, path)
         try:
             _reshape(model, options.shapes)
         except Exception as error:
@@ -126,15 +130,23 @@ class OpenVino:
 
 
 def _read_model(core: Any, path: Path) -> Any:
-    """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link."""
+    """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link.
+
+    Raises `UnsupportedModel`, `InvalidModel` or MemoryError.
+    """
     with path.open("rb") as file:
-        is_tflite = file.read(8)[4:] == b"TFL3"
-    if not is_tflite or path.suffix == ".tflite":
-        return core.read_model(str(path))
-    with tempfile.TemporaryDirectory() as folder:
-        link = Path(folder, "model.tflite")
-        link.symlink_to(path.resolve())
-        return core.read_model(str(link))
+        head = file.read(8)
+    try:
+        if path.name == "saved_model.pb" and head[:1] == b"\x08":  # no frozen graph of that name
+            return core.read_model(str(path.parent))
+        if head[4:] != b"TFL3" or path.suffix == ".tflite":
+            return core.read_model(str(path))
+        with tempfile.TemporaryDirectory() as folder:
+            link = Path(folder, "model.tflite")
+            link.symlink_to(path.resolve())
+            return core.read_model(str(link))
+    except Exception as error:
+        raise _explain(error, otherwise=InvalidModel) from error
 
 
 class OpenVinoSession:
