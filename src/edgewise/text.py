@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def one_line(text: str) -> str:
     """`text` with every run of white space and control characters made one space: names and errors are hostile."""
     cleaned = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(cleaned.split())
+
+
+def without_controls(text: str) -> str:
+    """`text` with U+FFFD for every character that XML or UTF-8 can't hold: controls but tab and newline, surrogates."""
+    return _NO_TEXT.sub("\ufffd", text)
 
 
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
