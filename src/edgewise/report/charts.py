@@ -134,8 +134,9 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
     for one, row in found:
         ordered = sorted(row.samples)
         beyond += sum(value > limit for value in row.samples)
-        thinned |= len(ordered) > STRIP_POINTS
-        points += _strip(one.label, ordered, scale=scale, limit=limit)
+        inside = [value for value in ordered if value <= limit]
+        thinned |= len(inside) > STRIP_POINTS
+        points += _strip(one.label, inside, scale=scale)
         boxes.append(_box(one.label, row, ordered, scale))
     shared = {"y": _rows(group), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
@@ -165,7 +166,7 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
     ]  # fmt: skip
     caption = (
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
-        + (f" Of a run with more than {STRIP_POINTS} samples so many are dots, {_BY_RANK}." if thinned else "")
+        + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
     )
     return Chart(
         title=f"{METRICS[metric].label} by run",
@@ -184,13 +185,12 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
     scale, unit, limit = _axis([row for _, row in found])
     values, beyond, thinned = [], 0, False
     for one, row in found:
-        ordered = sorted(row.samples)
-        beyond += sum(value > limit for value in ordered)
-        thinned |= len(ordered) > CURVE_POINTS
-        for index in _positions(len(ordered), CURVE_POINTS):
-            if ordered[index] <= limit:
-                share = (index + 1) / len(ordered)
-                values.append({"run": one.label, "x": _digits(ordered[index] * scale), "share": _digits(share)})
+        inside = [value for value in sorted(row.samples) if value <= limit]
+        beyond += len(row.samples) - len(inside)
+        thinned |= len(inside) > CURVE_POINTS
+        for index in _positions(len(inside), CURVE_POINTS):
+            share = (index + 1) / len(row.samples)
+            values.append({"run": one.label, "x": _digits(inside[index] * scale), "share": _digits(share)})
     legend = legend_below([one.label for one, _ in found], width=NARROW)
     layer = {
         "data": {"values": values},
@@ -301,14 +301,12 @@ def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
     return 1 / size, unit, limit
 
 
-def _strip(label: str, ordered: Sequence[float], *, scale: float, limit: float) -> list[Spec]:
-    """Some of the samples up to `limit`, spread over the height of the row."""
-    inside = [ordered[index] for index in _positions(len(ordered), STRIP_POINTS) if ordered[index] <= limit]
+def _strip(label: str, ordered: Sequence[float], *, scale: float) -> list[Spec]:
+    """Some of the samples, spread over the height of the row."""
     # Multiples of the golden ratio spread evenly and are the same in every process.
-    jitter = (index * 0.6180339887 % 1.0 for index in range(len(inside)))
     return [
-        {"run": label, "x": _digits(value * scale), "jitter": _digits(height)}
-        for value, height in zip(inside, jitter, strict=True)
+        {"run": label, "x": _digits(ordered[index] * scale), "jitter": _digits(place * 0.6180339887 % 1.0)}
+        for place, index in enumerate(_positions(len(ordered), STRIP_POINTS))
     ]
 
 

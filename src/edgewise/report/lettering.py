@@ -82,7 +82,9 @@ def row_axis(labels: Sequence[str], *, limit: int) -> Spec:
 
 def legend_below(labels: Sequence[str], *, width: int, limit: int = 200) -> Spec:
     """A legend under the plot with as many columns as fit into `width` pixels; labels end at `limit` pixels."""
-    widest = max((min(limit, text_width(label)) for label in labels), default=0.0)
+    # An entry is its label and 30 pixels of symbol and gap; one under another share their column's width.
+    widths = [min(limit, text_width(label)) + 30 for label in labels]
     narrow = not any(_is_wide(character) for label in labels for character in label)
-    columns = max(1, min(len(labels), int(width // (widest + 30)))) if narrow else 1
+    counts = range(len(labels) if narrow else 1, 1, -1)
+    columns = next((n for n in counts if sum(max(widths[at::n]) for at in range(n)) <= width), 1)
     return {"orient": "bottom", "title": None, "columns": columns, "labelLimit": limit, "symbolOpacity": 1}

@@ -199,7 +199,7 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
     factor, unit = _unit(largest)
     labels = distinct_names(labels_of([before, after]), 44)
     names = short_names([pair.name for pair in pairs], 40)
-    rows = [
+    rows: list[Spec] = [
         {"row": f"{names[place]}\u2003{place}", "run": label, "time": _digits((time or 0.0) * factor)}
         for place, pair in enumerate(pairs)
         for label, time in zip(labels, pair.times, strict=True)

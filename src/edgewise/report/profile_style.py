@@ -42,7 +42,7 @@ def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
         "field": "op",
         "type": "nominal",
         "scale": {"domain": list(shown), "range": list(shown.values())},
-        "legend": legend_below(list(shown), width=WIDE - 200, limit=140),
+        "legend": legend_below(list(shown), width=WIDE - 300, limit=140),
     }
 
 
