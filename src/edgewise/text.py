@@ -11,6 +11,7 @@ _SPECIAL = re.compile(r"[\\`*<>\[\]|~$#!&]")
 # GitHub makes no emphasis of an underscore between two word characters.
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _LEADING = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def one_line(text: str) -> str:
@@ -40,6 +41,11 @@ def enumerate_few(words: Sequence[str], most: int = 4) -> str:
     if rest > 1:
         return f"{', '.join(words[:most])} and {rest} others"
     return " and ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
+
+
+def without_controls(text: str) -> str:
+    """`text` with U+FFFD for every character that XML or UTF-8 can't hold: controls but tab and newline, surrogates."""
+    return _NO_TEXT.sub("\ufffd", text)
 
 
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:

@@ -38,6 +38,12 @@ def short_names(names: Sequence[str], width: int | None) -> list[str]:
     return _part_alike(whole, best, width)
 
 
+def distinct_names(names: Sequence[str], width: int = 34) -> list[str]:
+    """As `short_names`, and none like another: what is alike gets its place as a number."""
+    short = short_names(names, width)
+    return [name if short.count(name) == 1 else f"{name} #{index + 1}" for index, name in enumerate(short)]
+
+
 def _part_alike(whole: Sequence[str], short: Sequence[str], width: int) -> list[str]:
     """Short names that came out alike, again from where the whole ones begin to differ."""
     alike: dict[str, list[str]] = {}
