@@ -21,8 +21,8 @@ from edgewise.report import charts
 from edgewise.report.cells import quantity
 from edgewise.report.charts import Series
 from edgewise.report.field_tables import Options
+from edgewise.report.files import write_report
 from edgewise.report.html import render_html
-from edgewise.report.page import without_folders
 from sample_runs import all_runs, failed_run, make_run, run_id, same_model_runs, sampled
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
@@ -235,34 +235,17 @@ def test_control_characters_do_not_end_the_process():
     assert (done.returncode, done.stdout) == (0, "<svg\n")
 
 
-def test_a_page_tells_no_folder_of_the_machine():
+def test_a_page_tells_no_folder_of_the_machine(tmp_path):
     run = failed_run()
     model = replace(run.job.model, path="/srv/alice-smith/kws.onnx")
     tail = (
         "Load model from /srv/alice-smith/kws.onnx failed\n/home/alice-smith/my models/a.so, layer /model/layers.0/Conv"
     )
     failure = replace(run.failure, message="can't read /Users/alice-smith/x.tflite", stderr_tail=tail)
-    page = render_html([replace(run, job=replace(run.job, model=model), failure=failure)])
+    write_report([replace(run, job=replace(run.job, model=model), failure=failure)], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "alice-smith" not in page
-    assert "Load model from …/kws.onnx failed" in page and "layer /model/layers.0/Conv" in page
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("/home/alice/models/x.onnx", "…/x.onnx"),
-        ("error:/root/x", "error:…/x"),
-        ("sqlite:////srv/alice/runs.db", "…/runs.db"),
-        ("C:\\Users\\alice\\x.onnx", "…/x.onnx"),
-        ("--data=/srv/alice/d.npz", "--data=…/d.npz"),
-        ("https://example.org/alice/x.json", "https://example.org/alice/x.json"),
-        ("./models/x.onnx", "./models/x.onnx"),
-        ("/features/features.0/Conv_output_0", "/features/features.0/Conv_output_0"),
-        ("rapl: /sys/class/powercap has no domain", "rapl: /sys/class/powercap has no domain"),
-    ],
-)
-def test_folders_are_left_out_and_layers_stay(text, told):
-    assert without_folders(text) == told
+    assert "Load model from kws.onnx failed" in page and "layer /model/layers.0/Conv" in page
 
 
 def test_nothing_to_draw_gives_no_chart():

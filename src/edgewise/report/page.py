@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -18,19 +17,6 @@ from edgewise.text import without_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-
-_PART = r"[^/\\\s<>\"'&;,:=()|]+"
-_ENDINGS = (
-    "onnx|ort|tflite|xml|bin|pb|pt|pt2|pth|pte|keras|h5|safetensors|npz|npy|py|so|json|yaml|yml|toml|csv|txt|png|jpg|jpeg"
-    "|wav|db|log"
-)
-_HOME = rf"(?:(?:/home|/Users|[A-Za-z]:[/\\]Users)[/\\]{_PART}|/root|/tmp|/var/folders)(?:[/\\]|\b(?![\w-]))"
-_FOLDERS = re.compile(
-    # A path begins after nothing that a relative one or an address has; a scheme without a host belongs to it.
-    rf"(?<![\w/.-])(?:\w+:/{{2,3}}(?=/))?"
-    rf"(?:(?:{_HOME}|[A-Za-z]:[/\\])(?:{_PART}[/\\])*|/(?:{_PART}/)+(?={_PART}\.(?:{_ENDINGS})\b))"
-)
 
 
 class Drawing:
@@ -83,16 +69,7 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
             **told,
         )
     )
-    return without_controls(without_folders(page))
-
-
-def without_folders(text: str) -> str:
-    """`text` with the folders of absolute paths left out: a page is for others, whom they tell a user's name.
-
-    Paths are what stands in a home or temporary folder, what has a drive letter, and what ends as files of models, data
-    and programs do. Names of layers often look like paths; they stay.
-    """
-    return _FOLDERS.sub("…/", text)
+    return without_controls(page)
 
 
 def view_table(table: Table, identity: str) -> dict[str, Any]:
