@@ -63,9 +63,8 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
             words = Text(one_line(section.brief or ""))
             console.print(_hanging(Text(f"{one_line(section.title)}: ", style=_bold(section)), words))
     if hint:
-        print_hint(
-            [table.title for table in document.tables if table not in tables] + [s.title for s in left_out], console
-        )
+        shorter = [section.title for section in left_out if section.lines != (section.brief,)]
+        print_hint([table.title for table in document.tables if table not in tables] + shorter, console)
 
 
 def print_hint(left_out: Sequence[str], console: Console) -> None:
