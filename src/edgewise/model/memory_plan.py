@@ -9,7 +9,7 @@ in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -80,13 +80,7 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     memory, called after its operator, that lives while that runs.
     """
     folded = find_folded(graph)
-    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
-    sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
-    for operator in graph.operators:
-        inside = _peak_inside(operator, graph) if operator.subgraphs else 0
-        if inside != 0:
-            name = f"inside {operator.name}"
-            lifetimes[name], sizes[name] = (operator.index, operator.index), inside
+    lifetimes, sizes = _planned(graph, folded)
     known = {name: size for name, size in sizes.items() if size is not None}
     pairs = _count_pairs((lifetimes[name] for name in known), max(len(graph.operators), 1))
     placements = _place(known, lifetimes, len(graph.operators), alignment) if pairs <= MAX_PAIRS else []
@@ -105,6 +99,18 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
         folded_bytes=sum(graph.tensors[name].size_bytes or 0 for name in folded),
         unknown=tuple(name for name, size in sizes.items() if size is None),
     )
+
+
+def _planned(graph: Graph, folded: Set[str]) -> tuple[dict[str, tuple[int, int]], dict[str, int | None]]:
+    """Lifetimes and sizes of all that a plan has to place, bytes; None where a size is open."""
+    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
+    sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
+    for operator in graph.operators:
+        inside = _peak_inside(operator, graph) if operator.subgraphs else 0
+        if inside != 0:
+            name = f"inside {operator.name}"
+            lifetimes[name], sizes[name] = (operator.index, operator.index), inside
+    return lifetimes, sizes
 
 
 def _peak_inside(operator: Operator, graph: Graph) -> int | None:
