@@ -9,7 +9,7 @@ in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -80,7 +80,7 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     memory, called after its operator, that lives while that runs.
     """
     folded = find_folded(graph)
-    lifetimes, sizes = _blocks(graph, folded)
+    lifetimes, sizes = _planned(graph, folded)
     known = {name: size for name, size in sizes.items() if size is not None}
     pairs = _count_pairs((lifetimes[name] for name in known), max(len(graph.operators), 1))
     placements = _place(known, lifetimes, len(graph.operators), alignment) if pairs <= MAX_PAIRS else []
@@ -103,13 +103,13 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
 
 def find_peak(graph: Graph) -> int | None:
     """`MemoryPlan.lower_bound_bytes` alone, without placing tensors; None where the size of a tensor is not known."""
-    lifetimes, sizes = _blocks(graph, find_folded(graph))
+    lifetimes, sizes = _planned(graph, find_folded(graph))
     known = {name: size for name, size in sizes.items() if size is not None}
     return max(_live(known, lifetimes, len(graph.operators)), default=0) if len(known) == len(sizes) else None
 
 
-def _blocks(graph: Graph, folded: set[str]) -> tuple[dict[str, tuple[int, int]], dict[str, int | None]]:
-    """First and last operator, and size, of every tensor that needs memory and of what operators need inside."""
+def _planned(graph: Graph, folded: Set[str]) -> tuple[dict[str, tuple[int, int]], dict[str, int | None]]:
+    """Lifetimes and sizes of all that a plan has to place, bytes; None where a size is open."""
     lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
     sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
     for operator in graph.operators:
