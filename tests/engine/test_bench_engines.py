@@ -145,6 +145,17 @@ def test_the_next_plausible_size_where_an_engine_refuses_the_first(tmp_path):
         assert 0 <= record.effective["inputs"][0]["low"] < record.effective["inputs"][0]["high"] < 1
 
 
+def test_compare_tries_the_next_plausible_size_for_all(tmp_path, capsys):
+    need("onnxruntime")
+    paths = [write_strided(tmp_path / f"{name}.onnx", stride) for name, stride in (("a", 32), ("b", 64))]
+    assert run(["compare", *map(str, paths), "--rounds", "1", "-r", "onnxruntime", "-q", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert not document["failures"]
+    with edgewise.open_store() as store:
+        runs = [store.get(each["run"]) for each in document["variants"]]
+    assert [record.job.workload.inputs[0].shape for record in runs] == [(1, 3, 256, 256)] * 2
+
+
 def test_refused_sizes_are_blamed_on_the_assumption(tmp_path, capsys):
     need("onnxruntime", "openvino")
     records = edgewise.bench(write_strided(tmp_path / "m.onnx", 59), **QUICK)

@@ -13,8 +13,10 @@ from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
 from edgewise.run.assembly import Sensors
+from edgewise.run.conversation import refuses_sizes
 from edgewise.run.dispatch import Interrupted, Observer
-from edgewise.run.interleaving import Interleaver, Schedule
+from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
+from edgewise.run.plan import with_other_sizes
 from edgewise.stats.comparison import LOOKS
 
 BUDGET_S = 60.0
@@ -115,6 +117,12 @@ def run_trial(
 
     try:
         done = interleaver.execute(jobs, schedule, judge)
+        if _are_sizes_refused(done):
+            for changed in _with_other_sizes(jobs):
+                again = interleaver.execute(changed, schedule, judge)
+                if not _are_sizes_refused(again):
+                    done = again
+                    break
     except Interrupted as stop:
         findings = assess(variants_of(stop.runs), terms, stopped_because="interrupted")
         return replace(findings, interrupted=True, save_errors=tuple(interleaver.save_errors))
@@ -127,6 +135,19 @@ def run_trial(
         pairs=done.rounds,
     )
     return replace(findings, save_errors=tuple(interleaver.save_errors))
+
+
+def _are_sizes_refused(done: Interleaved) -> bool:
+    return any(refuses_sizes(run.failure, run.job) for run in done.runs)
+
+
+def _with_other_sizes(jobs: Sequence[Job]) -> list[list[Job]]:
+    """All jobs with other plausible sizes where sizes were assumed, so that they stay alike."""
+    others = [with_other_sizes(job) for job in jobs]
+    return [
+        [each[min(attempt, len(each) - 1)] if each else job for job, each in zip(jobs, others, strict=True)]
+        for attempt in range(max(map(len, others)))
+    ]
 
 
 def _choose_until(asked: str | None, terms: Terms, headline: str) -> str:

@@ -19,7 +19,7 @@ from edgewise.run import peaks, profiled
 from edgewise.run.assembly import Assembly, Sensors, with_cautions
 from edgewise.run.conversation import SessionResult, refuses_sizes
 from edgewise.run.host import run_session
-from edgewise.run.plan import Plan
+from edgewise.run.plan import Plan, with_other_sizes
 from edgewise.run.variation import History
 
 JOB_BUDGET_S = 60.0
@@ -114,7 +114,7 @@ class Dispatcher:
                 return self._assembly.with_agreement(runs)
             for index, job in enumerate(plan.jobs):
                 self._observer.job_started(job, index=index, total=len(plan.jobs))
-                run, interrupted = self._run_settled(job, plan)
+                run, interrupted = self._run_settled(job)
                 runs.append(run)
                 self._assembly.save(run)
                 self._observer.run_finished(run)
@@ -124,7 +124,7 @@ class Dispatcher:
             raise Interrupted(self._assembly.with_agreement(runs)) from None
         return self._assembly.with_agreement(runs)
 
-    def _run_settled(self, job: Job, plan: Plan) -> tuple[Run, bool]:
+    def _run_settled(self, job: Job) -> tuple[Run, bool]:
         """The run of one job, with other plausible inputs where the engine refuses assumed ones; Ctrl-C?
 
         All engines get the inputs that the first of them took.
@@ -136,8 +136,8 @@ class Dispatcher:
             if run.status == "done" and settled is None:
                 self._settled[key] = job.workload.inputs
             return run, interrupted
-        for inputs in plan.others.get(key, ()):
-            other, interrupted = self._run_here(_with_inputs(job, _noted(inputs, job.workload.inputs)))
+        for changed in with_other_sizes(job):
+            other, interrupted = self._run_here(changed)
             if interrupted or other.status == "done":
                 self._settled[key] = other.job.workload.inputs
                 return other, interrupted
@@ -249,14 +249,6 @@ class Dispatcher:
 
 def _with_inputs(job: Job, inputs: tuple[InputSpec, ...]) -> Job:
     return replace(job, workload=replace(job.workload, inputs=inputs))
-
-
-def _noted(inputs: tuple[InputSpec, ...], refused: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
-    """Inputs with a note on what an engine refused before."""
-    return tuple(
-        spec if spec.shape == old.shape else replace(spec, note=f"{spec.note}; {list(old.shape)} was refused")
-        for spec, old in zip(inputs, refused, strict=True)
-    )
 
 
 def _adaptive(job: Job) -> bool:

@@ -17,7 +17,7 @@ from edgewise.registry import Registry
 from edgewise.run.counters import usable_cores
 from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
 from edgewise.workload.inputs import read_arrays, read_shapes
-from edgewise.workload.sizes import batch_of, other_inputs, resolve_inputs
+from edgewise.workload.sizes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 
 MAX_THREADS = 1024
 LONGEST_S = 7 * 24 * 3600.0
@@ -63,12 +63,10 @@ class Plan:
 
     Attributes:
         skipped: what was asked for and could not become a job, each with the reason.
-        others: model's hash and inputs with assumed sizes → other plausible inputs, for engines that refuse these.
     """
 
     jobs: tuple[Job, ...]
     skipped: tuple[str, ...] = ()
-    others: Mapping[tuple[str, tuple[InputSpec, ...]], tuple[tuple[InputSpec, ...], ...]] = field(default_factory=dict)
 
 
 def make_plan(
@@ -94,7 +92,6 @@ def make_plan(
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
-    others: dict[tuple[str, tuple[InputSpec, ...]], tuple[tuple[InputSpec, ...], ...]] = {}
     for path in paths:
         model = open_model(path)
         choices = list(_choose_engines(model, axes, registry, skipped))
@@ -109,8 +106,6 @@ def make_plan(
             inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=input_data is not None)
             if input_data is not None:
                 inputs = _with_data(input_data, inputs)
-            elif found := other_inputs(model.signature, batch=batch, overrides=axes.shapes):
-                others[model.ref.sha256, inputs] = found
             workload = Workload(
                 scenario=scenario,
                 batch=batch if batch != 1 else batch_of(model.signature, inputs),
@@ -133,7 +128,30 @@ def make_plan(
                 precision=precision,
             )
             jobs.append(Job(model=model.ref, runtime=spec, target=target, workload=workload))
-    return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)), others=others)
+    return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
+
+
+def with_other_sizes(job: Job) -> tuple[Job, ...]:
+    """The job with other plausible sizes instead of those that were assumed, the likeliest first.
+
+    Each input notes what an engine refused before.
+    """
+    workload = job.workload
+    if workload.input_path is not None or not any(ASSUMED in spec.note for spec in workload.inputs):
+        return ()
+    signature = open_model(job.model.path).signature
+    given = {spec.name: spec.shape for spec in workload.inputs if not open_axes(spec)}
+    return tuple(
+        replace(job, workload=replace(workload, inputs=_noted(inputs, workload.inputs)))
+        for inputs in other_inputs(signature, batch=workload.batch, overrides=given)
+    )
+
+
+def _noted(inputs: tuple[InputSpec, ...], refused: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
+    return tuple(
+        spec if spec.shape == old.shape else replace(spec, note=f"{spec.note}; {list(old.shape)} was refused")
+        for spec, old in zip(inputs, refused, strict=True)
+    )
 
 
 Choice = tuple[str, Runtime, Provider, str | None]
