@@ -13,6 +13,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -150,7 +151,8 @@ def _open(
     import onnxruntime
 
     settings = _session_options(onnxruntime.SessionOptions(), title, intra, extra)
-    with Path(location).open("rb") as file:
+    # A file that can't be opened is the engine's to complain of.
+    with suppress(OSError), Path(location).open("rb") as file:
         if file.read(8)[4:] == b"ORTM":  # which the engine knows by the extension alone
             settings.add_session_config_entry("session.load_model_format", "ORT")
     if change is not None:

@@ -134,9 +134,9 @@ def _read_model(core: Any, path: Path) -> Any:
 
     Raises `UnsupportedModel`, `InvalidModel` or MemoryError.
     """
-    with path.open("rb") as file:
-        head = file.read(8)
     try:
+        with path.open("rb") as file:
+            head = file.read(8)
         if path.name == "saved_model.pb" and head[:1] == b"\x08":  # no frozen graph of that name
             return core.read_model(str(path.parent))
         if head[4:] != b"TFL3" or path.suffix == ".tflite":
