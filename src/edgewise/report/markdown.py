@@ -13,9 +13,12 @@ _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _LEADING = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
 
 
-def render_markdown(document: Document) -> str:
-    """Heading, tables with footnotes, sections as lists."""
+def render_markdown(document: Document, *, only_tables: bool = False) -> str:
+    """Heading, answer, tables with footnotes, sections as lists; or the tables with their footnotes alone."""
     numbers = number_notes(document.tables)
+    footnotes = "\n".join(f"[^{number}]: {escape(note)}" for note, number in numbers.items())
+    if only_tables:
+        return "\n\n".join(filter(None, [*(_table(table, numbers) for table in document.tables), footnotes])) + "\n"
     blocks = [f"# {escape(document.title)}"]
     blocks += ["  \n".join(map(escape, document.answer))]
     for table in document.tables:
@@ -26,8 +29,7 @@ def render_markdown(document: Document) -> str:
             blocks.append("\n".join(f"- {escape(note)}" for note in table.notes))
     for section in document.sections:
         blocks += [f"## {escape(section.title)}", "\n".join(f"- {escape(line)}" for line in section.lines)]
-    if numbers:
-        blocks.append("\n".join(f"[^{number}]: {escape(note)}" for note, number in numbers.items()))
+    blocks.append(footnotes)
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
