@@ -31,7 +31,7 @@ from edgewise.optimizing import kernels
 from edgewise.optimizing.base import Facts, Pass, Recipe, passes
 from edgewise.optimizing.preflight import Preflight
 from edgewise.runtime.base import availability_of, runtimes
-from edgewise.workload.inputs import resolve_inputs
+from edgewise.workload.sizes import resolve_inputs
 
 CELLS = {
     "onnx": (

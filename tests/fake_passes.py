@@ -114,6 +114,14 @@ def _babble(work):
     return _make(work)
 
 
+def _flood(work):
+    """40 MiB in two seconds; fails with how much that was and how large the file is at the end."""
+    for _ in range(40):
+        os.write(2, b"x" * 2**20)
+        time.sleep(0.05)
+    raise RuntimeError(f"{40 * 2**20} {os.fstat(2).st_size}")
+
+
 def _fork(work):
     child = subprocess.Popen(["sleep", "1000"])
     Path(work.settings["touch"]).write_text(str(child.pid))
@@ -158,6 +166,7 @@ DEEDS = {
     "hang": _hang,
     "eat": _eat,
     "babble": _babble,
+    "flood": _flood,
     "fork": _fork,
     "fork-crash": _fork_and_crash,
     "cannot": _raise(CannotApply("not this\none")),

@@ -1,10 +1,15 @@
 """edgewise: measure and improve neural networks at the edge.
 
 This module is the only public face; everything is imported on first use, so that ``import edgewise`` costs nothing.
+
+It switches the telemetry of engines and their tools off in this process and in those that it starts: every process of
+edgewise imports this module first.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +20,14 @@ if TYPE_CHECKING:
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
 __version__ = "0.1.0"
+
+# ONNX Runtime 1.32 makes a device id and a queue of events on disk while it is imported, unless it finds this.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+# Hugging Face's libraries ask for this one.
+os.environ["DO_NOT_TRACK"] = "1"
+# OpenVINO and NNCF send events through this package and do without where its import fails, which None makes it do.
+# What was imported before stays: that can't be undone.
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HOMES = {
     "bench": "edgewise.api",

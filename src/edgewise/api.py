@@ -39,7 +39,10 @@ def inspect(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     hash_weights: bool = False,
 ) -> Inspection:
-    """Count what a model costs, plan its memory, and ask which engines support its operators, without running it.
+    """Count what a model costs, plan its memory, and ask which engines support its operators, without timing it.
+
+    An ONNX model whose shapes, branches or loops depend on values is run once, in a process with limits, and the basis
+    is then ``measured``. Where it can't be run, what depends on it is None, and `Inspection.method` says why.
 
     Args:
         model: a model file; weights are not read. ``package.module:factory`` is the same as `build`.
@@ -56,6 +59,7 @@ def inspect(
     """
     from edgewise.model.build import build_graph, give_shapes, is_factory
     from edgewise.model.inspection import inspect_graph
+    from edgewise.run.observation import observe
     from edgewise.workload.networks import read_network, resolve_shapes
 
     if build is None and model is not None and is_factory(os.fspath(model)):
@@ -72,7 +76,7 @@ def inspect(
         raise BadInput("--what-if is for models that are built", advice="give the factory with --build MODULE:FUNCTION")
     assert model is not None
     network = read_network(model, shapes=shapes or {}, hash_weights=hash_weights)
-    return inspect_graph(network.graph, source=network.source)
+    return inspect_graph(observe(network.graph, Path(model), network.inputs), source=network.source)
 
 
 def profile(

@@ -45,6 +45,9 @@ _ROWS = (
            "the Python call."),
     Metric("latency_first", "s", "First inference", "lower", "median",
            "Time of the first inference after loading (cold)."),
+    Metric("inference_time", "s", "Inference time", "lower", "median",
+           "Time of one inference on a sample of the data, all of it: preparing the sample, copying it in, the call of "
+           "the engine, copying out, and reading the answer as the task does. Preparing and reading are edgewise's."),
     Metric("latency_paced", "s", "Paced latency", "lower", "median",
            "Time of one call of the engine when inputs arrive on a schedule with idle gaps between them."),
     Metric("response_time", "s", "Response time", "lower", "median",

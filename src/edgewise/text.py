@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""How a formula begins; spreadsheets take the wide signs too."""
+_SPECIAL = re.compile(r"[\\`*<>\[\]|~$#!&]")
+# GitHub makes no emphasis of an underscore between two word characters.
+_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_LEADING = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def one_line(text: str) -> str:
@@ -11,12 +20,32 @@ def one_line(text: str) -> str:
     return " ".join(cleaned.split())
 
 
+def for_csv(text: str) -> str:
+    """`text` as one line that a spreadsheet does not take for a formula."""
+    cleaned = one_line(text)
+    return f"'{cleaned}" if cleaned.startswith(_FORMULA) else cleaned
+
+
+def for_markdown(text: str) -> str:
+    """`text` as one line that Markdown shows as it is."""
+    cleaned = _UNDERSCORE.sub(r"\\_", _SPECIAL.sub(lambda match: "\\" + match[0], one_line(text)))
+    # GitHub turns bare addresses and @names into links even where nobody asked for one.
+    cleaned = cleaned.replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
+    cleaned = re.sub(r"@(?=\w)", "&#64;", cleaned)
+    return _LEADING.sub(lambda match: f"{match[1]}\\{match[2]}" if match[1] else f"\\{match[3]}", cleaned)
+
+
 def enumerate_few(words: Sequence[str], most: int = 4) -> str:
     """``"a, b, c, d and 3 others"``: at most `most` of `words`, or one more where that is the last."""
     rest = len(words) - most
     if rest > 1:
         return f"{', '.join(words[:most])} and {rest} others"
     return " and ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
+
+
+def without_controls(text: str) -> str:
+    """`text` with U+FFFD for every character that XML or UTF-8 can't hold: controls but tab and newline, surrogates."""
+    return _NO_TEXT.sub("\ufffd", text)
 
 
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:

@@ -327,6 +327,14 @@ def test_settings_are_the_baselines_unless_they_are_given(place, capsys):
         assert "threads: baseline 2, candidate 3" in document["stated"]
 
 
+def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place, capsys):
+    document = json.loads(Path("five.json").read_text("utf-8"))
+    document["runs"][0]["job"]["runtime"]["options"] = {"cache": "/etc/passwd"}
+    Path("hostile.json").write_text(json.dumps(document))
+    error = refused(capsys, "same.fake", "--baseline", "hostile.json", "--max-regression", "3%")
+    assert "Fake engine takes no setting 'cache' here (it takes: none)" in error
+
+
 # --- bad input ---
 
 

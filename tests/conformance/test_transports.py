@@ -26,7 +26,8 @@ class Broken(LocalTransport):
 
     def start(self, command, *, folder, environment):
         process = super().start(command, folder=folder, environment=environment)
-        return self.kind(process._child, process.stderr)
+        process.__class__ = self.kind
+        return process
 
 
 class LosesExitCode(LocalProcess):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -52,16 +51,16 @@ def need_engines() -> None:
         pytest.skip(f"not installed: {', '.join(missing)}")
 
 
-def workplace(folder: Path) -> dict[str, str]:
-    """Put the bundled network and images into `folder`; gives the environment of a user who has nothing else."""
-    import numpy as np
+def workplace(folder: Path, *, empty: bool = False) -> dict[str, str]:
+    """Put what `edgewise example` writes into `folder`; gives the environment of a user who has nothing else.
 
-    from edgewise.data import path
+    Args:
+        empty: for pages that have the reader write these files.
+    """
+    from edgewise.cli.example import read_example
 
-    for suffix in ("onnx", "tflite"):
-        shutil.copy(path(f"digits_cnn.{suffix}"), folder / f"model.{suffix}")
-    with np.load(path("digits_calibration.npz")) as train, np.load(path("digits_test.npz")) as test:
-        np.savez(folder / "digits.npz", x_train=train["x"], y_train=train["y"], x_test=test["x"], y_test=test["y"])
+    for name, content in read_example().items() if not empty else ():
+        (folder / name).write_bytes(content)
     home = folder / "home"
     home.mkdir()
     return {

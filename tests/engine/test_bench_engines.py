@@ -114,6 +114,142 @@ def test_outputs_that_are_no_numbers_are_never_recommended(tmp_path, capsys):
         assert "output-not-finite" in [caution["code"] for caution in record["cautions"]]
 
 
+def write_strided(path, stride, size="side"):
+    """``x + resize(max_pool(x))``: needs sides that are multiples of `stride`."""
+    from onnx import TensorProto, helper, numpy_helper, save_model
+
+    def value(name, shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[stride, stride], strides=[stride, stride]),
+        helper.make_node("Resize", ["p", "", "scales"], ["u"], mode="nearest"),
+        helper.make_node("Add", ["x", "u"], ["y"]),
+    ]
+    scales = numpy_helper.from_array(np.array([1, 1, stride, stride], np.float32), "scales")
+    values = value("x", [1, 3, size, size]), value("y", [1, 3, None, None])
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [scales])
+    save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_the_next_plausible_size_where_an_engine_refuses_the_first(tmp_path):
+    need("onnxruntime", "openvino")
+    records = edgewise.bench(write_strided(tmp_path / "m.onnx", 64), **QUICK)
+    assert [record.status for record in records] == ["done", "done"]
+    for record in records:
+        assert record.job.workload.inputs[0].shape == (1, 3, 256, 256)
+        (assumed,) = [caution for caution in record.cautions if caution.code == "assumed-shape"]
+        assert "[1, 3, 224, 224] was refused" in assumed.message
+        assert record.effective["inputs"][0]["shape"] == [1, 3, 256, 256]
+        assert 0 <= record.effective["inputs"][0]["low"] < record.effective["inputs"][0]["high"] < 1
+
+
+def test_refused_sizes_are_blamed_on_the_assumption(tmp_path, capsys):
+    need("onnxruntime", "openvino")
+    records = edgewise.bench(write_strided(tmp_path / "m.onnx", 59), **QUICK)
+    assert records[0].failure.message.endswith("177 by 224")  # the reason
+    for record in records:
+        assert record.status == "failed"
+        assert "the sizes were assumed" in record.failure.advice
+        assert "--shape x=1x3x224x224" in record.failure.advice
+        assert "convert" not in record.failure.advice
+    words = ["bench", str(tmp_path / "m.onnx"), "--shape", "1x3x118x118", "--iterations", "10", "-q"]
+    assert run([*words, "--sessions", "1"]) == 0
+    assert "Fed\n  all runs: x float32 1×3×118×118 of " in capsys.readouterr().out
+
+
+def test_a_decoder_with_a_cache(tmp_path):
+    need("onnxruntime", "openvino")
+    from onnx import TensorProto, helper, save_model
+
+    def value(name, kind, *shape):
+        return helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
+
+    past, now = "past_sequence_length", "sequence_length"
+    inputs = [
+        value("input_ids", "INT64", "batch", now),
+        value("attention_mask", "INT64", "batch", f"{past} + {now}"),
+        value("past_key_values.0.key", "FLOAT", "batch", 1, past, 1),
+    ]
+    nodes = [
+        helper.make_node("Cast", ["input_ids"], ["tokens"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Squeeze", ["past_key_values.0.key", "axes"], ["remembered"]),
+        helper.make_node("Concat", ["remembered", "tokens"], ["all"], axis=1),
+        helper.make_node("Mul", ["all", "mask"], ["y"]),
+    ]
+    axes = helper.make_tensor("axes", TensorProto.INT64, [2], [1, 3])
+    graph = helper.make_graph(nodes, "g", inputs, [value("y", "FLOAT", None, None)], [axes])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, tmp_path / "decoder.onnx")
+    for record in edgewise.bench(tmp_path / "decoder.onnx", **QUICK):
+        assert record.status == "done"
+        assert [spec.shape for spec in record.job.workload.inputs] == [(1, 1), (1, 129), (1, 1, 128, 1)]
+
+
+def test_a_scalar_output_is_compared_between_engines(tmp_path):
+    need("onnxruntime", "openvino")
+    from onnx import TensorProto, helper, save_model
+
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 8]), ("y", []))
+    ]
+    graph = helper.make_graph([helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0)], "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, tmp_path / "mean.onnx")
+    _, other = edgewise.bench(tmp_path / "mean.onnx", **QUICK)
+    assert other.value("output_max_rel_error") < 1e-6
+    assert "output-mismatch" not in {caution.code for caution in other.cautions}
+
+
+@pytest.fixture
+def changing_rank(tmp_path):
+    """Its output is x, or its sum: of rank 2 or 0, drawn anew in every run."""
+    from onnx import TensorProto, helper, numpy_helper, save_model
+
+    def value(name, shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    branches = {
+        "then_branch": helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "t", [], [value("a", None)]),
+        "else_branch": helper.make_graph(
+            [helper.make_node("ReduceSum", ["x"], ["b"], keepdims=0)], "e", [], [value("b", None)]
+        ),
+    }
+    nodes = [
+        helper.make_node("RandomUniform", [], ["r"], shape=[1], seed=1.0),
+        helper.make_node("Less", ["r", "half"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    half = numpy_helper.from_array(np.array([0.5], np.float32), "half")
+    graph = helper.make_graph(nodes, "g", [value("x", [1, 8])], [value("y", None)], [half])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save_model(model, tmp_path / "rank.onnx")
+    return tmp_path / "rank.onnx"
+
+
+@pytest.mark.parametrize("scenario", ["single-stream", "offline", "paced"])
+def test_an_output_that_changes_its_rank_from_run_to_run(changing_rank, scenario):
+    need("onnxruntime")
+    settings = {"iterations": 50, "warmup": 20, "meters": False, "fps": 1000 if scenario == "paced" else None}
+    (record,) = edgewise.bench(changing_rank, runtimes=["onnxruntime"], scenario=scenario, **settings)
+    assert record.status == "done"
+    assert record.effective["call"] == "run"
+    (caution,) = [caution for caution in record.cautions if caution.code == "slower-call"]
+    assert "timed is run: run_with_iobinding failed" in caution.message
+    assert "shape {" in caution.message  # the engine's reason
+    (still,) = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["onnxruntime"], **QUICK)
+    assert still.effective["call"] == "run_with_iobinding"
+
+
+def test_layers_of_a_network_whose_output_changes_its_rank(changing_rank):
+    need("onnxruntime")
+    (record,) = edgewise.profile(changing_rank, runtimes=["onnxruntime"], sessions=1)
+    assert record.effective["call"] == "run"
+    assert "If" in {layer.op for layer in record.layers}
+
+
 def test_precisions_side_by_side_are_named_unless_they_were_asked_for():
     need("openvino")
     from edgewise.record import Run
@@ -187,6 +323,54 @@ def test_given_data_reaches_the_model(tiny_onnx, tmp_path):
     measured = edgewise.bench(tiny_onnx(), input_data=tmp_path / "in.npz", **QUICK)
     assert len({record.job.workload.input_data for record in measured}) == 1
     assert all((record.value("output_max_abs_error") or 0.0) < 1e-4 for record in measured)
+
+
+def test_sizes_come_from_the_data(tmp_path):
+    need("onnxruntime", "openvino")
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 3, 128, 192), np.float32))
+    for record in edgewise.bench(
+        write_strided(tmp_path / "m.onnx", 64, size=None), input_data=tmp_path / "in.npz", **QUICK
+    ):
+        assert record.status == "done"
+        assert record.job.workload.inputs[0].shape == (1, 3, 128, 192)
+        assert record.effective["inputs"] == [
+            {"name": "x", "shape": [1, 3, 128, 192], "dtype": "float32", "low": 1.0, "high": 1.0}
+        ]
+        assert "assumed-shape" not in {caution.code for caution in record.cautions}
+
+
+def test_a_classifier_as_scikit_learn_exports_it(tmp_path):
+    """Text in, a label that is text and a map of probabilities out."""
+    need("onnxruntime")
+    from onnx import TensorProto, helper, save_model
+
+    domain, labels = "ai.onnx.ml", ["no", "yes"]
+    nodes = [
+        helper.make_node("LabelEncoder", ["x"], ["n"], domain=domain, keys_strings=["a", "b"], values_floats=[1.0, 2.0]),
+        helper.make_node("LinearClassifier", ["n"], ["label", "raw"], domain=domain, classlabels_strings=labels,
+                         coefficients=[1.0, 0.0, 0.0, 1.0], intercepts=[0.0, 0.0]),
+        helper.make_node("ZipMap", ["raw"], ["p"], domain=domain, classlabels_strings=labels),
+    ]  # fmt: skip
+    map_type = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    outputs = [
+        helper.make_tensor_value_info("label", TensorProto.STRING, [None]),
+        helper.make_value_info("p", helper.make_sequence_type_proto(map_type)),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.STRING, [None, 2])]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 3)]
+    save_model(
+        helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=8),
+        tmp_path / "m.onnx",
+    )
+    with pytest.raises(edgewise.EdgewiseError, match="takes text") as caught:
+        edgewise.bench(tmp_path / "m.onnx", runtimes=["onnxruntime"], **QUICK)
+    assert "--input-data" in caught.value.advice
+    np.savez(tmp_path / "in.npz", x=np.array([["a", "b"], ["b", "b"], ["a", "a"]]))
+    (record,) = edgewise.bench(tmp_path / "m.onnx", runtimes=["onnxruntime"], input_data=tmp_path / "in.npz", **QUICK)
+    assert record.status == "done" and record.job.workload.batch == 3
+    label, probabilities = record.effective["outputs"]
+    assert label["shape"] == [3]
+    assert "seq(map(string" in probabilities["absent_because"]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+from edgewise.cli.main import run
 from edgewise.errors import BadInput
 from edgewise.evaluating.evaluator import ask
 from small_questions import Recorder, Rows, assembly, pupil, question, rows
@@ -145,3 +148,53 @@ def test_two_engines_that_agree_give_the_same_answers(tmp_path):
     np.testing.assert_allclose(
         [record[0] for record in one.records], [record[0] for record in other.records], rtol=1e-4, atol=1e-5
     )
+
+
+def write_mean(path):
+    """``y = mean(x) over the last axis, times 2``, of any length: what a network with a pooled sequence does."""
+    from onnx import TensorProto, helper
+
+    return save(
+        path,
+        [
+            helper.make_node("ReduceMean", ["x"], ["m"], axes=[1], keepdims=1),
+            helper.make_node("Concat", ["m", "m"], ["y"], axis=1),
+        ],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 2])],
+    )
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_samples_of_different_length_are_run_unpadded(tmp_path, runtime):
+    pytest.importorskip(runtime, reason=f"{runtime} is not installed")
+    lengths = [3, 17, 5, 17, 3, 9, 30, 31, 3]
+    data = [np.arange(length, dtype=np.float32) for length in lengths]
+    answers = put(write_mean(tmp_path / "m.onnx"), Rows(data), runtime=runtime)
+    assert answers.failure is None
+    assert [record[0] for record in answers.records] == [[[(n - 1) / 2] * 2] for n in lengths]
+    assert "[1, ?], each sample in its own size, unpadded" in answers.notes[0]
+
+
+@pytest.mark.engine
+def test_samples_of_different_length_share_no_batch(tmp_path):
+    data = [np.ones(length, np.float32) for length in (3, 4)]
+    with pytest.raises(BadInput, match="different sizes"):
+        put(write_mean(tmp_path / "m.onnx"), Rows(data), batch=2)
+
+
+@pytest.mark.engine
+def test_the_latency_is_of_the_first_samples_size(tmp_path):
+    path = write_mean(tmp_path / "m.onnx")
+    source = tmp_path / "data.py"
+    source.write_text(
+        "import numpy as np\ndef make():\n    return [(np.full(n, n % 2, 'float32'), n % 2) for n in (7, 4, 12)]\n"
+    )
+    out = tmp_path / "out.json"
+    words = ["evaluate", str(path), "--data", f"{source}:make", "--task", "classification", "-q", "--no-store"]
+    assert run([*words, "-o", str(out)]) == 0
+    record = json.loads(out.read_text())["run"]
+    (spec,) = record["job"]["workload"]["inputs"]
+    assert spec["shape"] == [1, 7] and "is 7, as in" in spec["note"]
+    assert "assumed-shape" not in {caution["code"] for caution in record["cautions"]}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
-from edgewise.runtime.litert import LiteRt, _count_delegated, _explain, _first_line
+from edgewise.runtime.litert import LiteRt, _count_delegated, _explain
 
 pytestmark = [
     pytest.mark.engine,
@@ -246,6 +246,6 @@ def test_a_closed_session_does_not_infer(total, provider):
 
 def test_messages_lose_what_only_the_engines_authors_need():
     text = "CompiledModel error: ERROR: [./a.h:1]\n└ ERROR: [./b.h:2]\n└ Failed to allocate tensors"
-    assert _first_line(text) == "Failed to allocate tensors"
-    assert isinstance(_explain(RuntimeError(text), otherwise=UnsupportedModel), UnsupportedModel)
+    found = _explain(RuntimeError(text), otherwise=UnsupportedModel)
+    assert isinstance(found, UnsupportedModel) and str(found) == "Failed to allocate tensors"
     assert isinstance(_explain(RuntimeError("std::bad_alloc"), otherwise=UnsupportedModel), MemoryError)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise.runtime.base import InvalidModel, LoadOptions, RunsConcurrently, UnsupportedModel
-from edgewise.runtime.onnxruntime import OnnxRuntime, _explain, _find_provider, _first_line, _split_threads
+from edgewise.runtime.onnxruntime import OnnxRuntime, _explain, _find_provider, _split_threads, _told
 
 onnx = pytest.importorskip("onnx")
 pytestmark = [
@@ -213,7 +213,7 @@ def test_settings_by_their_own_names(double):
     assert settings.enable_mem_pattern is False
     with pytest.raises(UnsupportedModel, match=r"graph_optimization_level can't be 'most' \(it has: none, basic"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"graph_optimization_level": "most"}))
-    with pytest.raises(UnsupportedModel, match="no setting 'profile_file_prefix'"):
+    with pytest.raises(UnsupportedModel, match="takes no setting 'profile_file_prefix' here"):
         RUNTIME.load(double, LoadOptions(provider="cpu", extra={"profile_file_prefix": "/tmp/x"}))
 
 
@@ -232,10 +232,29 @@ def test_models_that_can_not_run(write, nodes, opset, ir, domain, kind, words):
         RUNTIME.load(path, ONE)
 
 
-def test_text_is_not_fed(write):
-    path = write(("Identity", ["x"], ["y"]), inputs=[("x", "STRING", [1])], outputs=[("y", "STRING", [1])])
-    with pytest.raises(UnsupportedModel, match="'x' is of type string"):
-        RUNTIME.load(path, ONE)
+def test_text(write):
+    path = write(("Identity", ["x"], ["y"]), inputs=[("x", "STRING", ["n"])], outputs=[("y", "STRING", ["n"])])
+    session = RUNTIME.load(path, ONE)
+    assert infer(session, np.array(["a", "bcd"])) == [["a", "bcd"]]
+    assert session.effective["call"] == "run"  # text can't be bound
+    with pytest.raises(ValueError, match="takes string"):
+        session.bind([np.zeros(1, "float32")])
+
+
+def test_a_sequence_is_no_array(write):
+    from onnx import TensorProto, helper, load_model, save_model
+
+    path = write(("SplitToSequence", ["x"], ["s"]), ("Neg", ["x"], ["y"]), inputs=[("x", "FLOAT", [2])],
+                 outputs=[("s", "FLOAT", None), ("y", "FLOAT", [2])])  # fmt: skip
+    model = load_model(path)
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    model.graph.output[0].type.CopyFrom(kind)
+    save_model(model, path)
+    session = RUNTIME.load(path, ONE)
+    session.bind([np.array([1, 2], "float32")])
+    session.invoke()
+    sequence, array = session.read_outputs()
+    assert sequence is None and array.tolist() == [-1, -2]
 
 
 def test_weights_outside_the_models_folder_are_not_read(write, tmp_path):
@@ -252,9 +271,14 @@ def test_weights_outside_the_models_folder_are_not_read(write, tmp_path):
 
 
 def test_messages_lose_what_only_the_engines_authors_need():
-    assert _first_line("[ONNXRuntimeError] : 1 : FAIL : Load model from /a b/m.onnx failed:Fatal error: x\nmore") == (
-        "Fatal error: x"
+    assert _told("[ONNXRuntimeError] : 1 : FAIL : Load model from /a b/m.onnx failed:Fatal error: x\nmore") == (
+        "Fatal error: x more"
     )
+    place = "/onnxruntime_src/core/framework/op_kernel.cc:87 virtual OrtValue* onnxruntime::Context::Output(int, const Shape&) "
+    deep = "Non-zero status code returned while running If node. Name:'a' Status Message: " * 40
+    told = _told(f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : {deep}{place}Input X must have 3 dimensions")
+    assert told.startswith("Non-zero status") and told.endswith("Input X must have 3 dimensions")
+    assert "op_kernel.cc" not in told and len(told) < 2000
     assert isinstance(_explain(RuntimeError("std::bad_alloc")), MemoryError)
     error = RuntimeError("something else")
     assert _explain(error) is error

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
-from edgewise.runtime.openvino import OpenVino, _explain, _first_line
+from edgewise.runtime.openvino import OpenVino, _explain
 
 onnx = pytest.importorskip("onnx")
 pytestmark = [
@@ -161,8 +161,10 @@ def test_a_device_that_is_not_there(difference):
 
 
 def test_a_setting_that_is_not_there(difference):
-    with pytest.raises(UnsupportedModel, match="Unsupported property FOO"):
+    with pytest.raises(UnsupportedModel, match="takes no setting 'FOO' here"):
         RUNTIME.load(difference, options(extra={"FOO": 1}))
+    with pytest.raises(UnsupportedModel, match="'PERFORMANCE_HINT' is a dict, not a word or a number"):
+        RUNTIME.load(difference, options(extra={"PERFORMANCE_HINT": {"CPU": {"CACHE_DIR": "/tmp"}}}))
 
 
 def test_a_setting_by_its_own_name(difference):
@@ -194,7 +196,7 @@ def test_messages_lose_what_only_the_engines_authors_need():
     text = (
         "Exception from src/a.cpp:1:\nCheck 'x' failed at src/b.cpp:2:\nWhile validating node 'n'\n-- The point\nmore"
     )
-    assert _first_line(text) == "The point"
+    assert str(_explain(RuntimeError(text), otherwise=InvalidModel)) == "The point more"
     assert isinstance(_explain(RuntimeError("std::bad_alloc"), otherwise=InvalidModel), MemoryError)
 
 

@@ -77,6 +77,18 @@ def test_every_sample_gets_its_own_outputs_in_order(model):
     assert answers.effective["engine_version"] == "1" and workers() == []
 
 
+@pytest.mark.parametrize(("batch", "timed"), [(1, 7), (3, 2)])
+def test_every_whole_inference_of_this_pass_is_timed(tmp_path, batch, timed):
+    inputs = [{"name": "x", "shape": [batch, 4], "dtype": "float32"}]
+    outputs = [{"name": "y", "shape": [batch, 2], "dtype": "float32"}]
+    path = write_fake_model(tmp_path / "m.fake", graph=NET, inputs=inputs, outputs=outputs)
+    answers = put(path, Rows(rows(7)), folder=tmp_path / "n")
+    assert len(answers.entries) == 7
+    assert len(answers.times) == timed  # the last batch is filled up, and no inference that anybody asked for
+    assert all(part > 0 for times in answers.times for part in times)
+    assert put(path, Rows(rows(7)), folder=tmp_path / "n").times == []
+
+
 def test_a_pass_that_was_cut_off_goes_on_to_the_same_records(model, tmp_path):
     whole = put(model, Rows(rows(COUNT))).entries
     data = Rows(rows(COUNT))

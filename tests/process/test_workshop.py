@@ -164,7 +164,7 @@ def test_a_full_temporary_folder_is_a_result(tmp_path, monkeypatch):
     def refuse(*args, **settings):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("edgewise.optimizing.workshop.tempfile.TemporaryDirectory", refuse)
+    monkeypatch.setattr("tempfile.TemporaryDirectory", refuse)
     made = apply(tmp_path, "make", "make")
     assert [(one.cause, one.reason) for one in made] == [("disk", "No space left on device")] * 2
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgewise.errors import BadInput
 from edgewise.model.signature import Signature, TensorSpec
-from edgewise.workload.inputs import make_arrays, parse_shape, resolve_inputs
+from edgewise.workload.inputs import make_arrays
+from edgewise.workload.sizes import parse_shape, resolve_inputs
 
 SIZES = st.one_of(st.integers(1, 5), st.none(), st.sampled_from(["batch", "N", "height", "seq_len", "foo", "bar", "c"]))
 DTYPES = st.sampled_from(["float32", "int64", "uint8", "bool", "float16"])

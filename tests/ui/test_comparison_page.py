@@ -51,7 +51,7 @@ def test_the_conclusion_comes_first_then_tiles_table_and_charts(show):
     page = show("two")
     assert page.locator("h1").inner_text() == "B is 2.43× faster than A, but 1.92× larger in peak memory"
     assert page.locator(".evidence").inner_text() == "ratio 0.412, 95 % interval 0.405 to 0.419"
-    assert page.locator(".tile h4").all_inner_texts() == [
+    assert page.locator(".tile h3").all_inner_texts() == [
         "Latency", "Latency p99", "Throughput", "Peak memory", "Model size"
     ]  # fmt: skip
     rows = page.locator("table.sortable tbody tr")

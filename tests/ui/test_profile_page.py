@@ -146,7 +146,7 @@ def test_charts_follow_the_scheme(visit):
     page = visit("one")
     for scheme, colour in (("light", "rgb(47, 111, 208)"), ("dark", "rgb(110, 162, 242)")):
         page.emulate_media(color_scheme=scheme)
-        blue = page.locator("figure svg path[fill='var(--series-1)']").first
+        blue = page.locator("figure svg [fill='var(--series-1)']").first
         assert blue.evaluate("element => getComputedStyle(element).fill") == colour
 
 

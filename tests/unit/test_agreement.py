@@ -104,6 +104,15 @@ def test_nan_in_the_same_place_is_equal():
     assert difference_of(outputs("a", a), outputs("b", a.copy())).max_abs == 0.0
 
 
+@pytest.mark.parametrize(("own", "difference"), [(2.5, 0.0), (2.0, 0.5), (np.nan, None), (np.inf, None)])
+def test_scalars_are_compared(own, difference):
+    found = difference_of(outputs("a", np.float32(own)), outputs("b", np.float32(2.5)))
+    assert found.max_abs == (np.inf if difference is None else difference)
+    assert found.top1 is None
+    assert difference_of(outputs("a", np.float64(own)), outputs("b", np.float64(own))).close
+    assert not difference_of(outputs("a", np.bool_(True)), outputs("b", np.bool_(False))).close
+
+
 def test_layout_may_differ_when_the_elements_are_the_same():
     flat = outputs("a", np.arange(6.0))
     assert difference_of(flat, outputs("b", np.arange(6.0).reshape(1, 6))).close

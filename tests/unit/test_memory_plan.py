@@ -183,3 +183,29 @@ def test_a_value_that_a_body_takes_from_outside_lives_until_then():
         subgraphs={"body": body},
     )
     assert find_lifetimes(outer)["late"] == (0, 2)
+
+
+def test_what_a_body_needs_inside_lives_while_its_operator_runs():
+    from graphs import graph, op, tensor
+
+    def nested(**geometry):
+        wide = graph(
+            [tensor("x", 4), tensor("a", 100), tensor("b", 100), tensor("y", 4)],
+            [op("A", "movement", ["x"], ["a"]), op("B", "movement", ["a"], ["b"]), op("C", "movement", ["b"], ["y"])],
+            outputs=["y"],
+        )
+        empty = graph([tensor("x", 4)], [], outputs=["x"])
+        return plan_memory(
+            graph(
+                [tensor("x", 4), tensor("y", 4)],
+                [op("If", "branch", ["x"], ["y"], subgraphs=["wide", "empty"], **geometry)],
+                inputs=["x"],
+                outputs=["y"],
+                subgraphs={"wide": wide, "empty": empty},
+            )
+        )
+
+    assert nested().lower_bound_bytes == 4 * (4 + 4)  # which branch runs is not known
+    assert nested(branch="wide").lower_bound_bytes == 4 * (4 + 4 + 200)
+    assert [each.tensor for each in nested(branch="wide").placements] == ["inside If", "x", "y"]
+    assert nested(branch="empty").lower_bound_bytes == 4 * (4 + 4)

@@ -78,8 +78,9 @@ def test_a_name_with_a_nul():
     assert "can't read" in refuse("a\0b").message
 
 
-def test_a_folder(tmp_path):
+def test_a_folder(tmp_path, tiny_onnx):
     assert "folder" in refuse(tmp_path).message
+    assert str(tiny_onnx()) in refuse(tmp_path).advice
     (tmp_path / "saved_model.pb").write_bytes(b"x")
     assert "SavedModel" in refuse(tmp_path).advice
 
@@ -113,7 +114,10 @@ def test_an_unknown_format_lists_what_is_read(tmp_path):
     path.write_text("nothing to see here")
     error = refuse(path)
     assert "no known model format" in error.message
-    assert error.advice == "what is read: Keras, ONNX, OpenVINO IR (.xml), TFLite, PyTorch export"
+    assert error.advice == (
+        "what is read: Keras, ONNX, OpenVINO IR (.xml), ONNX Runtime (.ort), Paddle (.pdmodel), TensorFlow SavedModel, "
+        "TensorFlow graph (.pb), TFLite, PyTorch export"
+    )
 
 
 def test_every_truncation_of_onnx_is_noticed(tiny_onnx, tmp_path):
@@ -167,13 +171,13 @@ def test_known_formats_that_are_not_read(tmp_path, name, content, what):
 def test_the_weights_in_place_of_the_model(tmp_path):
     (tmp_path / "m.xml").write_text("<net/>")
     (tmp_path / "m.bin").write_bytes(b"\0" * 64)
-    assert "give the .xml" in refuse(tmp_path / "m.bin").advice
+    assert f"edgewise bench {tmp_path}/m.xml" in refuse(tmp_path / "m.bin").advice
 
 
 def test_external_data_in_place_of_the_model(tiny_onnx, tmp_path):
     tiny_onnx()
     (tmp_path / "tiny.onnx.data").write_bytes(b"\0" * 64)
-    assert "give the .onnx" in refuse(tmp_path / "tiny.onnx.data").advice
+    assert f"edgewise bench {tmp_path}/tiny.onnx" in refuse(tmp_path / "tiny.onnx.data").advice
 
 
 def test_fake_models(tmp_path):

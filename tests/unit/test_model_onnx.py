@@ -58,11 +58,11 @@ def test_element_types(tmp_path, kind, dtype):
 
 
 def test_dimensions_as_the_file_has_them(tmp_path):
-    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", None, 0, -1, 7])
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", None, 0, -1, 7, "?"])
     scalar = helper.make_tensor_value_info("s", TensorProto.FLOAT, [])
     unranked = helper.make_tensor_value_info("u", TensorProto.FLOAT, None)
     signature = open_model(write(tmp_path / "m.onnx", inputs=[info, scalar, unranked])).signature
-    assert [spec.shape for spec in signature.inputs] == [("batch", None, 0, None, 7), (), None]
+    assert [spec.shape for spec in signature.inputs] == [("batch", None, 0, None, 7, None), (), None]
 
 
 def test_types_that_are_no_tensors(tmp_path):

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from edgewise.errors import BadModel
-from edgewise.model.identity import open_model
+from edgewise.model.identity import open_model, read_graph
 from edgewise.model.signature import TensorSpec
 
 RESULT = '<layer id="9" name="r" type="Result"><input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>'
@@ -117,6 +117,34 @@ def test_weights_missing_or_short(tmp_path):
     assert "'m.bin' are missing" in refuse(path)
     (tmp_path / "m.bin").write_bytes(b"123")
     assert "truncated: 3 bytes, at least 4" in refuse(path)
+
+
+def test_weights_behind_a_link_out_of_the_folder_are_refused(tmp_path):
+    (tmp_path / "private").write_bytes(b"w" * 12)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, layer in (("m", CONST.format(4, 8)), ("bare", "")):  # the engine opens the file in any case
+        path = write(folder / f"{name}.xml", parameter("1"), layer)
+        (folder / f"{name}.bin").symlink_to(tmp_path / "private")
+        assert "outside the model's folder (a symbolic link leads there)" in refuse(path)
+        with pytest.raises(BadModel, match="outside the model's folder"):
+            read_graph(path)
+    (folder / "loop.bin").symlink_to(folder / "loop.bin")
+    refuse(write(folder / "loop.xml", CONST.format(4, 8)))
+
+
+def test_links_within_the_folder_and_to_a_cache_that_holds_both_are_fine(tmp_path):
+    cache, snapshot = tmp_path / "blobs", tmp_path / "snapshots"
+    cache.mkdir()
+    snapshot.mkdir()
+    write(cache / "aaa", parameter("1"), CONST.format(4, 8))
+    (cache / "bbb").write_bytes(b"w" * 12)
+    (snapshot / "m.xml").symlink_to(cache / "aaa")
+    (snapshot / "m.bin").symlink_to(cache / "bbb")
+    assert len(open_model(snapshot / "m.xml").files) == 2
+    path = write(tmp_path / "n.xml", parameter("1"), CONST.format(4, 8))
+    (tmp_path / "n.bin").symlink_to(cache / "bbb")
+    assert len(open_model(path).files) == 2
 
 
 def test_constants_of_a_loop_body_count(tmp_path):

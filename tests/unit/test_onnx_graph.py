@@ -814,3 +814,26 @@ def test_linear_models_have_parameters(read):
         node("LinearRegressor", ["a"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 4, intercepts=[1.0], targets=1),
     ]
     assert total_of(read(steps, domains=["ai.onnx.ml"])).parameters == 13
+
+
+def test_operators_of_pytorch_carry_the_module_they_come_from(read):
+    def note(model):
+        scopes = "['', 'features', 'features.17', 'conv2d']"
+        model.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+        model.graph.node[2].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'relu']")
+
+    graph = read(
+        [
+            node("MatMul", ["x", "w"], ["a"], name="node_linear"),
+            # Made of several operators, it has no note; its weight tells.
+            node("MatMul", ["a", "head.0.weight"], ["b"], name="node_MatMul_3"),
+            node("Relu", ["b"], ["c"], name="node_relu"),
+            node("MatMul", ["c", "tail.0.weight"], ["y"], name="/tail/tail.0/MatMul"),
+        ],
+        constants=[array(name, np.ones((4, 4))) for name in ("w", "head.0.weight", "tail.0.weight")],
+        change=note,
+    )
+    assert [operator.name for operator in graph.operators][:2] == ["node_linear", "node_MatMul_3"]
+    assert [operator.title for operator in graph.operators] == [
+        "features.17/linear", "head.0/MatMul_3", "node_relu", "/tail/tail.0/MatMul",
+    ]  # fmt: skip

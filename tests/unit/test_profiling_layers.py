@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgewise.profiling.layers import NAMELESS, build_profile
@@ -48,6 +50,16 @@ def test_rows_add_up_to_the_latency():
     assert [layer.time for layer in nameless] == [pytest.approx(2e-6)]
     assert [layer.name for layer in layers if layer.kind == "eliminated"] == ["Reshape0"]
     assert [each.name for each in profile.outputs] == ["y"]
+
+
+def test_layers_are_called_as_their_operators_are():
+    net = convnet()
+    labelled = replace(net, operators=tuple(replace(each, label=f"features/{each.name}") for each in net.operators))
+    told = engine(("a", 50_000, {"originals": ("Conv0", "Relu0")}), ("b", 30_000, {"originals": ("Conv1", "Add0")}))
+    layers, _ = build_profile(labelled, [told], latency=95e-6)
+    found = {layer.name: (layer.title, layer.nodes) for layer in layers if layer.nodes}
+    assert found["Conv0"] == ("features/Conv0", ("Conv0", "Relu0"))
+    assert found["Reshape0"] == ("features/Reshape0", ("Reshape0",))
 
 
 def test_what_computes_is_never_called_removed():

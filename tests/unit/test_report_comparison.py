@@ -82,6 +82,9 @@ B         0195f0c0-0000-7000-8000-000000000002
 What differs
   engine: onnxruntime 1.2.3 → openvino 1.2.3
 
+Fed
+  all runs: input float32 1×49×10×1; random from seed 0
+
 What the verdicts rest on
   fresh processes of all variants took turns in random order (Student's t on the
   log ratios of 18 pairs of fresh processes, several looks allowed for):

@@ -223,7 +223,20 @@ def test_files_are_written_whole(tmp_path):
     path = tmp_path / "gate.xml"
     write_gate(judged(), path, overwrite=False)
     ElementTree.parse(path)
-    with pytest.raises(BadInput):
-        write_gate(judged(), path, overwrite=False)
     write_gate(made("pass"), path, overwrite=True)
     assert 'tests="1"' in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_gate_replaces_its_own_reports_and_no_other_file(tmp_path, extension):
+    path = tmp_path / f"gate{extension}"
+    write_gate(judged(), path, overwrite=False)
+    first = path.read_text("utf-8")
+    check_gate_target(path, overwrite=False)
+    write_gate(made("pass"), path, overwrite=False)
+    assert path.read_text("utf-8") != first
+    for other in ("", "mine", '<testsuites name="pytest tests">', "<!-- edgewise -->", '{"schema": 1, "runs": []}'):
+        path.write_text(other, "utf-8")
+        with pytest.raises(BadInput, match="exists already"):
+            write_gate(judged(), path, overwrite=False)
+        assert path.read_text("utf-8") == other

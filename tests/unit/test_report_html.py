@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,10 +18,12 @@ from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.record import Caution
 from edgewise.report import charts
+from edgewise.report.cells import quantity
 from edgewise.report.charts import Series
 from edgewise.report.field_tables import Options
 from edgewise.report.html import render_html
-from sample_runs import all_runs, failed_run, make_run, same_model_runs
+from edgewise.report.page import without_folders
+from sample_runs import all_runs, failed_run, make_run, run_id, same_model_runs, sampled
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
 
@@ -190,9 +193,76 @@ def test_charts_hold_the_runs_numbers_and_say_what_they_leave_out():
     assert shares == sorted(shares)
     memory = charts.memory_chart(group)
     assert {row["run"]: row["peak"] for row in drawn(memory)} == {"run 0": 48.0, "run 1": 92.0, "run 2": 30.0}
-    assert "480 of 1200 samples, evenly picked" in charts.series_chart(group[0]).caption
+    assert "229 of 1200 samples are picked: of each of 60 equal stretches" in charts.series_chart(group[0]).caption
     edges = [row["i"] for row in drawn(charts.series_chart(group[0])) if set(row) == {"i"}]
     assert edges == [240, 480, 720, 960]
+
+
+def test_thinned_series_keep_the_extremes_of_every_stretch():
+    run = replace(make_run(1), measurements=(sampled("latency", 1e-3, half=1e-5, seed=7, n=5000),))
+    (one,) = series([run])
+    chart = charts.series_chart(one)
+    values = [row["x"] for row in drawn(chart) if "x" in row]
+    samples = run.measurements[0].samples
+    assert len(values) <= charts.SERIES_POINTS
+    assert f"up to {quantity(max(samples), 's')}" in chart.caption
+    for place in range(60):
+        stretch = [value * 1e3 for value in samples[place * 5000 // 60 : (place + 1) * 5000 // 60]]
+        assert float(f"{min(stretch):.5g}") in values
+        assert max(stretch) > max(values) or float(f"{max(stretch):.5g}") in values
+    dots = [row["x"] for row in drawn(charts.distribution_chart([one])) if "jitter" in row]
+    assert len(dots) <= charts.STRIP_POINTS and min(dots) == min(values)
+
+
+def test_a_page_of_twenty_runs_is_small():
+    pytest.importorskip("vl_convert")
+    runs = [
+        replace(
+            run, id=run_id(100 + place), measurements=(sampled("latency", 1e-3, half=1e-5, seed=place, n=2000), *rest)
+        )
+        for place, (run, rest) in enumerate((make_run(1), make_run(1).measurements[1:]) for _ in range(20))
+    ]
+    assert len(render_html(runs).encode()) <= 1_000_000
+
+
+def test_control_characters_do_not_end_the_process():
+    """vl-convert ends the whole process on a control character in a text."""
+    pytest.importorskip("vl_convert")
+    (one,) = series(same_model_runs()[:1])
+    chart = charts.memory_chart([replace(one, label="a\x1b[31mb\0\ufffe\ud800")])
+    code = f"from edgewise.report.charts import render_svg; print(render_svg({chart.spec!r})[:4])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "<svg\n")
+
+
+def test_a_page_tells_no_folder_of_the_machine():
+    run = failed_run()
+    model = replace(run.job.model, path="/srv/alice-smith/kws.onnx")
+    tail = (
+        "Load model from /srv/alice-smith/kws.onnx failed\n/home/alice-smith/my models/a.so, layer /model/layers.0/Conv"
+    )
+    failure = replace(run.failure, message="can't read /Users/alice-smith/x.tflite", stderr_tail=tail)
+    page = render_html([replace(run, job=replace(run.job, model=model), failure=failure)])
+    assert "alice-smith" not in page
+    assert "Load model from …/kws.onnx failed" in page and "layer /model/layers.0/Conv" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/home/alice/models/x.onnx", "…/x.onnx"),
+        ("error:/root/x", "error:…/x"),
+        ("sqlite:////srv/alice/runs.db", "…/runs.db"),
+        ("C:\\Users\\alice\\x.onnx", "…/x.onnx"),
+        ("--data=/srv/alice/d.npz", "--data=…/d.npz"),
+        ("https://example.org/alice/x.json", "https://example.org/alice/x.json"),
+        ("./models/x.onnx", "./models/x.onnx"),
+        ("/features/features.0/Conv_output_0", "/features/features.0/Conv_output_0"),
+        ("rapl: /sys/class/powercap has no domain", "rapl: /sys/class/powercap has no domain"),
+    ],
+)
+def test_folders_are_left_out_and_layers_stay(text, told):
+    assert without_folders(text) == told
 
 
 def test_nothing_to_draw_gives_no_chart():

@@ -14,6 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.profiling.layers import NAMELESS
 from edgewise.profiling.pairing import pair_layers
 from edgewise.record import Finding
+from edgewise.report.charts import render_svg
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import short_names, shorten
 from edgewise.report.profile import (
@@ -28,7 +29,7 @@ from edgewise.report.profile import (
     profile_document,
     sum_line,
 )
-from edgewise.report.profile_charts import KINDS, LIGHT, chart_of, draw, in_light, render_chart
+from edgewise.report.profile_charts import KINDS, LIGHT, chart_of, in_light, render_chart
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings
@@ -287,7 +288,8 @@ def test_csv_has_every_layer_in_si_units_and_no_formula():
 
 def test_every_chart_draws_its_layers():
     pytest.importorskip("vl_convert")
-    marks = {kind: set(re.findall(r'data-layer="(\d+)"', draw(chart_of(profiled_run(), kind).spec))) for kind in KINDS}
+    svgs = {kind: render_svg(chart_of(profiled_run(), kind).spec) for kind in KINDS}
+    marks = {kind: set(re.findall(r'data-layer="(\d+)"', svg)) for kind, svg in svgs.items()}
     assert marks["layers"] == marks["timeline"] == {"0", "1", "2", "3", "5", "6", "8", "9", "10"}
     assert marks["roofline"] == {"0", "2", "3", "6", "8"}
     assert marks["memory"] == set()
@@ -295,7 +297,7 @@ def test_every_chart_draws_its_layers():
 
 def test_names_in_charts_are_text():
     pytest.importorskip("vl_convert")
-    svg = draw(chart_of(profiled_run(), "layers").spec)
+    svg = render_svg(chart_of(profiled_run(), "layers").spec)
     assert "<script" not in svg
     assert "alert(1)&lt;/script&gt;" in svg or "alert(1)&lt;" in svg
 

@@ -270,7 +270,7 @@ def test_csv_quotes_and_leaves_out_what_is_not_finite():
         ),
     )
     row = next(csv.DictReader(io.StringIO(to_csv([odd]))))
-    assert (row["method"], row["value"], row["absent_because"]) == ('a,"b"\nc', "", "the number obtained was nan")
+    assert (row["method"], row["value"], row["absent_because"]) == ('a,"b" c', "", "the number obtained was nan")
 
 
 def test_markdown():
@@ -295,6 +295,25 @@ def test_a_name_can_not_break_out_of_its_cell():
     odd = replace(RUNS[2], job=replace(job, model=replace(job.model, name="a|b\n<script>`*")))
     line = to_markdown([odd]).splitlines()[2]
     assert r"| a\|b \<script\>\`\* |" in line
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\x1b]8;;=x", "＝1"])
+def test_exports_have_neither_formulas_nor_control_characters(name):
+    job = RUNS[2].job
+    job = replace(job, model=replace(job.model, name=name), runtime=replace(job.runtime, provider=name))
+    row = Measurement(metric="energy", unit="J", basis=None, method="", value=None, absent_because=f"{name}\x1b[31m")
+    odd = replace(RUNS[2], job=job, measurements=(*RUNS[2].measurements, row))
+    for line in csv.reader(io.StringIO(to_csv([odd]))):
+        assert not any(cell[:1] in tuple("=+-@＝") and not is_number(cell) for cell in line if cell)
+    assert "\x1b" not in to_csv([odd]) + to_markdown([odd])
+
+
+def is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def test_a_file_of_schema_1_is_imported_with_latency_as_the_call(tmp_path):

@@ -295,3 +295,17 @@ def test_the_oldest_runtime_is_told(tmp_path):
     note = w.table("Metadata", name="min_runtime_version", buffer=1)
     data = w.finish([graph], [], [b"2.14.0\0\0"], metadata=[note])
     assert read(tmp_path, data).metadata["min_runtime_version"] == "2.14.0"
+
+
+def test_names_that_the_converter_joined_are_shortened_to_their_own_part(shared_models):
+    graph = TfliteReader().read_graph(shared_models / "kws_ref_model.tflite")
+    assert graph.operators[0].name.startswith("functional_1/activation/Relu;functional_1/batch_normalization/")
+    assert [operator.title for operator in graph.operators[:3]] == [
+        "functional_1/conv2d/Conv2D1",
+        "functional_1/depthwise_conv2d/BiasAdd",
+        "functional_1/conv2d_1/Conv2D1",
+    ]
+    titles = [operator.title for operator in graph.operators]
+    assert len(set(titles)) == len(titles)
+    assert not any(";" in title for title in titles)
+    assert graph.operators[-1].label == ""  # its name is its own already

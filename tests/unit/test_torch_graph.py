@@ -59,6 +59,7 @@ def test_parameters_have_the_modules_names_and_steps_their_place(file: Path):
     assert conv.inputs == ("x", "features.0.weight", "features.0.bias")
     assert conv.weights == ("features.0.weight", "features.0.bias")
     assert conv.attributes == {"stride": [1, 1], "padding": [1, 1], "module": "features.0"}
+    assert conv.title == f"features.0/{conv.name}"
     assert made.tensors["features.0.weight"].constant
     assert made.tensors["features.0.weight"].shape == (4, 3, 3, 3)
     assert (made.format, made.version, made.producer) == ("torch", "schema 8.20", "PyTorch 2.13.0")

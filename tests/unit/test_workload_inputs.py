@@ -12,7 +12,8 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.record import InputSpec
-from edgewise.workload.inputs import batch_of, load_arrays, make_arrays, parse_shape, read_arrays, resolve_inputs
+from edgewise.workload.inputs import load_arrays, make_arrays, read_arrays, read_shapes
+from edgewise.workload.sizes import batch_of, other_inputs, parse_shape, resolve_inputs
 
 
 def signature(*inputs):
@@ -94,6 +95,77 @@ def test_stated_defaults(shape, dtype, answer, note):
     assert resolve(("x", shape, dtype)) == (InputSpec(name="x", shape=answer, dtype=dtype, note=note),)
 
 
+CACHE = ("past_key_values.0.key", (None, 3, "past_sequence_length", 64))
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "cache"),
+    [
+        (("batch", "sequence_length"), ("batch", "past_sequence_length + 1"), CACHE),
+        (("batch", "sequence_length"), ("batch", "past_sequence_length + sequence_length"), CACHE),
+        (("batch", "sequence_length"), ("batch", "total_sequence_length"), CACHE),
+        ((None, None), (None, None), ("past_key_values.0.key", (None, 3, None, 64))),
+    ],
+)
+def test_a_mask_is_as_long_as_the_cache_and_the_new_tokens(ids, mask, cache):
+    inputs = (("attention_mask", mask, "int64"), ("input_ids", ids, "int64"), ("position_ids", ids, "int64"), cache)
+    assert shapes(*inputs) == [(1, 129), (1, 1), (1, 1), (1, 3, 128, 64)]
+    assert all("taken as" in spec.note for spec in resolve(*inputs))
+    given = shapes(*inputs, **{cache[0]: (1, 3, 40, 64)})
+    assert given == [(1, 41), (1, 1), (1, 1), (1, 3, 40, 64)]
+
+
+def test_an_encoders_mask_is_not_the_decoders():
+    found = shapes(
+        ("encoder_attention_mask", ("batch", "encoder_sequence_length"), "int64"),
+        ("input_ids", ("batch", "decoder_sequence_length"), "int64"),
+        ("encoder_hidden_states", ("batch", "encoder_sequence_length", 512)),
+        ("past_key_values.0.encoder.key", ("batch", 8, "encoder_sequence_length_out", 64)),
+        ("past_key_values.0.decoder.key", ("batch", 8, "past_decoder_sequence_length", 64)),
+    )
+    assert found == [(1, 128), (1, 1), (1, 128, 512), (1, 8, 128, 64), (1, 8, 128, 64)]
+
+
+def test_masks_without_a_cache_are_as_long_as_the_tokens():
+    found = shapes(("ids", (None, None), "int64"), ("mask", (None, None), "bool"), ("attention_mask", (1, None)))
+    assert found == [(1, 128), (1, 128), (1, 128)]
+
+
+def test_a_sample_rate_is_one():
+    inputs = (("input", (None, None)), ("state", (2, None, 128)), ("sr", (), "int64"))
+    sound, state, rate = resolve(*inputs)
+    assert (sound.shape, state.shape, rate.value) == ((1, 512), (2, 1, 128), 16000)
+    assert "sample rate" in rate.note
+    assert make_arrays([sound, state, rate], seed=0)[2].tolist() == 16000
+    assert [spec.shape for spec in resolve(*inputs, batch=4)] == [(4, 512), (2, 4, 128), ()]
+    (other, *_) = other_inputs(signature(*inputs), batch=1, overrides={})
+    assert (other[0].shape, other[2].value) == ((1, 256), 8000)
+    assert shapes(("waveform", (1, None))) == [(1, 16000)]
+    (given,) = resolve_inputs(signature(("sr", (), "int64")), batch=1, overrides={}, given=True)
+    assert (given.value, given.note) == (None, "")
+    assert shapes(("", (1, 2)), ("", (1, 3))) == [(1, 2), (1, 3)]  # names may be the same
+
+
+def test_other_sizes_to_try():
+    image = ("x", (None, 3, "height", "width"))
+    assert [spec[0].shape for spec in other_inputs(signature(image), batch=1, overrides={})] == [
+        (1, 3, 256, 256),
+        (1, 3, 640, 640),
+    ]
+    assert other_inputs(signature(image), batch=1, overrides={"x": (1, 3, 96, 96)}) == ()
+    assert other_inputs(signature(("x", (None, 3))), batch=1, overrides={}) == ()
+
+
+def test_names_that_are_sums():
+    assert shapes(("x", ("s0", "s1")), ("y", ("s0", "2*s1 - 1")), x=(1, 5)) == [(1, 5), (1, 9)]
+    assert shapes(("y", (1, "s1 + 4")), ("x", (1, "s1"))) == [(1, 5), (1, 1)]
+    assert shapes(("y", (1, "a-b")), ("z", (1, "9**9**9")), ("q", (1, "(" * 90 + "+"))) == [(1, 1)] * 3
+
+
+def test_marks_are_no_names():
+    assert shapes(("x", (None, 3, "?", "?")), x=(1, 3, 48, 192)) == [(1, 3, 48, 192)]
+
+
 def test_one_name_has_one_size():
     found = resolve(("a", (None, "foo")), ("b", (2, "foo"), "int64"), ("c", ("rows", 4)), ("d", (3, "rows")), batch=8)
     assert [spec.shape for spec in found] == [(8, 1), (2, 1), (8, 4), (3, 8)]
@@ -154,7 +226,8 @@ def test_with_an_open_batch_elsewhere_fixed_fronts_stay():
 def test_inputs_that_cannot_be_fed():
     assert "size 0" in refuse(("x", (1, 0)))
     assert "how many dimensions" in refuse(("x", None))
-    for dtype in ("string", "sequence(float32)", "bfloat16", "int4", "undefined"):
+    assert "takes text" in refuse(("x", (1,), "string"))
+    for dtype in ("sequence(float32)", "bfloat16", "int4", "undefined"):
         assert f"of type {dtype}" in refuse(("x", (1,), dtype))
 
 
@@ -256,6 +329,23 @@ def test_load_by_position(tmp_path):
     assert load_arrays(save(tmp_path, whatever=X), [spec()])[0].tolist() == X.tolist()
     found = load_arrays(save(tmp_path, X, X + 1), [spec("a"), spec("b")])
     assert [array.tolist() for array in found] == [X.tolist(), (X + 1).tolist()]
+
+
+def test_shapes_of_data_are_those_of_open_dimensions(tmp_path):
+    path = save(tmp_path, x=X, z=X, fixed=X)
+    inputs = signature(("x", (None, "w")), ("z", (None, 5)), ("fixed", (1, 3))).inputs
+    assert read_shapes(path, inputs) == {"x": (2, 3)}
+    assert read_shapes(path, inputs[:2]) == {}  # read_arrays says what is wrong
+    assert read_shapes(save(tmp_path, any=X), signature(("y", None)).inputs) == {"y": (2, 3)}
+    assert read_shapes(tmp_path / "none.npz", inputs) == {}
+
+
+def test_text(tmp_path):
+    text = np.array([["a", "béé"]])
+    (found,) = load_arrays(save(tmp_path, x=text), [spec(shape=(1, 2), dtype="string")])
+    assert found.tolist() == text.tolist()
+    assert "takes text" in refuse_file(save(tmp_path, x=X), spec(dtype="string"))
+    assert resolve_inputs(signature(("x", (None, 2), "string")), batch=3, overrides={}, given=True)[0].shape == (3, 2)
 
 
 def test_names_with_slashes_and_colons(tmp_path):

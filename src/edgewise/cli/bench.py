@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,13 @@ from edgewise.cli.options import (
 
 
 def command(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".onnx, .tflite or OpenVINO .xml files.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL",
+            help=".onnx, .ort, .tflite, OpenVINO .xml, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+        ),
+    ],
     runtime: Runtimes = None,
     device: Device = "local",
     provider: Providers = None,
@@ -103,30 +110,32 @@ def command(
     """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
     from edgewise.api import stopping_of
     from edgewise.cli import settings
+    from edgewise.cli.building import build_files
     from edgewise.cli.measuring import check_outputs, finish, measure, show, write_reports
-    from edgewise.cli.settings import axes, seconds, size, target
+    from edgewise.cli.settings import axes, seconds, size, split_shapes, target
     from edgewise.run.plan import make_plan
 
     asked = settings.scenario(scenario, fps=fps, streams=streams, requests=requests)
     check_outputs(output or (), overwrite=force)
-    plan = make_plan(
-        models,
-        axes=axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape),
-        scenario=asked,
-        stopping=stopping_of(
-            iterations=iterations,
-            warmup=warmup,
-            duration=seconds(duration),
-            sessions=sessions,
-            spread=seconds(spread),
-            report_every=report_every,
-            timeout=seconds(timeout) or 0.0,
-        ),
-        target=target(device, memory_limit=size(memory_limit)),
-        seed=seed,
-        input_data=input_data,
-    )
-    outcome = measure(plan, store=store, keep=not no_store, meters=meters, quiet=quiet)
+    with ExitStack() as stack:
+        plan = make_plan(
+            build_files(stack, models, shapes=split_shapes(shape)),
+            axes=axes(runtime, provider=provider, threads=threads, batch=batch, precision=precision, shape=shape),
+            scenario=asked,
+            stopping=stopping_of(
+                iterations=iterations,
+                warmup=warmup,
+                duration=seconds(duration),
+                sessions=sessions,
+                spread=seconds(spread),
+                report_every=report_every,
+                timeout=seconds(timeout) or 0.0,
+            ),
+            target=target(device, memory_limit=size(memory_limit)),
+            seed=seed,
+            input_data=input_data,
+        )
+        outcome = measure(plan, store=store, keep=not no_store, meters=meters, quiet=quiet)
     show(outcome, as_json=as_json, details=details)
     lost = write_reports(outcome.runs, output or (), overwrite=force)
     return finish(outcome) or lost

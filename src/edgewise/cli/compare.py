@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +51,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="A B…",
-            help="Models, stored runs or exported files; NAME=MODEL names one, MODEL,threads=2 sets its engine",
+            help="Models (files or FILE.py:FUNCTION), stored runs or exported files; NAME=MODEL names one, "
+            "MODEL,threads=2 sets its engine",
         ),
     ],
     vary: Annotated[
@@ -161,14 +163,13 @@ def command(
     from edgewise.api import stopping_of
     from edgewise.cli import settings
     from edgewise.cli.console import write_files
-    from edgewise.cli.settings import axes, read_floors, read_share, seconds, size, split_words, target
-    from edgewise.cli.subjects import read_subjects, split_vary
+    from edgewise.cli.settings import axes, read_floors, read_share, seconds, size, split_shapes, split_words, target
+    from edgewise.cli.subjects import build_words, read_subjects, split_vary
     from edgewise.comparing.contenders import Conditions
     from edgewise.comparing.metrics import check_metric
     from edgewise.comparing.terms import Terms
     from edgewise.comparing.trial import Trial
     from edgewise.report.comparison_files import check_comparison_target, write_comparison
-    from edgewise.run.assembly import METERED
 
     asked = settings.scenario(scenario, fps=fps)
     settings.check_outputs(output or (), check_comparison_target, overwrite=force)
@@ -202,15 +203,23 @@ def command(
         seed=seed,
         input_data=input_data,
     )
-    subjects = read_subjects(things, store=store)
-    wanted = {*terms.metrics, *([trial.until] if trial.until else [])} & set(METERED)
-    if wanted and not meters and any(subject.run is None for subject in subjects):
-        raise BadInput(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add --meters")
-    findings = run(subjects, terms=terms, trial=trial, conditions=conditions, stored=stored, meters=meters,
-                   store=store, keep=not no_store, quiet=quiet)  # fmt: skip
+    with ExitStack() as stack:
+        subjects = read_subjects(build_words(stack, things, shapes=split_shapes(shape)), store=store)
+        _check_sensors(subjects, terms, trial, meters=meters)
+        findings = run(subjects, terms=terms, trial=trial, conditions=conditions, stored=stored, meters=meters,
+                       store=store, keep=not no_store, quiet=quiet)  # fmt: skip
     show(findings, as_json=as_json, details=details)
     lost = write_files(output or (), lambda path: write_comparison(findings, path, overwrite=force))
     return finish(findings, kept=not no_store) or lost
+
+
+def _check_sensors(subjects: Sequence[Subject], terms: Terms, trial: Trial, *, meters: bool) -> None:
+    """Raises `BadInput` where a metric is asked for that only sensors tell, and they are not read."""
+    from edgewise.run.assembly import METERED
+
+    wanted = {*terms.metrics, *([trial.until] if trial.until else [])} & set(METERED)
+    if wanted and not meters and any(subject.run is None for subject in subjects):
+        raise BadInput(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add --meters")
 
 
 def run(

@@ -1,4 +1,4 @@
-"""``edgewise inspect``: what a model costs, without running it."""
+"""``edgewise inspect``: what a model costs, without timing it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """What a model costs without running it: MACs, ops, parameters, bytes, memory, and the engines that support it."""
+    """What a model costs without timing it: MACs, ops, parameters, bytes, memory, and the engines that support it.
+
+    An ONNX model whose shapes depend on values is run once, in a process with limits.
+    """
     from edgewise.api import inspect
     from edgewise.cli.console import out, print_json, write_files
     from edgewise.cli.settings import check_outputs, split_shapes, split_what_if

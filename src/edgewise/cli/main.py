@@ -19,8 +19,9 @@ from edgewise.errors import EdgewiseError, ExitCode
 #: either a function ``command`` or, where there are subcommands, a Typer called ``app``.
 COMMANDS: dict[str, tuple[str, str]] = {
     "tour": ("edgewise.cli.tour", "Walk the whole loop on a bundled real model, ending in an HTML report."),
+    "example": ("edgewise.cli.example", "Write the model and the images that the documentation's examples use."),
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
-    "inspect": ("edgewise.cli.inspect", "What a model costs, layer by layer, without running it."),
+    "inspect": ("edgewise.cli.inspect", "What a model costs, layer by layer, without timing it."),
     "profile": ("edgewise.cli.profile", "Time every layer, find out where the time goes and why."),
     "evaluate": ("edgewise.cli.evaluate", "How right is a model? Accuracy with intervals, on data of yours."),
     "optimize": ("edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy, by measuring."),

@@ -26,7 +26,11 @@ Device = Annotated[str, typer.Option("-d", "--device", metavar="DEVICE", help="W
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=OUTPUT)]
 InputData = Annotated[
     Path | None,
-    typer.Option(metavar="F.npz", help="One array per input (default: random)", rich_help_panel=MEASURE),
+    typer.Option(
+        metavar="F.npz",
+        help="One array per input, which sets open dimensions (default: random)",
+        rich_help_panel=MEASURE,
+    ),
 ]
 Iterations = Annotated[
     int | None,

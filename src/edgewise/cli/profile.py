@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -165,22 +164,11 @@ def _find_files(
     shapes: dict[str, tuple[int, ...]],
 ) -> list[str]:
     """The model files, those that factories build among them, in a folder that lasts as long as `stack`."""
-    import tempfile
-
-    from edgewise.model.build import build_graph, export_runnable, is_factory
+    from edgewise.cli.building import build_files
+    from edgewise.model.build import is_factory
 
     if bool(models) == bool(build):
         raise BadInput("give model files or a factory with --build, and not both", advice="edgewise profile MODEL")
-    wanted = [build] if build else [model for model in models if is_factory(model)]
-    if not wanted and cases != [{}]:
+    if not build and cases != [{}] and not any(map(is_factory, models)):
         raise BadInput("--what-if is for models that are built", advice="give the factory with --build MODULE:FUNCTION")
-    files = [model for model in models if not is_factory(model)]
-    for factory in wanted:
-        for case in cases:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-build-")))
-            file = export_runnable(build_graph(factory, what_if=case, shapes=shapes), folder)
-            # Runs are told apart by their model's name.
-            words = [factory.rpartition(":")[2], *(f"{name}={value}" for name, value in case.items())]
-            name = re.sub(r"[^\w.=+-]", "_", "-".join(words))[:100] + file.suffix
-            files.append(str(file.rename(file.with_name(name)) if file.parent == folder else file))
-    return files
+    return build_files(stack, [build] if build else models, shapes=shapes, cases=cases)

@@ -35,7 +35,7 @@ def split_numbers(values: Sequence[str] | None, flag: str) -> list[int]:
 
 def split_shapes(values: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     """``NAME=1x3x224x224``, repeated; without a name for a model with one input."""
-    from edgewise.workload.inputs import parse_shape
+    from edgewise.workload.sizes import parse_shape
 
     return dict(parse_shape(value) for value in values or ())
 

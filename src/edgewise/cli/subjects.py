@@ -2,17 +2,21 @@
 
 A word is ``[NAME=]THING[,key=value…]``. THING is a model file, a stored run (id, its beginning, tag, ``last``,
 ``last~2``, ``group:ID``) or a file of exported runs; what a file is, its content says. Settings belong to models.
+`build_words` makes files of ``FILE.py:function``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.model.identity import is_model_folder
+from edgewise.model.recognition import PADDLE_JSON
 from edgewise.record import Run
 from edgewise.text import one_line
 
@@ -52,6 +56,30 @@ class Subject:
     run: Run | None = None
 
 
+def build_words(stack: ExitStack, words: Sequence[str], *, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """`words` with a model file in place of every ``FILE.py:function`` in them; see `edgewise.cli.building`."""
+    return [_build_word(stack, word, shapes) for word in words]
+
+
+def _build_word(stack: ExitStack, word: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    from edgewise.cli.building import build_files
+    from edgewise.model.user_code import is_factory
+
+    functions = []
+    for label, thing, settings in _readings(word):
+        if _is_model(Path(thing)):
+            return word
+        code = thing.rpartition(":")[0]
+        if code.endswith(".py") and is_factory(thing):
+            functions.append((not _is_file(Path(code)), label, thing, settings))
+    if not functions:
+        return word
+    # A file of that name is what is meant; without one the error says that there is none.
+    _, label, thing, settings = min(functions, key=lambda each: each[0])
+    (file,) = build_files(stack, [thing], shapes=shapes)
+    return ("" if label is None else f"{label}=") + file + (f",{settings}" if settings else "")
+
+
 def read_subjects(words: Sequence[str], *, store: str | None) -> list[Subject]:
     """The subjects that `words` name, in order.
 
@@ -74,7 +102,7 @@ def _read_word(word: str, index: int, *, store: str | None) -> list[Subject]:
     if not word.strip():
         raise BadInput("a thing to compare is empty", advice="name a model, a stored run or an exported file")
     for label, thing, settings in _readings(word):
-        if _is_file(Path(thing)):
+        if _is_model(Path(thing)):
             return _read_file(word, index, label=label, path=Path(thing), settings=settings)
     named = _LABEL.fullmatch(word)
     label, reference = (_read_label(named[1], word), named[2]) if named else (None, word)
@@ -112,9 +140,17 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+def _is_model(path: Path) -> bool:
+    """Whether `path` is a file, or a folder of a kind that holds a model; other folders may have the name of a run."""
+    try:
+        return path.is_file() or is_model_folder(path)
+    except (OSError, ValueError):
+        return False
+
+
 def _read_file(word: str, index: int, *, label: str | None, path: Path, settings: str) -> list[Subject]:
     label = None if label is None else _read_label(label, word)
-    if not _holds_json(path):
+    if path.is_dir() or not _holds_json(path):
         return [
             Subject(
                 word=word, argument=index, kind="model", label=label, path=path, settings=_read_settings(word, settings)
@@ -131,7 +167,7 @@ def _read_file(word: str, index: int, *, label: str | None, path: Path, settings
 
 
 def _holds_json(path: Path) -> bool:
-    """Whether the file begins like a JSON document; no model format does. Raises `BadInput`."""
+    """Whether the file begins like a JSON document other than Paddle's models. Raises `BadInput`."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -139,7 +175,7 @@ def _holds_json(path: Path) -> bool:
         raise BadInput(f"can't read {path}: {error.strerror}", advice="check the file's permissions") from error
     if not head:
         raise BadModel(f"{path} is empty", advice="export or download it again")
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") and not PADDLE_JSON.search(head)
 
 
 def _read_label(text: str, word: str) -> str:

@@ -129,7 +129,7 @@ def _report(setting: Setting, benched: Outcome, profiled: Outcome) -> None:
         files.append((output / "profile.html", profiled.runs, {"title": "edgewise tour: profile"}))
     files.append((output / "report.html", benched.runs, {"title": "edgewise tour", "table": "bench"}))
     for file, runs, settings in files:
-        write_report(runs, file, overwrite=True, **settings)
+        write_report(runs, file, overwrite=True, known=(), **settings)
         say_written(setting.console, file)
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature
-from edgewise.record import Job, Scenario, Stopping, TargetSpec
+from edgewise.record import Job, RuntimeSpec, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
-from edgewise.runtime.base import runtimes
+from edgewise.runtime.base import TakesSettings, UnsupportedModel, check_settings, runtimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,8 @@ def make_job_like(model: Path, other: Job, asked: Asked) -> Made:
 
     Where the engine of `other` does not read the model, its provider and options mean nothing and another is chosen.
 
-    Raises as `make_job` does, and `BadInput` where the input data of `other` is not at hand.
+    Raises as `make_job` does, and `BadInput` where the input data of `other` is not at hand, or its record has settings
+    that its runtime does not list: records may come from anybody, and some settings write files.
     """
     opened = open_model(model)
     runtime, workload = other.runtime, other.workload
@@ -106,10 +107,23 @@ def make_job_like(model: Path, other: Job, asked: Asked) -> Made:
     made = make_job(model, like)
     spec = made.job.runtime
     if same_engine:
+        _check_options(runtime)
         # Threads left to the engine, and settings by the engine's own names, are no axes of a plan.
         threads = spec.threads if asked.threads is not None else runtime.threads
         spec = replace(spec, threads=threads, options=runtime.options)
     return replace(made, job=replace(made.job, runtime=spec))
+
+
+def _check_options(spec: RuntimeSpec) -> None:
+    runtime = runtimes().get(spec.name)
+    settings = runtime.settings if isinstance(runtime, TakesSettings) else ()
+    try:
+        check_settings(runtime.title, settings, spec.options)
+    except UnsupportedModel as error:
+        raise BadInput(
+            f"the settings in the baseline's record can't be used: {error}",
+            advice="measure its model here, and compare with that run",
+        ) from None
 
 
 def _shapes_like(signature: Signature, other: Job, asked: Asked) -> dict[str, tuple[int, ...]]:
@@ -138,8 +152,10 @@ def _input_data(other: Job) -> Path | None:
     if wanted is None:
         return None
     try:
-        with Path(path or "").open("rb") as file:
-            same = file_digest(file, "sha256").hexdigest() == wanted
+        same = False
+        if Path(path or "").is_file():  # a device or a pipe would never end
+            with Path(path or "").open("rb") as file:
+                same = file_digest(file, "sha256").hexdigest() == wanted
     except (OSError, ValueError):
         same = False
     if not same:

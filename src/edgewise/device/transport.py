@@ -32,7 +32,7 @@ class Process(Protocol):
 
     @property
     def stderr(self) -> Path:
-        """The file that collects its standard error, on the machine of the caller."""
+        """The file with the end of its standard error, on the machine of the caller, once the process has ended."""
 
     @property
     def returncode(self) -> int | None:
@@ -72,7 +72,7 @@ class Transport(Protocol):
         """Start `command` in `folder`, which exists.
 
         Args:
-            folder: the working folder; ``stderr`` in it collects the standard error.
+            folder: the working folder; ``stderr`` in it gets the end of the standard error, of bounded size.
             environment: all environment variables of the process.
 
         Raises OSError where it can't be started.

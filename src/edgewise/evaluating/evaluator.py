@@ -19,14 +19,20 @@ from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.notebook import Entry, Notebook, place_notebook
 from edgewise.evaluating.preparing import Preparer
-from edgewise.evaluating.task import Drives, Feed, Judge, Watches
+from edgewise.evaluating.task import Drives, Feed, Judge, Ranks, Record, Watches
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import Failure, InputSpec, Job
 from edgewise.run.assembly import Assembly
 from edgewise.run.inference import Inference, InferenceFailed
+from edgewise.workload.sizes import with_sizes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST_TIMED = 1000
+"""Inferences of which the times are kept: the first ones of a pass."""
+MOST_WAITING = 4096
+"""Samples of which it is kept how long they took to prepare, until they are answered."""
 
 MOST_TRIED = 16
 """Samples that are looked at to find one that shows whether data fit."""
@@ -71,6 +77,8 @@ class Answers:
         failure: why the pass could not go on; the entries are those until then.
         resumed: how many entries an earlier pass had left.
         seconds: of this pass.
+        times: (preparing, engine, reading the answer) of each of the first inferences of this pass, s.
+        example: what the model said of the first sample of this pass, as `Evaluation.example` has it.
     """
 
     entries: tuple[Entry, ...]
@@ -81,6 +89,8 @@ class Answers:
     interrupted: bool = False
     resumed: int = 0
     seconds: float = 0.0
+    times: Sequence[tuple[float, float, float]] = ()
+    example: Mapping[str, Any] | None = None
 
     @property
     def records(self) -> list[Any]:
@@ -102,6 +112,9 @@ class Prompter:
         self._names = list(graph.outputs)
         self._inputs = [spec.name for spec in specs]
         self.ranges: dict[str, tuple[float, float]] = {}
+        self._preparing: dict[int, float] = {}
+        self.times: list[tuple[float, float, float]] = []
+        self.example: Mapping[str, Any] | None = None
         self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
 
         def make_preparer(batch: int) -> Preparer:
@@ -117,6 +130,7 @@ class Prompter:
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
         """As `Preparer.prepare`, with the arrays in the feed as real numbers."""
+        begin = time.perf_counter()
         try:
             arrays, feed = self._preparer.prepare(sample)
         except BadInput as error:
@@ -130,6 +144,8 @@ class Prompter:
             self._batch, self._preparer = size, preparer
             self.notes = (*preparer.notes, f"{size} samples at a time, as the model takes them")
         self._batched = None
+        if len(self._preparing) < MOST_WAITING:
+            self._preparing[sample.index] = time.perf_counter() - begin
         real = tuple(_dequantize(array, scale, "") for array, scale in zip(arrays, self._fed, strict=True))
         for name, array in zip(self._inputs, real, strict=True):
             if array.size:
@@ -148,9 +164,22 @@ class Prompter:
         """The arrays of samples as the model takes them, a batch at a time, the last filled up with its last sample."""
         if self._batch == 1:
             return [list(feed) for feed in feeds]
+        if len({tuple(array.shape for array in feed) for feed in feeds}) > 1:
+            raise BadInput(
+                "samples of different sizes can't share a batch", advice="--batch 1, or --prepare length=N or resize=…"
+            )
         groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
         full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
         return [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]
+
+    def note_times(self, indices: Sequence[int], reading: Sequence[float]) -> None:
+        """Keep how long each inference on the samples `indices` took; `reading` is that of each answer, s."""
+        preparing = [self._preparing.pop(index, None) for index in indices]
+        for place, engine in enumerate(self.inference.seconds):
+            part = slice(place * self._batch, (place + 1) * self._batch)
+            known = [seconds for seconds in preparing[part] if seconds is not None]
+            if len(known) == self._batch and len(self.times) < MOST_TIMED:
+                self.times.append((sum(known), engine, sum(reading[part])))
 
     def is_late(self) -> bool:
         """Whether the time of this pass is over."""
@@ -242,18 +271,29 @@ def ask(
         interrupted=interrupted,
         resumed=resumed,
         seconds=time.monotonic() - begin,
+        times=prompter.times,
+        example=prompter.example,
     )
 
 
-def check_fit(pupil: Pupil, question: Question, *, assembly: Assembly) -> None:
-    """Refuse data that does not fit the model, by its first usable sample. Raises `BadInput`, `Unavailable`."""
+def fit_sizes(pupil: Pupil, question: Question, *, assembly: Assembly) -> Pupil:
+    """The pupil, fed in the sizes of the first usable sample where sizes were assumed.
+
+    Raises `BadInput`, `Unavailable` for data that does not fit the model.
+    """
     prompter = Prompter(pupil, question.data, assembly=assembly)
     for index in question.indices[:MOST_TRIED]:
         try:
-            prompter.prepare(question.data.read(index))
+            sample = question.data.read(index)
+            arrays, _ = prompter.prepare(sample)
         except CorruptSample:
             continue
-        return
+        workload = pupil.job.workload
+        if workload.batch != 1:
+            return pupil
+        inputs = with_sizes_of(workload.inputs, arrays, sample.name)
+        return replace(pupil, job=replace(pupil.job, workload=replace(workload, inputs=inputs)))
+    return pupil
 
 
 def _is_done(entry: Entry | None, question: Question) -> bool:
@@ -286,9 +326,15 @@ def _walk(
         if isinstance(judge, Drives):
             _drive(prompter, question, judge, notebook, batch)
         else:
-            answers = prompter.infer([arrays for _, arrays, _ in batch])
+            answers, reading = prompter.infer([arrays for _, arrays, _ in batch]), []
             for (sample, _, feed), outputs in zip(batch, answers, strict=True):
-                _note(notebook, judge, sample, feed, outputs)
+                begin = time.perf_counter()
+                record = judge.record(outputs, sample, feed)
+                reading.append(time.perf_counter() - begin)
+                _note(notebook, sample, record)
+                if prompter.example is None and isinstance(judge, Ranks) and (told := judge.rank(outputs, sample)):
+                    prompter.example = {"sample": sample.name, **told}
+            prompter.note_times([sample.index for sample, _, _ in batch], reading)
         if progress is not None:
             progress(len(notebook.entries) - others, total)
 
@@ -301,11 +347,10 @@ def _drive(prompter: Prompter, question: Question, judge: Any, notebook: Noteboo
         except CorruptSample as error:
             _skip(notebook, question, sample.index, error)
         else:
-            _note(notebook, judge, sample, feed, outputs)
+            _note(notebook, sample, judge.record(outputs, sample, feed))
 
 
-def _note(notebook: Notebook, judge: Judge, sample: Sample, feed: Feed, outputs: Sequence[Array]) -> None:
-    record = judge.record(outputs, sample, feed)
+def _note(notebook: Notebook, sample: Sample, record: Record) -> None:
     notebook.write(Entry(index=sample.index, name=sample.name, digest=sample.digest(), record=record))
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.errors import BadInput, StoreError
-from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, ask, check_fit
+from edgewise.evaluating.evaluator import Answers, Prompter, Pupil, Question, ask, fit_sizes
 from edgewise.evaluating.form import Form
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.own_metric import with_own_metrics
 from edgewise.evaluating.plausibility import check_plausible
-from edgewise.evaluating.recording import describe, measurement_of
+from edgewise.evaluating.recording import describe, inference_time, measurement_of
 from edgewise.evaluating.reference import Kept, ReferenceJudge
 from edgewise.evaluating.scores import Gap, Score, compare_tables, score
 from edgewise.evaluating.task import Judge, Setting, Task
@@ -25,6 +25,7 @@ from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.environment import fingerprint
 from edgewise.run.plan import Plan
+from edgewise.workload.sizes import open_axes
 
 
 class Spectator(Protocol):
@@ -116,6 +117,7 @@ def examine(
     """
     examiner = _Examiner(exam, save=save, spectator=spectator)
     pupils = [examiner.admit(job) for job in exam.jobs]  # what does not fit is refused before anything is measured
+    exam = replace(exam, jobs=tuple(pupil.job for pupil, _ in pupils))
     runs, interrupted, errors = _measure(exam, save=save, observer=observer, sensors=sensors)
     done: list[Examined] = []
     for (pupil, judge), run in zip(pupils, runs, strict=False):
@@ -170,8 +172,9 @@ class _Examiner:
             Path(job.model.path), form=job.model.format, flags=exam.prepare, file=exam.file
         )
         pupil, judge = Pupil(job=job, instructions=instructions), self._judge(job, instructions)
-        if exam.latency:  # without it, the pass begins at once and says the same
-            check_fit(pupil, exam.question, assembly=self.assembly)
+        if exam.latency or any(open_axes(spec) for spec in job.workload.inputs):
+            # without either, the pass begins at once and says the same
+            pupil = fit_sizes(pupil, exam.question, assembly=self.assembly)
         return pupil, judge
 
     def examine(self, pupil: Pupil, judge: Judge, run: Run) -> tuple[Examined, bool]:
@@ -266,10 +269,12 @@ class _Examiner:
         gaps = self._compare(answers, judge)
         if self._first is None:
             self._first = answers, judge
+        variation = run.variation if self._exam.latency else self.assembly.usual_variation()
+        time = inference_time(answers, judge, task=self._task, variation=variation)
         run = replace(
             run,
             status="cancelled" if answers.interrupted else run.status,
-            measurements=(*run.measurements, *map(measurement_of, scores)),
+            measurements=(*run.measurements, time, *map(measurement_of, scores)),
             evaluation=describe(
                 answers,
                 table,

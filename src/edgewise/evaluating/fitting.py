@@ -14,6 +14,7 @@ from edgewise.evaluating.step_settings import Item
 from edgewise.evaluating.steps_array import check_finite, round_to
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
+from edgewise.workload.sizes import open_axes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,6 +24,8 @@ _COLOURS = (1, 3, 4)
 
 def make_finish(spec: InputSpec, quantization: Quantization | None) -> Callable[[Item], Array]:
     """What brings the last step's value to an input, of exactly its shape and type, contiguous.
+
+    Where the size of an open dimension was assumed a sample keeps its own.
 
     Raises:
         BadInput: a quantisation that can't be applied to a whole input.
@@ -35,15 +38,27 @@ def make_finish(spec: InputSpec, quantization: Quantization | None) -> Callable[
     else:
         convert = _make_whole(spec, dtype)
 
+    free = open_axes(spec)
+
     def finish(item: Item) -> Array:
         data = item.data
         if not data.size:
             raise CorruptSample(item.sample, "it is empty")
-        if data.shape != spec.shape:
-            data = fit_shape(data, spec, item)
-        return np.ascontiguousarray(convert(data, item)).reshape(spec.shape)
+        shape = own_shape(data.shape, spec.shape, free)
+        if data.shape != shape:
+            data = fit_shape(data, spec, item) if shape == spec.shape else data.reshape(shape)
+        return np.ascontiguousarray(convert(data, item)).reshape(shape)
 
     return finish
+
+
+def own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
+    """`have`, with dimensions of 1 in front as `want` has them, where only `free` dimensions differ; else `want`."""
+    found = (1,) * (len(want) - len(have)) + have
+    fits = len(found) == len(want) and all(
+        axis in free or size == wanted for axis, (size, wanted) in enumerate(zip(found, want, strict=True))
+    )
+    return found if fits and want[: len(want) - len(have)] == found[: len(want) - len(have)] else want
 
 
 def quantize(values: Array, scale: float, zero_point: int, dtype: np.dtype[Any]) -> Array:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box, Sample
-from edgewise.evaluating.task import Confuses, Drives, Feed, Judge, Record, Setting, Table, Watches
+from edgewise.evaluating.task import Confuses, Drives, Feed, Judge, Ranks, Record, Setting, Table, Watches
 from edgewise.metrics import OWN_METRIC
 from edgewise.model.user_code import explained, find, import_module, is_factory, own_code
 
@@ -221,6 +221,8 @@ class OwnJudge:
             self.drive = judge.drive
         if isinstance(judge, Watches):
             self.watch = judge.watch
+        if isinstance(judge, Ranks):
+            self.rank = judge.rank
 
     def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
         """As `Judge.record`."""

@@ -23,6 +23,7 @@ from edgewise.evaluating.task import Feed
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
+from edgewise.workload.sizes import open_axes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,7 +245,8 @@ def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kin
 def _describe(spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> str:
     """What is done for one input, on one line."""
     done = ", ".join(describe_step(step.name, step.settings) for step in steps) or "fed as stored"
-    end = f"{spec.dtype} {list(spec.shape)}"
+    sizes = ["?" if axis in open_axes(spec) else str(size) for axis, size in enumerate(spec.shape)]
+    end = f"{spec.dtype} [{', '.join(sizes)}]" + (", each sample in its own size, unpadded" if "?" in sizes else "")
     if quantization is not None and not spec.dtype.startswith("float"):
         scale, zero = quantization.scale, quantization.zero_point
         rule = f"round(x / {scale:.6g}) {'+' if zero >= 0 else '−'} {abs(zero)}"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
+from statistics import median
 from typing import Any
 
 from edgewise.evaluating.evaluator import Answers, Question
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
-from edgewise.evaluating.task import Confuses, Table
+from edgewise.evaluating.task import Confuses, Drives, Judge, Table
 from edgewise.metrics import METRICS
-from edgewise.record import DataRef, Evaluation, Measurement, Skipped
+from edgewise.record import DataRef, Evaluation, Measurement, Skipped, Variation
+from edgewise.run.assemble import distribution
+from edgewise.units import format_duration
 
 MOST_CLASSES = 200
 """Of a confusion matrix that is kept."""
@@ -33,6 +37,27 @@ def measurement_of(score: Score) -> Measurement:
         session_lengths=(len(score.outcomes),) if score.outcomes else (),
         absent_because=score.absent_because,
     )
+
+
+def inference_time(answers: Answers, judge: Judge, *, task: str, variation: Variation | None) -> Measurement:
+    """The time of a whole inference, with what is done to a sample before and to the outputs after."""
+    why = None
+    if isinstance(judge, Drives):
+        why = "the task runs the model several times a sample"
+    elif task in ("agreement", "own"):
+        why = "no task read the outputs as answers, so there is no postprocessing to time"
+    elif not answers.times:
+        why = "all answers are from an earlier pass that was cut off"
+    if why is not None:
+        return Measurement(metric="inference_time", unit="s", basis=None, method="", value=None, absent_because=why)
+    parts = [format_duration(median(part)) for part in zip(*answers.times, strict=True)]
+    row = distribution("inference_time", [[sum(times) for times in answers.times]], "", variation=variation)
+    how = (
+        f"monotonic clocks of one process around the engine ({parts[1]}, copying in and out included) and of another "
+        f"around preparing the sample in memory ({parts[0]}) and reading the answer ({parts[2]}), both edgewise's own "
+        f"Python; medians, first {len(answers.times)} inferences of the pass"
+    )
+    return replace(row, method=how + row.method)
 
 
 def digest_of(answers: Answers) -> str:
@@ -83,4 +108,5 @@ def describe(
         skipped_count=len(skipped),
         reference=reference,
         seconds=answers.seconds,
+        example=None if answers.example is None else dict(answers.example),
     )

@@ -128,6 +128,17 @@ class Watches(Protocol):
         """These come next."""
 
 
+@runtime_checkable
+class Ranks(Protocol):
+    """A judge whose answers are classes with scores."""
+
+    def rank(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
+        """``label`` and ``top``, the best classes as ``[class, score]``, the best first; empty where they are not told.
+
+        `Judge.record` has read the same outputs before.
+        """
+
+
 class Task(Protocol):
     """A kind of question, in the entry-point group ``edgewise.tasks``.
 

@@ -7,12 +7,11 @@ bytes of a model file, or the path of one.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
+from edgewise.folders import job_folder
 from edgewise.model.build_export import export_runnable
 from edgewise.model.build_network import BuiltModel, Network, describe_network, read_network
 from edgewise.model.user_code import ADVICE, call, find, import_module, is_factory, name_type, own_code
@@ -64,6 +63,6 @@ def give_shapes(built: BuiltModel, shapes: Mapping[str, tuple[int, ...]]) -> Bui
 def _read(
     target: str, what_if: Mapping[str, Any], network: Network, shapes: Mapping[str, tuple[int, ...]]
 ) -> BuiltModel:
-    with tempfile.TemporaryDirectory(prefix="edgewise-build-") as folder:
-        graph = read_network(network, folder=Path(folder), shapes=shapes, label=target)
+    with job_folder() as folder:
+        graph = read_network(network, folder=folder, shapes=shapes, label=target)
     return BuiltModel(target=target, parameters=what_if, graph=graph, network=network)

@@ -194,7 +194,8 @@ def _data_dependent(operator: Operator, graph: Graph) -> Cost:
 
 
 def _branch(operator: Operator, graph: Graph) -> Cost:
-    found = [total_of(graph.subgraphs[name]) for name in operator.subgraphs]
+    taken = operator.geometry.get("branch")
+    found = [total_of(graph.subgraphs[name]) for name in operator.subgraphs if taken in (None, name)]
     if not found:
         raise _Unknown("its branches are not in the model")
     macs, ops = {each.macs for each in found}, {each.ops for each in found}
@@ -321,7 +322,8 @@ KINDS: dict[str, Kind] = {
         "other", _counted, "MACs and ops as the operator's definition gives them",
         {"macs": "in all", "ops": "in all"},
     ),
-    "branch": Kind("branch", _branch, "that of its branches where they cost the same, else unknown", {}),
+    "branch": Kind("branch", _branch, "that of the branch that runs, or of all where they cost the same; else unknown",
+                   {"branch": "the one that was seen to run"}),
     "loop": Kind("loop", _loop, "trips × its body, or unknown where trips depend on data", {"trips": "repetitions"}),
 }  # fmt: skip
 """Every kind of operator and what its formula needs (`Operator.geometry`)."""

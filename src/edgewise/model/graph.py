@@ -102,6 +102,8 @@ class Operator:
         custom: an operator of nobody's standard, by its author's name.
         subgraphs: names in `Graph.subgraphs` of the graphs it runs (branches, bodies).
         unknown_because: with the kind "": why its cost is unknown, where there is more to say than that its type is.
+        label: a better name for people than the file's, "" where there is none: with the module of a PyTorch network
+            that it comes from in front; of the many names that TFLite's converter has joined, its own.
     """
 
     index: int
@@ -119,6 +121,12 @@ class Operator:
     custom: bool = False
     subgraphs: tuple[str, ...] = ()
     unknown_because: str = ""
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it: `label`, else `name`."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,11 @@ from typing import Any
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import HEAD_BYTES, Reader, ReadsGraph, readers
+from edgewise.model.recognition import advise_conversion, recognise_file, recognise_folder
 from edgewise.model.signature import Signature
 from edgewise.record import ModelRef
 
+SAVED_MODEL = "saved_model.pb"
 _BLOCK_BYTES = 2**20
 
 
@@ -42,8 +44,7 @@ def open_model(path: str | os.PathLike[str]) -> Model:
     Raises:
         BadModel: it is missing, not a file, empty, truncated, corrupt, refused, or of a format that is not read.
     """
-    file = Path(path)
-    _check_file(file)
+    file = find_file(path)
     with _readable(file):
         head = _read_head(file)
         reader = _find_reader(head, file)
@@ -52,7 +53,7 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         # The same file under two spellings counts once.
         files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
         digest, size = _hash_files(files)
-    ref = ModelRef(name=file.name, path=str(files[0]), format=reader.format, sha256=digest, size_bytes=size)
+    ref = ModelRef(name=_name(reader, file), path=str(files[0]), format=reader.format, sha256=digest, size_bytes=size)
     return Model(ref=ref, signature=signature, files=files)
 
 
@@ -66,12 +67,14 @@ def read_graph(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, 
         BadModel: as `open_model`, or its reader tells no network.
         BadInput: a name in `shapes` is no input, or a shape does not fit.
     """
-    file = Path(path)
-    _check_file(file)
+    file = find_file(path)
     with _readable(file):
         reader = _find_reader(_read_head(file), file)
         if not isinstance(reader, ReadsGraph):
-            raise BadModel(f"the reader of {reader.title} files tells no network", advice="update the plug-in it is in")
+            raise BadModel(
+                f"{_name(reader, file)}: edgewise can't take a model of the format {reader.title} apart",
+                advice=advise_conversion(reader.format, file) or "update the plug-in that reads it",
+            )
         return reader.read_graph(file, shapes=shapes)
 
 
@@ -84,12 +87,12 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
     Raises:
         BadModel: as `open_model`.
     """
-    file = Path(path)
+    file = find_file(path)
     reader = _find_reader(_read_head(file), file)
     files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
     size = sum(each.stat().st_size for each in files)
     document: dict[str, Any] = {
-        "name": file.name, "path": str(files[0]), "format": reader.format, "size_bytes": size, "sha256": None,
+        "name": _name(reader, file), "path": str(files[0]), "format": reader.format, "size_bytes": size, "sha256": None,
     }  # fmt: skip
     if len(files) == 1 or read_all:
         return {**document, "sha256": _hash_files(files)[0]}
@@ -116,29 +119,46 @@ def _make_absolute(file: Path) -> Path:
     return Path(os.path.abspath(file))  # noqa: PTH100 (resolve would follow links)
 
 
-def _check_file(file: Path) -> None:
+def find_file(path: str | os.PathLike[str]) -> Path:
+    """The model file that `path` names: itself, or the file of a folder that is a model (a SavedModel).
+
+    Raises:
+        BadModel: it is missing, empty, no regular file, or a folder that is no model that can be read.
+    """
+    file = Path(path)
     try:
         mode = file.stat().st_mode
+        if stat.S_ISDIR(mode) and (file / SAVED_MODEL).is_file():
+            file /= SAVED_MODEL
+            mode = file.stat().st_mode
     except FileNotFoundError:
         raise BadModel(f"no such file: {file}", advice="check the path to the model") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise BadModel(f"can't read {str(file)!r}: {reason}", advice="check the path to the model") from error
     if stat.S_ISDIR(mode):
-        raise BadModel(f"{file} is a folder, not a model file", advice=_advise_on_folder(file))
+        if known := recognise_folder(file):
+            raise known.refuse(file)
+        patterns = ("*.onnx", "*.tflite", "*.pdmodel", "*.ort", "*.pb", "*.xml")
+        inside = next((each for pattern in patterns for each in sorted(file.glob(pattern))), None)
+        advice = f"give the model file inside it ({inside or _list_formats()})"
+        raise BadModel(f"{file} is a folder, not a model file", advice=advice)
     if not stat.S_ISREG(mode):
         # A named pipe or a device would block or never end.
         raise BadModel(f"{file} is not a regular file", advice="give a model file")
     if file.stat().st_size == 0:
         raise BadModel(f"{file} is empty", advice="export or download it again")
+    return file
 
 
-def _advise_on_folder(folder: Path) -> str:
-    if folder.suffix == ".mlpackage":
-        return "Core ML packages are not read; export the original model to ONNX"
-    if (folder / "saved_model.pb").exists():
-        return "this is a TensorFlow SavedModel; convert it with tf2onnx or tf.lite.TFLiteConverter"
-    return f"give the model file inside it ({_list_formats()})"
+def is_model_folder(path: Path) -> bool:
+    """Whether `path` is a folder of a kind that is known to hold a model."""
+    return path.is_dir() and ((path / SAVED_MODEL).is_file() or recognise_folder(path) is not None)
+
+
+def _name(reader: Reader, file: Path) -> str:
+    """What the model is called: its file's name, or its folder's where every file has the same name."""
+    return _make_absolute(file).parent.name if reader.format == "savedmodel" else file.name
 
 
 def _read_head(file: Path) -> bytes:
@@ -170,33 +190,10 @@ def _list_formats() -> str:
     return "what is read: " + ", ".join(reader.title for name, reader in readers() if name != "fake")
 
 
-#: (where, mark, what it is, what to do): formats that are known and not read.
-_KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
-    (0, b"version https://git-lfs", "a Git LFS pointer, not the model itself", "run 'git lfs pull' in its repository"),
-    (0, b"GGUF", "a GGUF model", "language models in GGUF run in llama.cpp, not here; export the original to ONNX"),
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, probably a Keras model or its weights",
-     "load it in Keras and call model.export('model.onnx', format='onnx')"),
-    (4, b"ET1", "an ExecuTorch program", "export the original model to ONNX or TFLite"),
-    (4, b"ORTM", "an ONNX Runtime .ort file", "give the .onnx file it was made from"),
-    (0, b"\x1f\x8b", "compressed with gzip", "unpack it first"),
-    (0, b"\xfd7zXZ\x00", "compressed with xz", "unpack it first"),
-    (0, b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it first"),
-    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
-    (257, b"ustar", "a tar archive", "unpack it first"),
-    (0, b"ptrt", "a TensorRT engine", "engines are bound to one GPU; give the ONNX model it was built from"),
-    (0, b"ftrt", "a TensorRT engine", "engines are bound to one GPU; give the ONNX model it was built from"),
-    (0, b"RKNN", "an RKNN model", "give the ONNX model it was converted from"),
-    (0, b"7767517", "an ncnn .param file", "give the ONNX model it was converted from"),
-    (0, b"\x93NUMPY", "a numpy array, not a model", "arrays go to --input-data, as .npz"),
-)  # fmt: skip
-
-_TORCH_ADVICE = "export it in PyTorch: torch.onnx.export(model, inputs, 'model.onnx', dynamo=True)"
-
-
 def _explain_unknown(head: bytes, file: Path) -> BadModel:
     """What a file that no reader wants seems to be, and what to do about it."""
-    for what, advice in _recognise(head, file):
-        return BadModel(f"{file.name} is {what}; edgewise can't read that", advice=advice)
+    if known := recognise_file(head, file):
+        return known.refuse(file)
     expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR"}.get(file.suffix.lower())
     if expected:
         return BadModel(
@@ -204,61 +201,3 @@ def _explain_unknown(head: bytes, file: Path) -> BadModel:
             advice="export or download it again",
         )
     return BadModel(f"{file.name} is of no known model format", advice=_list_formats())
-
-
-def _recognise(head: bytes, file: Path) -> Iterator[tuple[str, str]]:
-    """Every (what, advice) that fits, the surest first."""
-    for at, mark, what, advice in _KNOWN:
-        if head[at : at + len(mark)] == mark:
-            yield what, advice
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        yield _recognise_zip(head, file)
-    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
-        yield "a Python pickle", f"pickles can run code and are never opened here; {_TORCH_ADVICE}"
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**27:
-        yield "a safetensors file, which holds weights and no network", _TORCH_ADVICE
-    start = head.lstrip()[:64].lower()
-    if start.startswith((b"<!doctype html", b"<html")):
-        yield "a web page, probably of a download that failed", "download it again and look at what arrives"
-    if start.startswith(b"{"):
-        yield "JSON text", _list_formats()
-    if start.startswith(b"<?xml"):
-        yield "XML, but not an OpenVINO IR (it has no <net>)", _list_formats()
-    yield from _recognise_name(head, file)
-
-
-def _recognise_zip(head: bytes, file: Path) -> tuple[str, str]:
-    """A zip archive by the name of its first entry: cheap, and nothing is unpacked."""
-    length = int.from_bytes(head[26:28], "little")
-    first = head[30 : 30 + length]
-    if first.endswith((b"/data.pkl", b"/version", b"/byteorder", b"/.format_version")) or file.suffix in (
-        ".pt",
-        ".pth",
-    ):
-        return "a PyTorch model or its weights", _TORCH_ADVICE
-    if first.endswith(b".npy"):
-        return "an .npz file of arrays, not a model", "arrays go to --input-data"
-    return "a zip archive", "unpack it first"
-
-
-def _recognise_name(head: bytes, file: Path) -> Iterator[tuple[str, str]]:
-    """Formats without a mark, told by what lies beside the file or by its name."""
-    beside = file.with_suffix(".xml")
-    if file.suffix == ".bin":
-        if beside.is_file():
-            yield "the weights of an OpenVINO model", f"give the .xml beside it: {beside}"
-        else:
-            yield "a .bin file of weights, without a network", "for an OpenVINO model give the .xml that belongs to it"
-    for owner in (
-        file.with_suffix(""),
-        file.with_suffix(".onnx"),
-        file.with_name(file.name.partition(".onnx")[0] + ".onnx"),
-    ):
-        if owner != file and owner.suffix == ".onnx" and owner.is_file() and file.suffix not in (".tflite", ".xml"):
-            yield "weights that belong to an ONNX model", f"give the .onnx beside it: {owner}"
-    if file.suffix == ".mlmodel":
-        yield "a Core ML model", "export the original model to ONNX"
-    if file.suffix == ".pb" and head[:1] in (b"\x08", b"\x0a"):
-        yield "a TensorFlow graph", "convert it with tf2onnx or tf.lite.TFLiteConverter"
-    if file.suffix == ".caffemodel":
-        yield "a Caffe model", "convert it to ONNX"

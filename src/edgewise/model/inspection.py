@@ -1,4 +1,4 @@
-"""Everything that can be told of a model without running it, gathered once for every way to show it."""
+"""Everything that can be told of a model without timing it, gathered once for every way to show it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ class Inspection:
         """Types of the data that the arithmetic works on, the most used first: ``int8``, ``float32, int8 weights``."""
         return find_precision(self.graph)
 
+    @property
+    def basis(self) -> str:
+        """``measured`` where a run told shapes that depend on values, branches or repetitions; else ``derived``."""
+        return "measured" if "observed" in self.graph.metadata else "derived"
+
+    @property
+    def method(self) -> str:
+        """How what can't be derived was found, or why it was not; "" where there is nothing to say."""
+        return str(self.graph.metadata.get("observed") or self.graph.metadata.get("unobserved") or "")
+
     def to_dict(self) -> dict[str, Any]:
         """The document that ``edgewise inspect --json`` prints, JSON-shaped."""
         graph, total = self.graph, self.total
@@ -59,6 +69,8 @@ class Inspection:
                 "ops_known": total.ops_known,
                 "unknown": list(total.unknown),
                 "unknown_because": total.why or None,
+                "basis": self.basis,
+                "method": self.method or None,
                 "parameters": total.parameters,
                 "weight_bytes": total.weight_bytes,
                 "activation_peak_bytes": None if self.plan.unknown else self.plan.lower_bound_bytes,
@@ -73,7 +85,7 @@ class Inspection:
                 for operator, cost in zip(graph.operators, self.costs, strict=True)
             ],
             "subgraphs": {name: _describe_subgraph(inner) for name, inner in graph.subgraphs.items()},
-            "memory_plan": _describe_plan(self.plan),
+            "memory_plan": {**_describe_plan(self.plan), "basis": self.basis},
             "support": [
                 {
                     "name": each.name,
@@ -137,6 +149,7 @@ def describe_operator(
     return {
         "index": operator.index,
         "name": operator.name,
+        "label": operator.label or None,
         "op": operator.op,
         "kind": operator.kind or None,
         "macs": cost.macs,
@@ -175,7 +188,6 @@ def _describe_subgraph(graph: Graph) -> dict[str, Any]:
 def _describe_plan(plan: MemoryPlan) -> dict[str, Any]:
     return {
         "method": "greedy by size; activations only, nothing computed in place",
-        "basis": "derived",
         **describe_totals(plan),
         "unknown": list(plan.unknown),
         "tensors": [

@@ -74,10 +74,13 @@ class MemoryPlan:
 
 
 def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
-    """Lifetimes, bound and arena of the tensors of `graph` (not of the graphs its operators run)."""
+    """Lifetimes, bound and arena of the tensors of `graph`.
+
+    What the body of a loop, or the branch that is known to run, needs besides its inputs and outputs is one block of
+    memory, called after its operator, that lives while that runs.
+    """
     folded = find_folded(graph)
-    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
-    sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
+    lifetimes, sizes = _blocks(graph, folded)
     known = {name: size for name, size in sizes.items() if size is not None}
     pairs = _count_pairs((lifetimes[name] for name in known), max(len(graph.operators), 1))
     placements = _place(known, lifetimes, len(graph.operators), alignment) if pairs <= MAX_PAIRS else []
@@ -89,7 +92,7 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
         if pairs <= MAX_PAIRS
         else None,
         lower_bound_bytes=bound,
-        persistent_bytes=sum(size for name, size in known.items() if graph.tensors[name].variable),
+        persistent_bytes=sum(known[name] for name, each in graph.tensors.items() if each.variable and name in known),
         peak_operator=live.index(bound) if live else None,
         live_bytes=tuple(live),
         alignment=alignment,
@@ -100,12 +103,44 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
 
 def find_peak(graph: Graph) -> int | None:
     """`MemoryPlan.lower_bound_bytes` alone, without placing tensors; None where the size of a tensor is not known."""
-    folded = find_folded(graph)
+    lifetimes, sizes = _blocks(graph, find_folded(graph))
+    known = {name: size for name, size in sizes.items() if size is not None}
+    return max(_live(known, lifetimes, len(graph.operators)), default=0) if len(known) == len(sizes) else None
+
+
+def _blocks(graph: Graph, folded: set[str]) -> tuple[dict[str, tuple[int, int]], dict[str, int | None]]:
+    """First and last operator, and size, of every tensor that needs memory and of what operators need inside."""
     lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
-    sizes = {name: size for name in lifetimes if (size := graph.tensors[name].size_bytes) is not None}
-    if len(sizes) < len(lifetimes):
+    sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
+    for operator in graph.operators:
+        inside = _peak_inside(operator, graph) if operator.subgraphs else 0
+        if inside != 0:
+            name = f"inside {operator.name}"
+            lifetimes[name], sizes[name] = (operator.index, operator.index), inside
+    return lifetimes, sizes
+
+
+def _peak_inside(operator: Operator, graph: Graph) -> int | None:
+    """The most bytes that live at one time inside the graphs that `operator` runs; None where a size is open."""
+    taken = operator.geometry.get("branch")
+    if operator.kind == "branch" and taken is None:
+        return 0
+    found = [_peak_of_body(graph.subgraphs[name]) for name in operator.subgraphs if taken in (None, name)]
+    known = [each for each in found if each is not None]
+    return max(known, default=0) if len(known) == len(found) else None
+
+
+def _peak_of_body(graph: Graph) -> int | None:
+    made = {name for operator in graph.operators for name in operator.outputs}
+    made -= {*graph.outputs, *find_folded(graph)}
+    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name in made}
+    sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
+    inside = [_peak_inside(operator, graph) for operator in graph.operators]
+    known = {name: size for name, size in sizes.items() if size is not None}
+    if len(known) < len(sizes) or None in inside:
         return None
-    return max(_live(sizes, lifetimes, len(graph.operators)), default=0)
+    live = _live(known, lifetimes, len(graph.operators))
+    return max((here + (deeper or 0) for here, deeper in zip(live, inside, strict=True)), default=0)
 
 
 def find_folded(graph: Graph) -> set[str]:

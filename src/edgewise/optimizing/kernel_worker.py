@@ -58,7 +58,7 @@ def change(request: Mapping[str, Any]) -> dict[str, Any]:
         )
         product = _load_class(request["pass"])().apply(work)
     except CannotApply as error:
-        return {"cannot": _first_line(error)}
+        return {"cannot": _line(error)}
     answer = {"original": str(model), "changed": str(product.model), "unchanged": product.unchanged}
     return answer if product.unchanged else {**answer, "precisions": _precisions(product.model)}
 
@@ -146,7 +146,7 @@ def race(request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             sessions.append(_session(runtime, side, request, profile=False))
         except Exception as error:
-            return {"refused": ("original", "changed")[at], "message": _first_line(error)}
+            return {"refused": ("original", "changed")[at], "message": _line(error)}
     # Idle threads of the other engine's pool still spin for a while when there are several.
     settle_below = math.inf if request["threads"] > 1 else SETTLE_BELOW_S
     a, b = take_turns(sessions[0].invoke, sessions[1].invoke, seconds=request["seconds"], settle_below=settle_below)
@@ -240,9 +240,10 @@ def _load_class(location: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _first_line(error: BaseException) -> str:
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return (text or type(error).__name__)[:300]
+def _line(error: BaseException) -> str:
+    from edgewise.runtime.arrays import tell
+
+    return tell(str(error)) if str(error).strip() else type(error).__name__
 
 
 def _confine(limit: int | None) -> None:
@@ -270,7 +271,7 @@ def main() -> None:
     try:
         answer = change(request) if request["kind"] == "change" else race(request)
     except BaseException as error:
-        answer = {"error": f"{type(error).__name__}: {_first_line(error)}"}
+        answer = {"error": f"{type(error).__name__}: {_line(error)}"}
     data = memoryview(json.dumps(answer).encode())
     while data:
         data = data[os.write(channel, data) :]

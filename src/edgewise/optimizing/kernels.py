@@ -20,6 +20,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from edgewise.folders import job_folder
+
 _SCHEMA = 1
 _MOST_KEPT = 2000
 _WORKER = (sys.executable, "-P", "-m", "edgewise.optimizing.kernel_worker")
@@ -61,6 +63,7 @@ def ask(request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
     """What a fresh worker answers; ``{"died": why}`` where it crashed, ``{"late": True}`` after `timeout` seconds."""
     threads = str(request["threads"])
     environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+    environment |= {"TMPDIR": request["folder"]} if "folder" in request else {}
     try:
         process = subprocess.Popen(
             _WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
@@ -99,8 +102,9 @@ def _say_end(code: int | None) -> str:
 
 def rehearse(change: Mapping[str, Any], race: Mapping[str, Any], *, until: float) -> Rehearsal | None:
     """Apply the pass and time what it made; None where the time ran out (`until` on the monotonic clock)."""
-    with tempfile.TemporaryDirectory(prefix="edgewise-preflight-") as folder:
-        made = ask({**change, "kind": "change", "folder": folder}, timeout=max(0.1, until - time.monotonic()))
+    with job_folder() as folder:
+        room = {"folder": str(folder)}
+        made = ask({**change, **room, "kind": "change"}, timeout=max(0.1, until - time.monotonic()))
         if made.get("late"):
             return None
         if made.get("unchanged"):
@@ -108,7 +112,7 @@ def rehearse(change: Mapping[str, Any], race: Mapping[str, Any], *, until: float
         if "changed" not in made:
             return Rehearsal(failed=_say_failure(made), lasting="cannot" in made)
         files = {"original": made["original"], "changed": made["changed"]}
-        times = ask({**race, **files, "kind": "race"}, timeout=max(0.1, until - time.monotonic()))
+        times = ask({**race, **files, **room, "kind": "race"}, timeout=max(0.1, until - time.monotonic()))
     if times.get("late"):
         return None
     if not isinstance(times.get("original"), list):

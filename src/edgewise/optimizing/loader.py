@@ -109,10 +109,9 @@ def _onnxruntime(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
                 lines.append(f"options.inter_op_num_threads = {runtime.threads}")
         elif "." in name:
             lines.append(f"options.add_session_config_entry({name!r}, {str(value)!r})")
-        elif name != "provider_options":
+        else:
             lines.append(f"options.{name} = {value!r}")
-    provider = (titles.get(runtime.provider or "cpu", "CPUExecutionProvider"),
-                dict(runtime.options.get("provider_options", {})))  # fmt: skip
+    provider = titles.get(runtime.provider or "cpu", "CPUExecutionProvider")
     return [
         *lines,
         f"session = onnxruntime.InferenceSession(MODEL, options, providers=[{provider!r}])",

@@ -20,6 +20,7 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import CannotApply, Product, Work
 from edgewise.run.confinement import die_with_host, limit_memory
+from edgewise.runtime.arrays import tell
 
 DISK_ERRORS = frozenset({errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
 _OUT_OF_MEMORY = re.compile(r"bad_alloc|[Oo]ut of memory|allocate memory|[Nn]ot enough memory")
@@ -84,8 +85,7 @@ def read_work(fields: Mapping[str, Any]) -> Work:
 
 
 def _line(error: BaseException) -> str:
-    """The first line that says something."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:500]
+    return tell(str(error)) if str(error).strip() else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from edgewise.folders import job_folder
 from edgewise.optimizing.base import Facts, Pass, Recipe
 from edgewise.optimizing.excerpt import Excerpt, Extent, choose_excerpt
 from edgewise.optimizing.excerpt_files import CUTTERS
@@ -101,9 +101,9 @@ class Preflight:
 
     @cached_property
     def _folder(self) -> Path:
-        folder = tempfile.mkdtemp(prefix="edgewise-preflight-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return Path(folder)
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        return stack.enter_context(job_folder())
 
     def _rehearse(self, one: Pass, recipe: Recipe, *, runtime: str, keep_float: Sequence[str]) -> Rehearsal | None:
         """From the cache, or measured now; None where no time is left."""

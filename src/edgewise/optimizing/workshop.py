@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.device.transports.local import LocalProcess
+from edgewise.folders import job_folder
 from edgewise.optimizing.base import Product, Work
 from edgewise.optimizing.pass_worker import DISK_ERRORS
 from edgewise.run.conversation import available_memory
@@ -24,6 +24,8 @@ from edgewise.text import one_line
 Cause = Literal["unsuitable", "failed", "memory", "disk", "crashed", "late", ""]
 
 TAIL_BYTES = 4000
+OUTPUT_BYTES = 16 * 2**20
+"""What the libraries of a pass print is begun anew beyond so much: a flood of it fills no disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,7 @@ def apply_pass(
     while left:
         done = 0
         try:
-            with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as name:
-                folder = Path(name)
+            with job_folder() as folder:
                 request = {
                     "pass": location,
                     "works": [_fields(work) for work in left],
@@ -82,19 +83,19 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
     """Results of one process; where it dies, one more that says how."""
     results = folder / "results.jsonl"
     results.touch()
-    with (folder / "output").open("wb") as output, results.open(encoding="utf-8") as lines:
+    with (folder / "output").open("ab") as output, results.open(encoding="utf-8") as lines:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "edgewise.optimizing.pass_worker", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is the host's to understand
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "TMPDIR": str(folder)},
         )
         process = LocalProcess(child, folder / "output")
         try:
             for _ in range(count):
-                line = _await_line(process, lines, seconds)
+                line = _await_line(process, lines, seconds, output=output.fileno())
                 made = _read(line, folder) if line else _ended(process, folder, seconds)
                 yield made
                 if not line:
@@ -103,7 +104,7 @@ def _run(folder: Path, *, count: int, seconds: float) -> Iterator[Made]:
             process.kill()  # with everything that it started
 
 
-def _await_line(process: LocalProcess, lines: Any, seconds: float) -> str:
+def _await_line(process: LocalProcess, lines: Any, seconds: float, *, output: int) -> str:
     """The next result; "" where the process ended without one, or is late."""
     deadline = time.monotonic() + seconds
     text = ""
@@ -120,6 +121,8 @@ def _await_line(process: LocalProcess, lines: Any, seconds: float) -> str:
         # Nothing is being measured here, and a pass takes seconds: a look now and then costs nobody anything.
         with contextlib.suppress(TimeoutError):
             process.wait(min(0.05, left))
+        if os.fstat(output).st_size > OUTPUT_BYTES:
+            os.truncate(output, 0)
 
 
 def _read(line: str, folder: Path) -> Made:

@@ -103,7 +103,7 @@ def _fallback(case: _Case) -> Iterator[Finding]:
         yield Finding(
             code="provider-fallback",
             message=f"{_several(len(layers), 'layer')} outside the accelerated provider take {case.share(lost)}; "
-            f"the first is {layers[0].name!r} ({layers[0].op})",
+            f"the first is {layers[0].title!r} ({layers[0].op})",
             suggestion="replace these operators, or convert the model with an operator set that the provider takes",
             saving=lost,
             layers=_indices(layers),

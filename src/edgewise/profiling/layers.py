@@ -175,6 +175,7 @@ def _operator_row(
     return Layer(
         index=0,
         name=main.name,
+        label=main.label,
         op=op,
         nodes=tuple(operator.name for operator in members),
         operators=group.operators,
@@ -310,6 +311,7 @@ def _stepless_row(network: _Network, operator: Operator, *, proof: str | None, u
     return Layer(
         index=0,
         name=operator.name,
+        label=operator.label,
         op=operator.op,
         kind="unmatched" if proof is None else "eliminated",
         nodes=(operator.name,),

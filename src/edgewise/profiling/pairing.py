@@ -112,7 +112,7 @@ def pair_layers(before: Run, after: Run) -> list[Pair]:
 
 def _pair(before: list[Layer], after: list[Layer]) -> Pair:
     chief = max([*before, *after], key=lambda layer: (layer.kind == "operator", layer.time or 0.0))
-    return Pair(name=chief.name, op=chief.op, kind=chief.kind, before=tuple(before), after=tuple(after))
+    return Pair(name=chief.title, op=chief.op, kind=chief.kind, before=tuple(before), after=tuple(after))
 
 
 class _Sets:

@@ -51,6 +51,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "precision-differs": ("B", "runtimes ran at different precisions; fix it with --precision"),
     "assumed-shape": ("A", "a dynamic dimension was given a default; fix it with --shape NAME=…"),
     "input-converted": ("A", "the data was given in another type than the model takes; store it in the model's type"),
+    "slower-call": (
+        "A",
+        "the engine's fastest call can't run this model repeatedly; compare it only with runs that timed the same call",
+    ),
     "settings-ignored": ("B", "the engine did not take a setting that was asked for"),
 }
 

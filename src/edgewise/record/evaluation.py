@@ -54,6 +54,8 @@ class Evaluation:
         skipped_count: all of them.
         reference: of an agreement without labels: sha256 of the model whose outputs were taken as right.
         seconds: of the pass over the data, preparing included.
+        example: of tasks whose answers are classes with scores, what the model said of one sample: ``sample`` (its
+            name), ``label``, and ``top``, its best classes as ``[class, score]``; else None.
     """
 
     task: str
@@ -70,3 +72,4 @@ class Evaluation:
     skipped_count: int = 0
     reference: str | None = None
     seconds: float | None = None
+    example: dict[str, Any] | None = None

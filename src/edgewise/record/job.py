@@ -117,12 +117,20 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """One input as it is fed: concrete shape, numpy dtype name, and what was assumed of a dynamic dimension."""
+    """One input as it is fed.
+
+    Attributes:
+        shape: concrete.
+        dtype: numpy's name.
+        note: what was assumed or converted.
+        value: of all its elements, where random ones would make no sense (a sample rate).
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     note: str = ""
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +180,9 @@ class Job:
             del document["workload"]["interleave"]
         if self.workload.stopping.spread_s is None:
             del document["workload"]["stopping"]["spread_s"]
+        for spec in document["workload"]["inputs"]:
+            if spec["value"] is None:
+                del spec["value"]
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), default=list)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

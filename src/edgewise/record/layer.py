@@ -26,6 +26,7 @@ class Layer:
         index: its place in the order of execution, from 0.
         name, op: of the operator that costs the most of `nodes`; where the engine fused them under a type of its own
             (``SkipLayerNormalization``), `op` is that; of an overhead, what the engine calls it and does.
+        label: a better name for people, as `edgewise.model.graph.Operator` has it; "" where there is none.
         kind: ``operator``; ``overhead`` (work the model does not ask for: reorders, copies, conversions, dispatch);
             ``eliminated`` (an operator that the engine provably need not execute: it has no time, and says what proves
             it); ``unmatched`` (an operator of which no step is known: its time is in none or in another's row).
@@ -80,6 +81,12 @@ class Layer:
     roof: float | None = None
     roof_share: float | None = None
     bound: Bound | None = None
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it: `label`, else `name`."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,15 @@ from edgewise.report.cells import (
     reason_of_absence,
     times,
 )
-from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, short_providers, system_of
+from edgewise.report.conditions import (
+    fed_words,
+    labels_of,
+    processor_of,
+    provider_of,
+    scenario_of,
+    short_providers,
+    system_of,
+)
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.report.ranking import answer_of, rank_models, sweeps
 from edgewise.report.recommendation import (
@@ -80,6 +88,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     tables = bench_tables(runs)
     sections = [
         *recommendation_sections(runs),
+        *fed_sections(runs),
         *_settings(runs),
         *interval_sections(runs),
         *caution_sections(runs),
@@ -310,6 +319,16 @@ def _grade(run: Run) -> Cell:
     if run.trust is None:
         return absent("the run has no trust grade")
     return Cell(text=run.trust.grade, tone=GRADE_TONES[run.trust.grade])
+
+
+def fed_sections(runs: Sequence[Run]) -> list[Section]:
+    """What models were fed, however it came to be chosen."""
+    said: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if words := fed_words(run):
+            said.setdefault(words, []).append(label)
+    lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
+    return [Section(title="Fed", lines=lines, brief=lines[0] if len(lines) == 1 else None)] if lines else []
 
 
 def _settings(runs: Sequence[Run]) -> list[Section]:

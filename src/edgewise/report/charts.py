@@ -10,26 +10,36 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report.cells import quantity
+from edgewise.report.lettering import FONT, FONT_SIZE, Spec, fit_texts, legend_below, row_axis
+from edgewise.text import without_controls
 
-Spec = dict[str, Any]
-
-STRIP_POINTS = 260
-CURVE_POINTS = 160
-SERIES_POINTS = 480
+STRIP_POINTS = 120
+CURVE_POINTS = 100
+SERIES_POINTS = 240
+"""Most points of one run in each of its charts: with more, a page of 20 runs is slow to load and to draw."""
+_BY_RANK = "evenly picked by rank with the smallest and the largest"
 SERIES_COLOURS = 8
 WIDE, NARROW = 860, 400
-# What measures the text here and what draws it there must agree on its width: these have the same metrics.
-_FONT = "Arial, Liberation Sans, Arimo, Helvetica, sans-serif"
 _INK, _SOFT, _RULE = "var(--ink)", "var(--soft)", "var(--rule)"
-_WORDS = re.compile(r' (?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"')
+_NEEDLESS = re.compile(
+    r' (?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"| (?:opacity|stroke-width)="1"'
+    r'|<path class="foreground"[^>]*/>|<path class="background"[^>]* d="M0,0h0v0h0Z"[^>]*/>'
+)
+_LAYER = re.compile(r' aria-label="layer (\d+)"')
 _GEOMETRY = re.compile(r' (?:transform|d|x2|y2|width|height)="[^"]*"')
-_DECIMALS = re.compile(r"(\.\d\d)\d+")
+_DECIMALS = re.compile(r"(\.\d)\d+")
+_PLACE = re.compile(r"translate\(([^,]*),([^)]*)\)")
+_DOTS = re.compile(
+    r'<path transform="[^"]*" d="M([\d.]+),0A[^"]*" (fill="[^"]*" stroke-width="[^"]*") opacity="([^"]*)"/>'
+    r'(?:<path transform="[^"]*" d="M\1,0A[^"]*" \2 opacity="\3"/>)+'
+)
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -60,22 +70,52 @@ class Series:
 
 
 def render_svg(spec: Spec) -> str:
-    """`spec` as an SVG element. Raises `Unavailable` where vl-convert-python is not installed."""
+    """`spec` as an SVG element for a page; marks that stand for a layer have ``data-layer``.
+
+    Raises `Unavailable` where vl-convert-python is not installed.
+    """
+    svg = _LAYER.sub(r' data-layer="\1"', draw_svg(spec))
+    # `Chart.description` replaces the words on every mark; nobody sees less than a tenth of a pixel.
+    svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), _NEEDLESS.sub("", svg))
+    svg = _DOTS.sub(_together, svg).replace(f' font-family="{FONT}"', "")
+    return svg.replace("<svg ", f'<svg aria-hidden="true" focusable="false" font-family="{FONT}" ', 1)
+
+
+def draw_svg(spec: Spec) -> str:
+    """`spec` as an SVG file. Raises `Unavailable` where vl-convert-python is not installed."""
+    # Without a base address nothing can be fetched: the specifications hold all their data.
+    return fit_texts(str(_vl_convert().vegalite_to_svg(_clean(spec), allowed_base_urls=[])))
+
+
+def draw_png(spec: Spec, *, scale: float) -> bytes:
+    """`spec` as a PNG file. Raises `Unavailable` where vl-convert-python is not installed."""
+    return bytes(_vl_convert().vegalite_to_png(_clean(spec), scale=scale, allowed_base_urls=[]))
+
+
+def _vl_convert() -> Any:
     try:
         import vl_convert
     except ImportError as error:
         raise Unavailable(
             "charts need the package vl-convert-python", advice="pip install 'edgewise[charts]'"
         ) from error
-    # Without a base address nothing can be fetched: the specifications hold all their data.
-    return _slim(str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])))
+    return vl_convert
 
 
-def _slim(svg: str) -> str:
-    """`svg` without the words on every mark, which `Chart.description` replaces, and with two decimals."""
-    svg = _WORDS.sub("", svg)
-    svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), svg)
-    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+def _clean(part: Any) -> Any:
+    """A specification without control characters: one in a text ends the whole process in vl-convert."""
+    if isinstance(part, dict):
+        return {key: _clean(value) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_clean(each) for each in part]
+    return without_controls(part) if isinstance(part, str) else part
+
+
+def _together(dots: re.Match[str]) -> str:
+    """Dots of one size and colour as circles that share their attributes: a quarter of the bytes."""
+    radius, paint, opacity = dots.groups()
+    circles = "".join(f'<circle cx="{x}" cy="{y}" r="{radius}"/>' for x, y in _PLACE.findall(dots[0]))
+    return f'<g {paint} fill-opacity="{opacity}">{circles}</g>'
 
 
 def colour_of(index: int) -> str:
@@ -90,11 +130,13 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
         return None
     metric = found[0][1].metric
     scale, unit, limit = _axis([row for _, row in found])
-    points, boxes, beyond = [], [], 0
+    points, boxes, beyond, thinned = [], [], 0, False
     for one, row in found:
         ordered = sorted(row.samples)
         beyond += sum(value > limit for value in row.samples)
-        points += _strip(one.label, row, scale=scale, limit=limit)
+        inside = [value for value in ordered if value <= limit]
+        thinned |= len(inside) > STRIP_POINTS
+        points += _strip(one.label, inside, scale=scale)
         boxes.append(_box(one.label, row, ordered, scale))
     shared = {"y": _rows(group), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
@@ -124,6 +166,7 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
     ]  # fmt: skip
     caption = (
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
+        + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
     )
     return Chart(
         title=f"{METRICS[metric].label} by run",
@@ -140,15 +183,15 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
     if not found:
         return None
     scale, unit, limit = _axis([row for _, row in found])
-    values, beyond = [], 0
+    values, beyond, thinned = [], 0, False
     for one, row in found:
-        ordered = sorted(row.samples)
-        beyond += sum(value > limit for value in ordered)
-        for index in _positions(len(ordered), CURVE_POINTS):
-            if ordered[index] <= limit:
-                share = (index + 1) / len(ordered)
-                values.append({"run": one.label, "x": _digits(ordered[index] * scale), "share": _digits(share)})
-    legend = {"orient": "bottom", "columns": 2, "title": None}
+        inside = [value for value in sorted(row.samples) if value <= limit]
+        beyond += len(row.samples) - len(inside)
+        thinned |= len(inside) > CURVE_POINTS
+        for index in _positions(len(inside), CURVE_POINTS):
+            share = (index + 1) / len(row.samples)
+            values.append({"run": one.label, "x": _digits(inside[index] * scale), "share": _digits(share)})
+    legend = legend_below([one.label for one, _ in found], width=NARROW)
     layer = {
         "data": {"values": values},
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
@@ -165,7 +208,9 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
     return Chart(
         title="Share of inferences done within a time",
         description="; ".join(tails),
-        caption="Steeper is steadier; a long foot to the right is a slow tail." + _beyond(beyond, found),
+        caption="Steeper is steadier; a long foot to the right is a slow tail."
+        + (f" Drawn through {CURVE_POINTS} samples a run, {_BY_RANK}." if thinned else "")
+        + _beyond(beyond, found),
         spec=layered_spec([layer], height=220),
     )
 
@@ -209,7 +254,7 @@ def series_chart(one: Series) -> Chart | None:
     if row is None or not row.samples:
         return None
     scale, unit, limit = _axis([row])
-    picked = _positions(len(row.samples), SERIES_POINTS)
+    picked = _stretches(row.samples, SERIES_POINTS)
     values = [{"i": index, "x": _digits(row.samples[index] * scale)} for index in picked if row.samples[index] <= limit]
     beyond = sum(value > limit for value in row.samples)
     edges, total = [], 0
@@ -227,7 +272,12 @@ def series_chart(one: Series) -> Chart | None:
     if edges:
         mark = {"type": "rule", "color": _SOFT, "strokeDash": [3, 3]}
         layers.append({"data": {"values": edges}, "mark": mark, "encoding": {"x": x}})
-    thinned = f" {len(picked)} of {len(row.samples)} samples, evenly picked." if len(picked) < len(row.samples) else ""
+    thinned = (
+        f" {len(picked)} of {len(row.samples)} samples are picked: of each of {SERIES_POINTS // 4} equal stretches the "
+        "smallest, the largest and two others."
+        if len(picked) < len(row.samples)
+        else ""
+    )
     return Chart(
         title="Samples over time",
         description=_in_words(one.label, row),
@@ -251,14 +301,12 @@ def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
     return 1 / size, unit, limit
 
 
-def _strip(label: str, row: Measurement, *, scale: float, limit: float) -> list[Spec]:
-    """Some of the samples up to `limit`, spread over the height of the row."""
-    inside = [value for value in _every(row.samples, STRIP_POINTS) if value <= limit]
+def _strip(label: str, ordered: Sequence[float], *, scale: float) -> list[Spec]:
+    """Some of the samples, spread over the height of the row."""
     # Multiples of the golden ratio spread evenly and are the same in every process.
-    jitter = (index * 0.6180339887 % 1.0 for index in range(len(inside)))
     return [
-        {"run": label, "x": _digits(value * scale), "jitter": _digits(height)}
-        for value, height in zip(inside, jitter, strict=True)
+        {"run": label, "x": _digits(ordered[index] * scale), "jitter": _digits(place * 0.6180339887 % 1.0)}
+        for place, index in enumerate(_positions(len(ordered), STRIP_POINTS))
     ]
 
 
@@ -281,8 +329,21 @@ def _positions(n: int, most: int) -> list[int]:
     return sorted({round(index * (n - 1) / max(1, count - 1)) for index in range(count)})
 
 
-def _every(samples: Sequence[float], most: int) -> list[float]:
-    return [samples[index] for index in _positions(len(samples), most)]
+def _stretches(samples: Sequence[float], most: int) -> list[int]:
+    """At most `most` positions: of each of equal stretches the smallest sample's, the largest's, and two others'."""
+    if len(samples) <= most:
+        return list(range(len(samples)))
+    edges = [index * len(samples) // (most // 4) for index in range(most // 4 + 1)]
+    found: set[int] = set()
+    for begin, end in pairwise(edges):
+        stretch = range(begin, end)
+        found |= {
+            begin,
+            (begin + end) // 2,
+            min(stretch, key=samples.__getitem__),
+            max(stretch, key=samples.__getitem__),
+        }
+    return sorted(found)
 
 
 def _digits(value: float) -> float:
@@ -305,14 +366,13 @@ def _quantiles(row: Measurement) -> str:
 
 def _beyond(count: int, found: Sequence[tuple[Series, Measurement]]) -> str:
     total = sum(len(row.samples) for _, row in found)
-    return f" {count} of {total} samples lie beyond the axis." if count else ""
+    largest, unit = max((max(row.samples), row.unit) for _, row in found)
+    return f" {count} of {total} samples lie beyond the axis, up to {quantity(largest, unit)}." if count else ""
 
 
 def _rows(group: Sequence[Series]) -> Spec:
-    return {
-        "field": "run", "type": "nominal", "title": None, "sort": [one.label for one in group],
-        "axis": {"labelLimit": 230, "ticks": False, "domain": False, "labelPadding": 10},
-    }  # fmt: skip
+    labels = [one.label for one in group]
+    return {"field": "run", "type": "nominal", "title": None, "sort": labels, "axis": row_axis(labels, limit=230)}
 
 
 def _colours(group: Sequence[Series]) -> Spec:
@@ -341,15 +401,15 @@ def layered_spec(
         "padding": 4,
         "layer": list(layers),
         "config": {
-            "font": _FONT,
+            "font": FONT,
             "view": {"stroke": None},
             "axis": {
                 "labelColor": _SOFT, "titleColor": _SOFT, "gridColor": _RULE, "domainColor": _RULE, "tickColor": _RULE,
-                "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8,
+                "labelFontSize": FONT_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal", "titlePadding": 8,
             },
             "axisY": {"labelColor": _INK},
-            "legend": {"labelColor": _INK, "labelFontSize": 12} | (legend or {"labelLimit": 280}),
-            "text": {"fontSize": 12},
+            "legend": {"labelColor": _INK, "labelFontSize": FONT_SIZE} | (legend or {}),
+            "text": {"fontSize": FONT_SIZE},
         },
     }  # fmt: skip
 

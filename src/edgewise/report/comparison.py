@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from edgewise.comparing.comparison import Comparison, Findings, Variant
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench import fed_sections
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import (
     NO_REASON,
@@ -54,6 +55,7 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
         Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
         Section(title="What can't be excluded", lines=_lines(findings.not_excluded), tone="poor"),
         Section(title="What differs", lines=_lines(findings.stated), brief=_differing(findings.stated)),
+        *fed_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
             title="What the verdicts rest on",

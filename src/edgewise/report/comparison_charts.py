@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from edgewise.comparing.comparison import Comparison, Findings, Variant
 from edgewise.record import Measurement
 from edgewise.report.cells import label_of, quantity
-from edgewise.report.charts import SERIES_COLOURS, WIDE, Chart, Spec, colour_of, layered_spec
+from edgewise.report.charts import WIDE, Chart, colour_of, layered_spec
 from edgewise.report.comparison_tables import scale_of
 from edgewise.report.comparison_words import percent, ratio_text, verdict_text
-from edgewise.report.names import short_names
+from edgewise.report.lettering import Spec, legend_below, row_axis
+from edgewise.report.names import distinct_names
 from edgewise.text import one_line
 
 OUTLINE_POINTS = 140
@@ -28,7 +29,6 @@ LEAST_SAMPLES = 9
 LOGARITHMIC_FROM = 6.0
 """Times of which the longest is so many times the shortest share a logarithmic axis."""
 _INK, _SOFT, _RULE = "var(--ink)", "var(--soft)", "var(--rule)"
-_LABEL_CELLS = 34
 _COLOURS = {"faster": "var(--good)", "slower": "var(--bad)", "same": _INK, "inconclusive": _SOFT}
 
 _TICKS: tuple[tuple[float, list[float]], ...] = (
@@ -67,8 +67,7 @@ def sampled_variants(findings: Findings) -> list[Sampled]:
 
 def chart_labels(variants: Sequence[Variant]) -> list[str]:
     """Short names that stay apart."""
-    names = short_names([variant.label for variant in variants], _LABEL_CELLS)
-    return [name if names.count(name) == 1 else f"{name} #{index + 1}" for index, name in enumerate(names)]
+    return distinct_names([variant.label for variant in variants])
 
 
 def overlay_chart(findings: Findings) -> Chart | None:
@@ -232,9 +231,8 @@ def forest_chart(findings: Findings) -> Chart | None:
     scale = {"type": "log", "domain": [_digits(lower / room), _digits(upper * room)], "nice": False}
     x = {"type": "quantitative", "title": "after / before", "scale": scale,
          "axis": {"values": _ticks(lower / room, upper * room), "format": "~g"}}  # fmt: skip
-    y = {"field": "row", "type": "nominal", "title": None, "sort": [row["row"] for row in rows],
-         "axis": {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 10,
-                  "labelExpr": "split(datum.label, '\\u2003')[0]"}}  # fmt: skip
+    keys = [row["row"] for row in rows]
+    y = {"field": "row", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=300)}
     colour = {"field": "verdict", "type": "nominal", "legend": None,
               "scale": {"domain": list(_COLOURS), "range": list(_COLOURS.values())}}  # fmt: skip
     layers: list[Spec] = [
@@ -322,9 +320,9 @@ def _in_words(one: Sampled) -> str:
 
 
 def _colours(found: Sequence[Sampled]) -> Spec:
-    legend = {"orient": "bottom", "columns": min(4, SERIES_COLOURS), "title": None, "symbolOpacity": 1}
-    scale = {"domain": [one.label for one in found], "range": [one.colour for one in found]}
-    return {"field": "run", "type": "nominal", "scale": scale, "legend": legend}
+    labels = [one.label for one in found]
+    scale = {"domain": labels, "range": [one.colour for one in found]}
+    return {"field": "run", "type": "nominal", "scale": scale, "legend": legend_below(labels, width=WIDE, limit=240)}
 
 
 def _digits(value: float) -> float:

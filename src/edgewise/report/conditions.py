@@ -74,6 +74,29 @@ def processing_unit_of(run: Run) -> str | None:
     return None
 
 
+MOST_INPUTS = 6
+
+
+def fed_words(run: Run) -> str:
+    """What the model was fed: ``"x float32 1×3×224×224 of 0 to 1, random"``; "" where the record has no inputs."""
+    workload = run.job.workload
+    told = run.effective.get("inputs")
+    ranges = {}
+    for each in told if isinstance(told, list) else ():
+        if isinstance(each, Mapping) and all(isinstance(each.get(key), int | float) for key in ("low", "high")):
+            low, high = f"{each['low']:.3g}", f"{each['high']:.3g}"
+            ranges[str(each.get("name"))] = f" of {each['low']:g}" if low == high else f" of {low} to {high}"
+    words = [
+        one_line(f"{spec.name} {spec.dtype} {'×'.join(map(str, spec.shape)) or 'scalar'}{ranges.get(spec.name, '')}")
+        for spec in workload.inputs
+    ]
+    if not words:
+        return ""
+    more = f" and {len(words) - MOST_INPUTS} more" if len(words) > MOST_INPUTS else ""
+    source = f"random from seed {workload.seed}" if workload.input_data is None else "from --input-data"
+    return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}"
+
+
 def scenario_of(run: Run) -> str:
     """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``."""
     scenario = run.job.workload.scenario
@@ -93,7 +116,7 @@ def machine_of(run: Run) -> str | None:
     usable, logical, quota = (look_up(run.environment, f"cpu.{name}_cores") for name in ("usable", "logical", "quota"))
     cores = f"{usable} of {logical}" if usable and usable != logical else logical
     total, limit = (_number(run.environment, "memory", f"{name}_bytes") for name in ("total", "limit"))
-    words = [processor_of(run)] if processor_of(run) else []
+    words = [processor] if (processor := processor_of(run)) else []
     words += [f"{cores} logical core{'' if cores == '1' else 's'}"] if cores else []
     words += [f"limited to {quota} cores"] if quota else []
     words += [f"{format_bytes(total)} RAM"] if total else []

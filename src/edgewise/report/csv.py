@@ -7,9 +7,7 @@ import io
 from collections.abc import Sequence
 
 from edgewise.report.document import ABSENT, Cell, Column, Table
-from edgewise.text import one_line
-
-_FORMULA = ("=", "+", "-", "@")
+from edgewise.text import for_csv
 
 
 def render_csv(table: Table) -> str:
@@ -41,8 +39,8 @@ def _value(cell: Cell, column: Column) -> str:
     if column.numeric and cell.value is not None:
         return _number(cell.value)
     if cell.link:
-        return _text(f"{cell.text} {cell.link}" if cell.text != cell.link else cell.link)
-    return _text(ABSENT if cell.text == "–" else cell.text)
+        return for_csv(f"{cell.text} {cell.link}" if cell.text != cell.link else cell.link)
+    return for_csv(ABSENT if cell.text == "–" else cell.text)
 
 
 def _number(value: float | None) -> str:
@@ -52,15 +50,9 @@ def _number(value: float | None) -> str:
     return str(int(rounded)) if rounded.is_integer() and abs(rounded) < 2**53 else repr(rounded)
 
 
-def _text(text: str) -> str:
-    """`text` as one line that a spreadsheet does not take for a formula."""
-    cleaned = one_line(text)
-    return f"'{cleaned}" if cleaned.startswith(_FORMULA) else cleaned
-
-
 def _notes(row: Sequence[Cell], columns: Sequence[Column]) -> str:
     by_note: dict[str, list[str]] = {}
     for cell, column in zip(row, columns, strict=True):
         for note in cell.notes:
             by_note.setdefault(note, []).append(column.title)
-    return _text("; ".join(f"{', '.join(titles)}: {note}" for note, titles in by_note.items()))
+    return for_csv("; ".join(f"{', '.join(titles)}: {note}" for note, titles in by_note.items()))

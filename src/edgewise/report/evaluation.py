@@ -19,7 +19,7 @@ from edgewise.report.conditions import engine_of, flatten
 from edgewise.report.document import Document, Section
 from edgewise.report.evaluation_tables import differences_table, metrics_table, model_labels, overview_table
 from edgewise.text import one_line
-from edgewise.units import format_duration
+from edgewise.units import format_duration, significant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,6 +121,7 @@ def sections_of(results: Results) -> list[Section]:
             for one, label in _pairs(results)
             if one.run.evaluation is not None and (lines := tuple(confused_lines(one.run.evaluation)))
         ),
+        Section(title="One sample", lines=_shared(results, example_lines), brief=""),
         Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
         Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
         Section(title="Task", lines=_shared(results, task_lines), brief=""),
@@ -206,6 +207,18 @@ def confused_lines(evaluation: Evaluation) -> list[str]:
     if rest := wrong[MOST_CONFUSED:]:
         lines.append(f"{len(rest)} other pairs with {sum(count for count, _, _ in rest)} samples")
     return lines
+
+
+def example_lines(evaluation: Evaluation) -> list[str]:
+    """The best classes of one sample, with the scores that the model gave."""
+    example = evaluation.example or {}
+    top = example.get("top") or ()
+    try:
+        told = [f"{class_name(evaluation, int(number))} ({significant(float(score))})" for number, score in top]
+        label = class_name(evaluation, int(example["label"]))
+    except (KeyError, TypeError, ValueError, ArithmeticError):  # records come from anywhere
+        return []
+    return [f"{example.get('sample')}, labelled {label}; best by the model's scores: {', '.join(told)}"] if told else []
 
 
 def data_lines(evaluation: Evaluation) -> list[str]:

@@ -6,10 +6,11 @@ from edgewise.evaluating.examination import Results
 from edgewise.metrics import METRICS
 from edgewise.report.accuracy import range_text, value_text
 from edgewise.report.cells import label_of
-from edgewise.report.charts import WIDE, Chart, Spec, colour_of, layered_spec
+from edgewise.report.charts import WIDE, Chart, colour_of, layered_spec
 from edgewise.report.comparison_tables import scale_of
 from edgewise.report.evaluation import chief_score
 from edgewise.report.evaluation_tables import model_labels
+from edgewise.report.lettering import Spec, row_axis
 from edgewise.report.names import short_names
 
 
@@ -38,9 +39,8 @@ def score_chart(results: Results) -> Chart | None:
         rows.append(row)
     x = {"field": "x", "type": "quantitative", "title": f"{label_of(metric)} ({word})" if word else label_of(metric),
          "scale": {"zero": False}, "axis": {"tickCount": 8}}  # fmt: skip
-    y = {"field": "model", "type": "nominal", "title": None, "sort": [row["model"] for row in rows],
-         "axis": {"labelLimit": 260, "ticks": False, "domain": False, "labelPadding": 10,
-                  "labelExpr": "split(datum.label, '\\u2003')[0]"}}  # fmt: skip
+    keys = [row["model"] for row in rows]
+    y = {"field": "model", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=260)}
     scale = {"domain": [row["colour"] for row in rows], "range": [colour_of(index) for index, *_ in found]}
     colour = {"field": "colour", "type": "nominal", "legend": None, "scale": scale}
     layers: list[Spec] = [

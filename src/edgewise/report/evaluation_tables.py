@@ -6,6 +6,7 @@ from edgewise.amounts import points_range
 from edgewise.evaluating.examination import Examined, Results
 from edgewise.evaluating.scores import Gap, Score
 from edgewise.metrics import METRICS
+from edgewise.record import Run
 from edgewise.report.accuracy import change_text, range_text, value_text, with_range
 from edgewise.report.bench import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
@@ -43,8 +44,10 @@ def overview_table(results: Results) -> Table:
     for metric in dict.fromkeys(one.headline for one in results.examined if one.headline):
         columns.append(Column(title=label_of(metric), numeric=True, folds=True))
         cells.append([_score_cell(one, metric) for one in results.examined])
-    for metric, rank in (("latency", 0), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4)):
-        if any(run.measurement(metric) is not None for run in runs):
+    shown = (("latency", 0), ("inference_time", 3), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4))
+    for metric, rank in shown:
+        found_in = Run.value if metric == "inference_time" else Run.measurement
+        if any(found_in(run, metric) is not None for run in runs):
             column, found = metric_column(runs, metric, rank=rank, interval=metric == "latency")
             columns.append(column)
             cells.append(found)

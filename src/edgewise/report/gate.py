@@ -26,6 +26,13 @@ EXTENSIONS = (".xml", ".md", ".json", ".html")
 MARKER = "<!-- edgewise gate -->"
 """First line of the Markdown comment, so that a bot finds the comment it made and updates it."""
 
+_MARKS = {
+    ".md": (MARKER,),
+    ".xml": ('<testsuites name="edgewise gate"',),
+    ".html": ('<meta name="generator" content="edgewise', "<title>Gate "),
+    ".json": ('"gate_notes": [',),
+}
+_MARKED_BYTES = 65536
 _TONES: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive": "poor", "unmeasured": "bad"}
 _SIGNS: dict[CheckVerdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️", "unmeasured": "⚠️"}
 
@@ -121,15 +128,16 @@ def print_gate(outcome: Outcome, console: Console, *, details: bool = False) -> 
 
 def render_gate_markdown(outcome: Outcome) -> str:
     """A comment for a pull request: marker, verdict, checks, everything else folded away."""
-    from edgewise.report.markdown import escape, render_markdown
+    from edgewise.report.markdown import render_markdown
+    from edgewise.text import for_markdown
 
     sign = "✅" if outcome.passed and not outcome.count("inconclusive") else "⚠️"
     sign = "❌" if not outcome.passed else sign
     document = gate_document(outcome, folded=False)
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]
-    lines = [MARKER, f"### {sign} edgewise gate {escape(outcome.conclusion)}", "", table.strip(), ""]
-    details = [f"- {escape(line)}" for line in statements_of(outcome)]
+    lines = [MARKER, f"### {sign} edgewise gate {for_markdown(outcome.conclusion)}", "", table.strip(), ""]
+    details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]
     if outcome.findings.comparisons:
         details += ["", *_comparisons(outcome)]
     if details:
@@ -157,13 +165,25 @@ def render_gate(outcome: Outcome, extension: str) -> str:
 
 
 def check_gate_target(path: Path, *, overwrite: bool) -> None:
-    """Whether a report may be written to `path`. Raises `BadInput` with what to do instead."""
+    """Whether a report may be written to `path`, where a gate's own report may be. Raises `BadInput` with advice."""
     if path.suffix.lower() not in EXTENSIONS:
         raise BadInput(
             f"{path}: no report of a gate is a {path.suffix or 'nameless'} file",
             advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
         )
-    check_place(path, overwrite=overwrite, example="gate.xml")
+    check_place(path, overwrite=overwrite or is_gate_report(path), example="gate.xml")
+
+
+def is_gate_report(path: Path) -> bool:
+    """Whether a gate wrote the file at `path`: the next one may replace it, as pipelines run in one folder again."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_MARKED_BYTES)
+            file.seek(max(0, path.stat().st_size - _MARKED_BYTES))
+            ends = (head + file.read(_MARKED_BYTES)).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return all(mark in ends for mark in _MARKS.get(path.suffix.lower(), ("\0",)))
 
 
 def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
@@ -175,8 +195,8 @@ def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
     from edgewise.store.places import without_places_of
 
     check_gate_target(path, overwrite=overwrite)
-    text = render_gate(outcome, path.suffix)
-    write_file(path, without_places_of(text, [one.run for one in outcome.findings.variants]), overwrite=overwrite)
+    text = without_places_of(render_gate(outcome, path.suffix), [one.run for one in outcome.findings.variants])
+    write_file(path, text, overwrite=overwrite or is_gate_report(path))
 
 
 def _cell(heading: str, check: Check, *, folded: bool) -> Cell:

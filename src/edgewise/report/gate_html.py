@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgewise.comparing.gate import Outcome
 from edgewise.report import comparison_charts as charts
 from edgewise.report.comparison import environments_table, variants_table
 from edgewise.report.comparison_tables import before_after_table, compared_labels
-from edgewise.report.document import Table
 from edgewise.report.gate import gate_document, statements_of
 from edgewise.report.page import Drawing, render_page, view_table
 from edgewise.text import one_line
@@ -30,16 +27,12 @@ def render_gate_html(outcome: Outcome) -> str:
         conclusion=one_line(outcome.conclusion),
         tone=section.tone,
         checks=[
-            _view(table, f"check-{place}") for place, table in enumerate(gate_document(outcome, folded=False).tables)
+            view_table(table, f"check-{place}")
+            for place, table in enumerate(gate_document(outcome, folded=False).tables)
         ],
         statements=statements_of(outcome),
-        results=[_view(table, f"result-{place}") for place, table in enumerate(tables)],
+        results=[view_table(table, f"result-{place}") for place, table in enumerate(tables)],
         charts=[chart for chart in drawn if chart is not None],
         missing=drawing.missing,
-        conditions=[_view(table, f"condition-{place}") for place, table in enumerate(conditions)],
+        conditions=[view_table(table, f"condition-{place}") for place, table in enumerate(conditions)],
     )
-
-
-def _view(table: Table, identity: str) -> dict[str, Any]:
-    """Rows of a gate name no variant, so none has a colour."""
-    return {**view_table(table, identity), "colours": [None for _ in table.rows]}

@@ -17,6 +17,7 @@ from edgewise.report.charts import Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
 from edgewise.report.document import ABSENT, Table, number_notes
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
+from edgewise.report.names import distinct_names
 from edgewise.report.page import Drawing, render_page
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.text import one_line
@@ -140,7 +141,8 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: Drawing) 
     """The charts of one group: colours are the page's, names just what tells the group's own runs apart."""
     colours = {one.run.id: one.colour for one in page}
     series = [
-        Series(run=run, label=label, colour=colours[run.id]) for run, label in zip(group, labels_of(group), strict=True)
+        Series(run=run, label=label, colour=colours[run.id])
+        for run, label in zip(group, distinct_names(labels_of(group)), strict=True)
     ]
     drawn = [drawing.draw(make(series)) for make in charts.GROUP_CHARTS]
     return {"title": group_title(group[0]), "charts": [chart for chart in drawn if chart is not None]}

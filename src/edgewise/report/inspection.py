@@ -39,6 +39,15 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
         more = "" if len(inspection.total.unknown) <= 5 else f" and {len(inspection.total.unknown) - 5} more"
         line = f"{len(inspection.total.unknown)} operator(s) have no known cost: {names}{more}. {inspection.total.why}"
         sections.append(Section(title="Not known", lines=(line,), tone="poor"))
+    if inspection.method:
+        ran = inspection.basis == "measured"
+        sections.append(
+            Section(
+                title="Measured" if ran else "Not measured",
+                lines=(one_line(inspection.method),),
+                tone="plain" if ran else "poor",
+            )
+        )
     sections.append(Section(title="Memory of activations", lines=(memory_line(inspection),)))
     title = f"Inspection of {one_line(str(inspection.source.get('name', '')))}"
     return Document(title=title, tables=tuple(tables), sections=tuple(sections))
@@ -74,7 +83,8 @@ def totals_table(inspection: Inspection) -> Table:
 def _open(inspection: Inspection) -> str:
     names = inspection.plan.unknown
     first = f", such as {one_line(names[0])!r}" if names else ""
-    return f"the size of {len(names)} tensor(s) is open{first}: give the inputs' shapes with --shape"
+    advice = "" if inspection.method else ": give the inputs' shapes with --shape"
+    return f"the size of {len(names)} tensor(s) is open{first}{advice}"
 
 
 def _arena(inspection: Inspection) -> Cell:
@@ -131,7 +141,7 @@ def layer_table(inspection: Inspection, *, top: int | None = None, width: int | 
         dearest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
         order, folded = sorted(dearest[:top]), sorted(dearest[top:])
     name_width = 24 if width is not None and width < NARROW else (44 if width is not None else None)
-    names = short_names([operators[at].name for at in order], name_width)
+    names = short_names([operators[at].title for at in order], name_width)
     rows = [_row(inspection, at, name, narrow=width is not None) for at, name in zip(order, names, strict=True)]
     if folded:
         rows.append(_folded(inspection, folded))
@@ -246,7 +256,7 @@ def _first_reason(reasons: Mapping[int, str], inspection: Inspection) -> str:
     if len(set(reasons.values())) == 1 and len(reasons) == len(inspection.graph.operators):
         return one_line(reasons[first])
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    return f"{shorten(inspection.graph.operators[first].name, 24)}: {one_line(reasons[first])}{more}"
+    return f"{shorten(inspection.graph.operators[first].title, 24)}: {one_line(reasons[first])}{more}"
 
 
 def memory_line(inspection: Inspection) -> str:
@@ -275,7 +285,7 @@ def print_inspection(inspection: Inspection, console: Console, *, top: int | Non
     print_document(inspection_document(inspection, top=top, width=console.width), console)
     if not inspection.plan.unknown:
         at = inspection.plan.peak_operator
-        name = "" if at is None else inspection.graph.operators[at].name
+        name = "" if at is None else inspection.graph.operators[at].title
         for line in draw_timeline(inspection.plan.live_bytes, peak_name=name, width=min(WIDEST, console.width - 2)):
             console.print(Text(f"  {line}"), no_wrap=True, crop=True)
 

@@ -17,6 +17,7 @@ from edgewise.report.accuracy import chief_metric, judged_on, judged_rows
 from edgewise.report.cells import label_of
 from edgewise.report.conditions import engine_of
 from edgewise.run.complexity import COUNTED
+from edgewise.text import one_line
 
 ACCURACY = "accuracy"
 """Stands for all metrics of one evaluation, which are taken together or not at all."""
@@ -24,12 +25,7 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A run with what others know of it.
-
-    Attributes:
-        run: with their measurements and evaluation added.
-        sources: which run told what: metric, or `ACCURACY`, → run.
-    """
+    """A run with what others know of it; `sources` has who told what: metric, or `ACCURACY`, → run."""
 
     run: Run
     sources: Mapping[str, Run] = field(default_factory=dict)
@@ -42,8 +38,9 @@ class Joined:
             told.setdefault(source.id, []).append("Accuracy" if metric == ACCURACY else label_of(metric))
         lines = []
         for name, labels in told.items():
-            on = f", judged on {judged_on(runs[name])}" if "Accuracy" in labels else ""
-            lines.append(f"{', '.join(labels)} from run {name[:13]} of {runs[name].created_at[:10]}{on}")
+            data = judged_on(runs[name]) if "Accuracy" in labels else ""
+            day = one_line(runs[name].created_at[:10])
+            lines.append(f"{', '.join(labels)} from run {name[:13]} of {day}{f', judged on {data}' if data else ''}")
         return lines
 
 

@@ -38,6 +38,12 @@ def short_names(names: Sequence[str], width: int | None) -> list[str]:
     return _part_alike(whole, best, width)
 
 
+def distinct_names(names: Sequence[str], width: int = 34) -> list[str]:
+    """As `short_names`, and none like another: what is alike gets its place as a number."""
+    short = short_names(names, width)
+    return [name if short.count(name) == 1 else f"{name} #{index + 1}" for index, name in enumerate(short)]
+
+
 def _part_alike(whole: Sequence[str], short: Sequence[str], width: int) -> list[str]:
     """Short names that came out alike, again from where the whole ones begin to differ."""
     alike: dict[str, list[str]] = {}
@@ -62,7 +68,7 @@ def _own_parts(names: Sequence[str], width: int) -> list[str]:
 
 def layer_names(run: Run, width: int | None) -> dict[int, str]:
     """Index of a layer → its name in at most `width` cells, told apart from the others' as well as can be."""
-    names = short_names([layer.name for layer in run.layers], width)
+    names = short_names([layer.title for layer in run.layers], width)
     return {layer.index: name for layer, name in zip(run.layers, names, strict=True)}
 
 

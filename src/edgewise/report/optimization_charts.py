@@ -13,9 +13,10 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Candidate, Number, Optimization
 from edgewise.report.accuracy import with_range
 from edgewise.report.cells import label_of, quantity
-from edgewise.report.charts import WIDE, Chart, Spec, layered_spec
+from edgewise.report.charts import WIDE, Chart, layered_spec
 from edgewise.report.comparison_tables import scale_of
 from edgewise.report.comparison_words import lower_label
+from edgewise.report.lettering import Spec, row_axis
 from edgewise.report.names import short_names
 from edgewise.report.optimization_tables import ordered_candidates
 from edgewise.report.optimization_words import number_of, speedup_text, verdict_of
@@ -234,9 +235,8 @@ def layers_chart(result: Optimization) -> Chart | None:
         for place, (one, name) in enumerate(zip(drawn, names, strict=True))
     ]  # fmt: skip
     scale = {"domain": ["kept in float", "changed"], "range": ["var(--bad)", "var(--series-1)"]}
-    y = {"field": "layer", "type": "nominal", "title": None, "sort": [row["layer"] for row in rows],
-         "axis": {"labelLimit": 260, "ticks": False, "domain": False, "labelPadding": 10,
-                  "labelExpr": "split(datum.label, '\\u2003')[0]"}}  # fmt: skip
+    keys = [str(row["layer"]) for row in rows]
+    y = {"field": "layer", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=260)}
     encoding = {
         "y": y,
         "x": {"field": "snr", "type": "quantitative", "title": "SNR of the outputs (dB)", "axis": {"tickCount": 6}},

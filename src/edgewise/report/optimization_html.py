@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 from edgewise.metrics import METRICS
 from edgewise.optimizing.variant import Candidate, Optimization
 from edgewise.report.cells import label_of
-from edgewise.report.document import ABSENT, Section, Table
+from edgewise.report.document import ABSENT, Section
 from edgewise.report.optimization import pass_text, runtime_text, sections_of
 from edgewise.report.optimization_charts import CHARTS
 from edgewise.report.optimization_tables import (
@@ -49,10 +49,10 @@ def render_optimization_html(result: Optimization, *, title: str = "") -> str:
         warnings=[section for section in sections_of(result, reasons=False) if section.title == "Not saved"],
         tiles=_tiles(result, other),
         role=role,
-        before_after=_view(before_after_table(result), "before-after"),
-        variants=_view(variants_table(result), "variants-table") if result.candidates else None,
-        front=_view(front, "front-table") if front is not None else None,
-        layers=_view(layers, "layers-table") if layers is not None else None,
+        before_after=view_table(before_after_table(result), "before-after"),
+        variants=view_table(variants_table(result), "variants-table") if result.candidates else None,
+        front=view_table(front, "front-table") if front is not None else None,
+        layers=view_table(layers, "layers-table") if layers is not None else None,
         charts=[chart for chart in drawn if chart is not None],
         missing=drawing.missing,
         provenance=_provenance(result),
@@ -116,14 +116,13 @@ def _provenance(result: Optimization) -> list[tuple[str, str]]:
         return []
     chosen, parent = result.candidate(result.chosen), result.baseline.model
     pairs: list[tuple[str, str | None]] = [("Variant", chosen.id)]
-    pairs += [(name.capitalize(), path) for name, path in result.files.items()]
+    pairs += [(name.capitalize(), Path(path).name) for name, path in result.files.items()]
     if chosen.model is not None:
         size = number_of(chosen, "model_size").value
         pairs.append(("sha256", chosen.model.sha256))
         pairs.append(("Format", chosen.model.format + (f", {size:.0f} B" if size is not None else "")))
     if parent is not None:
-        pairs += [("Made from", f"{parent.name} ({parent.format})"), ("Its path", parent.path)]
-        pairs.append(("Its sha256", parent.sha256))
+        pairs += [("Made from", f"{parent.name} ({parent.format})"), ("Its sha256", parent.sha256)]
     for place, one in enumerate(chosen.passes, 1):
         took = f" ({one.seconds:.1f} s)" if one.seconds is not None else ""
         pairs.append((f"Pass {place}", f"{pass_text(one)}{took}"))
@@ -134,8 +133,3 @@ def _provenance(result: Optimization) -> list[tuple[str, str]]:
             pairs.append((name, f"{data.name}, split {data.split}, sha256 {data.sha256}"))
     pairs.append(("Run in the store", chosen.run))
     return [(one_line(name), one_line(text)) for name, text in pairs if text]
-
-
-def _view(table: Table, identity: str) -> dict[str, Any]:
-    """Rows have no colours of their own: charts name points by the table's numbers."""
-    return {**view_table(table, identity), "colours": [None for _ in table.rows]}

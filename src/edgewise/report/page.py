@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from edgewise import __version__
 from edgewise.errors import Unavailable
-from edgewise.report.charts import Chart, Spec, render_svg
+from edgewise.report.charts import Chart, render_svg
 from edgewise.report.document import Table, number_notes
+from edgewise.text import without_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_PART = r"[^/\\\s<>\"'&;,:=()|]+"
+_ENDINGS = (
+    "onnx|ort|tflite|xml|bin|pb|pt|pt2|pth|pte|keras|h5|safetensors|npz|npy|py|so|json|yaml|yml|toml|csv|txt|png|jpg|jpeg"
+    "|wav|db|log"
+)
+_HOME = rf"(?:(?:/home|/Users|[A-Za-z]:[/\\]Users)[/\\]{_PART}|/root|/tmp|/var/folders)(?:[/\\]|\b(?![\w-]))"
+_FOLDERS = re.compile(
+    # A path begins after nothing that a relative one or an address has; a scheme without a host belongs to it.
+    rf"(?<![\w/.-])(?:\w+:/{{2,3}}(?=/))?"
+    rf"(?:(?:{_HOME}|[A-Za-z]:[/\\])(?:{_PART}[/\\])*|/(?:{_PART}/)+(?={_PART}\.(?:{_ENDINGS})\b))"
+)
 
 
 class Drawing:
@@ -23,14 +38,10 @@ class Drawing:
 
     Attributes:
         missing: why nothing can, once that is known.
-
-    Args:
-        render: makes an SVG element of a specification.
     """
 
-    def __init__(self, render: Callable[[Spec], str] = render_svg) -> None:
+    def __init__(self) -> None:
         self.missing: Unavailable | None = None
-        self._render = render
         self._drawn = 0
 
     def draw(self, found: Chart | None) -> dict[str, Any] | None:
@@ -38,7 +49,7 @@ class Drawing:
         if found is None or self.missing is not None:
             return None
         try:
-            svg = self._render(found.spec)
+            svg = render_svg(found.spec)
         except Unavailable as error:
             self.missing = error
             return None
@@ -61,7 +72,7 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
         scripts, styles: names of assets, in order; the page's policy allows just these scripts, by their hash.
     """
     script = "\n".join(map(asset, scripts))
-    return (
+    page = (
         environment()
         .get_template(template)
         .render(
@@ -72,6 +83,16 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
             **told,
         )
     )
+    return without_controls(without_folders(page))
+
+
+def without_folders(text: str) -> str:
+    """`text` with the folders of absolute paths left out: a page is for others, whom they tell a user's name.
+
+    Paths are what stands in a home or temporary folder, what has a drive letter, and what ends as files of models, data
+    and programs do. Names of layers often look like paths; they stay.
+    """
+    return _FOLDERS.sub("…/", text)
 
 
 def view_table(table: Table, identity: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import caution_sections, default_title
+from edgewise.report.bench import caution_sections, default_title, fed_sections
 from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
@@ -70,7 +70,7 @@ def profile_document(
     sections = headline_sections(runs)
     for run, label in _labelled(runs):
         sections += [*sum_sections(run, label), *finding_sections(run, label), *method_sections(run, label)]
-    sections += caution_sections(runs)
+    sections += [*fed_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     return Document(title=title or f"Profile of {default_title(runs)}", tables=tuple(tables), sections=tuple(sections))
 
 
@@ -154,7 +154,7 @@ def layer_table(run: Run, *, top: int = MOST_ROWS, width: int | None = None, lab
     # One row folded into "1 more layer" would take the room it saves.
     shown = found if len(found) <= top + 1 else found[:top]
     cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
-    names = short_names([layer.name for layer in shown], name_width)
+    names = short_names([layer.title for layer in shown], name_width)
     rows = [
         _layer_row(layer, profile, name=name, factor=factor, cumulative=total, op_width=op_width)
         for layer, name, total in zip(shown, names, cumulative, strict=True)
@@ -303,7 +303,7 @@ def _other_rows(run: Run, *, factor: float, name_width: int | None, op_width: in
     for layer in shown:
         share = share_of(layer, profile)
         percent = absent(time_reason(layer)) if share is None else _percent(share)
-        name = Cell(text=shorten(layer.name, name_width), tone="fair")
+        name = Cell(text=shorten(layer.title, name_width), tone="fair")
         op = Cell(text=_overhead_words(layer, op_width), tone="fair")
         rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[_DASH] * 5))
     if rest := found[len(shown) :]:
@@ -383,10 +383,10 @@ def operator_names(run: Run) -> dict[int, str]:
     """Index in the model's graph → name of the operator, as far as the layers tell."""
     names: dict[int, str] = {}
     for layer in run.layers:
-        if len(layer.operators) == len(layer.nodes):
+        if len(layer.operators) == len(layer.nodes) > 1:
             names.update(zip(layer.operators, layer.nodes, strict=True))
         else:
-            names.update(dict.fromkeys(layer.operators, layer.name))
+            names.update(dict.fromkeys(layer.operators, layer.title))
     return names
 
 

@@ -7,17 +7,17 @@ of the page; a file of its own gets the light ones. Nothing is drawn that the ru
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput
 from edgewise.profiling.pairing import are_alike, pair_layers
 from edgewise.record import Layer, Run
-from edgewise.report.charts import Chart, Spec
+from edgewise.report.charts import WIDE, Chart, draw_png, draw_svg
 from edgewise.report.conditions import labels_of
-from edgewise.report.names import layer_names, short_names, shorten
+from edgewise.report.lettering import Spec, legend_below, row_axis
+from edgewise.report.names import distinct_names, layer_names, short_names, shorten
 from edgewise.report.profile import header, operator_names, ranked
 from edgewise.report.profile_roofline import roofline_chart
 from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
@@ -37,10 +37,6 @@ LIGHT = {
     "--series-5": "#c33d78", "--series-6": "#7b7c14", "--series-7": "#4b8aa8", "--series-8": "#a0603c",
     "--overhead": "#9aa4b0",
 }  # fmt: skip
-_WORDS = re.compile(r' (?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"')
-_LAYER = re.compile(r' aria-label="layer (\d+)"')
-_GEOMETRY = re.compile(r' (?:transform|d|x2|y2|width|height)="[^"]*"')
-_DECIMALS = re.compile(r"(\.\d\d)\d+")
 
 
 def bars_chart(run: Run) -> Chart | None:
@@ -53,9 +49,8 @@ def bars_chart(run: Run) -> Chart | None:
     colours = colours_of(run)
     names = layer_names(run, 44)
     rows = [_bar(layer, names[layer.index], factor) | {"op": op_of(layer, colours)} for layer in shown]
-    y = {"field": "row", "type": "nominal", "title": None, "sort": [row["row"] for row in rows],
-         "axis": {"labelLimit": 320, "ticks": False, "domain": False, "labelPadding": 8,
-                  "labelExpr": "split(datum.label, '  ')[0]"}}  # fmt: skip
+    keys = [row["row"] for row in rows]
+    y = {"field": "row", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=320)}
     # What stands behind the longest bar needs a fifth of the width.
     room = {"domain": [0, _digits(max(row["end"] for row in rows) * 1.22)], "nice": False}
     x = {"type": "quantitative", "title": f"time per inference ({unit})", "axis": {"tickCount": 7}, "scale": room}
@@ -83,8 +78,8 @@ def _bar(layer: Layer, name: str, factor: float) -> Spec:
     ends = [layer.low, layer.high]
     row: Spec = {
         "name": name,
-        # Short names can be equal; what follows two blanks, which no name has, keeps the rows apart.
-        "row": f"{name}  {layer.index}",
+        # Short names can be equal; what follows an em space, which no name has, keeps the rows apart.
+        "row": f"{name}\u2003{layer.index}",
         "key": f"layer {layer.index}",
         "time": _digits(time * factor),
         "end": _digits(max(time, layer.high or 0.0) * factor),
@@ -202,17 +197,16 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
         return None
     largest = max(time or 0.0 for pair in pairs for time in pair.times)
     factor, unit = _unit(largest)
-    labels = labels_of([before, after])
+    labels = distinct_names(labels_of([before, after]), 44)
     names = short_names([pair.name for pair in pairs], 40)
-    rows = [
-        {"row": f"{names[place]}  {place}", "run": label, "time": _digits((time or 0.0) * factor)}
+    rows: list[Spec] = [
+        {"row": f"{names[place]}\u2003{place}", "run": label, "time": _digits((time or 0.0) * factor)}
         for place, pair in enumerate(pairs)
         for label, time in zip(labels, pair.times, strict=True)
     ]
-    y = {"field": "row", "type": "nominal", "title": None, "sort": list(dict.fromkeys(row["row"] for row in rows)),
-         "axis": {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 8,
-                  "labelExpr": "split(datum.label, '  ')[0]"}}  # fmt: skip
-    colour = {"field": "run", "type": "nominal", "legend": {"orient": "bottom", "title": None, "labelLimit": 300},
+    keys = list(dict.fromkeys(row["row"] for row in rows))
+    y = {"field": "row", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=300)}
+    colour = {"field": "run", "type": "nominal", "legend": legend_below(labels, width=WIDE // 2, limit=300),
               "scale": {"domain": labels, "range": ["var(--series-1)", "var(--series-2)"]}}  # fmt: skip
     layer = {
         "data": {"values": rows},
@@ -252,23 +246,6 @@ def chart_of(run: Run, kind: str) -> Chart | None:
             raise BadInput(f"there is no chart {kind!r}", advice=f"one of: {', '.join(KINDS)}")
 
 
-def draw(spec: Spec) -> str:
-    """`spec` as an SVG element whose marks of layers have ``data-layer``. Raises `Unavailable` without vl-convert."""
-    svg = _LAYER.sub(r' data-layer="\1"', _vl_convert().vegalite_to_svg(spec, allowed_base_urls=[]))
-    svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), _WORDS.sub("", svg))
-    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
-
-
-def _vl_convert() -> Any:
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise Unavailable(
-            "charts need the package vl-convert-python", advice="pip install 'edgewise[charts]'"
-        ) from error
-    return vl_convert
-
-
 def render_chart(run: Run, kind: str, extension: str) -> bytes:
     """One of `KINDS` as a file of its own, on white.
 
@@ -289,10 +266,7 @@ def render_chart(run: Run, kind: str, extension: str) -> bytes:
         "color": INK,
     }
     spec = in_light({**chart.spec, "background": "#ffffff", "padding": 16, "title": title})
-    engine = _vl_convert()
-    if extension.lower() == ".png":
-        return bytes(engine.vegalite_to_png(spec, scale=2, allowed_base_urls=[]))
-    return str(engine.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
+    return draw_png(spec, scale=2) if extension.lower() == ".png" else draw_svg(spec).encode()
 
 
 def write_chart(run: Run, path: Path, kind: str = "layers") -> None:

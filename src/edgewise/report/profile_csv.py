@@ -87,7 +87,7 @@ def _reason(run: Run, layer: Layer, name: str) -> str:
 def _words(layer: Layer) -> tuple[str, ...]:
     return (
         layer.kind,
-        layer.name,
+        layer.title,
         layer.op,
         layer.bound or "–",
         layer.dtype or "–",

@@ -76,7 +76,7 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
         return Cell(text="n/a", notes=tuple(reasons), tone="faint")
     if not layers:
         return Cell(text="none", tone="faint", value=0.0)
-    names = ", ".join(one_line(layer.name) for layer in layers)
+    names = ", ".join(one_line(layer.title) for layer in layers)
     notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
     return Cell(text=significant(seconds * 1e6), value=seconds * 1e6, notes=notes)
 

@@ -43,7 +43,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
-    drawing = Drawing(charts.draw)
+    drawing = Drawing()
     views = [_run_view(run, label, place, drawing) for place, (run, label) in enumerate(_labelled(runs), 1)]
     diff, changes, whole = diff_table(runs, most=None), None, []
     if diff is not None:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 
 from edgewise.record import Layer, Peak, Run
-from edgewise.report.charts import WIDE, Chart, Spec
+from edgewise.report.charts import WIDE, Chart
+from edgewise.report.lettering import Spec
 from edgewise.report.profile import ranked
 from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
 from edgewise.units import format_bytes, format_si, significant

@@ -97,13 +97,13 @@ def sum_rows(run: Run) -> list[tuple[str, str, str]]:
 def stepless_rows(run: Run, kind: str) -> list[tuple[str, str, str]]:
     """(name, type, why) of operators without a step: ``unmatched`` or ``eliminated``."""
     found = layers_of(run, kind)
-    return [(one_line(layer.name), one_line(layer.op), time_reason(layer)) for layer in found]
+    return [(one_line(layer.title), one_line(layer.op), time_reason(layer)) for layer in found]
 
 
 def _tip(layer: Layer, time: str, share: float | None) -> str:
     """What the charts' tooltip says, line by line."""
     lines = [
-        one_line(layer.name),
+        one_line(layer.title),
         op_words(layer),
         time + ("" if share is None else f" · {share * 100:.1f} %"),
     ]
@@ -117,7 +117,7 @@ def _tip(layer: Layer, time: str, share: float | None) -> str:
 
 
 def _search_words(layer: Layer) -> str:
-    words = [layer.name, layer.op, *layer.nodes, layer.engine_op, layer.dtype or "", layer.provider or ""]
+    words = [layer.title, layer.name, layer.op, *layer.nodes, layer.engine_op, layer.dtype or "", layer.provider or ""]
     return one_line(" ".join(words)).lower()
 
 
@@ -125,7 +125,7 @@ def _details(layer: Layer) -> list[tuple[str, str]]:
     """What a row has to say when it is opened."""
     weights, activations = layer.weight_bytes, layer.activation_bytes
     pairs = [
-        ("Name", layer.name if len(one_line(layer.name)) > _NAME_WIDTH else ""),
+        ("Name", layer.name if layer.label or len(one_line(layer.name)) > _NAME_WIDTH else ""),
         ("Operators", "; ".join(layer.nodes) if len(layer.nodes) > 1 else ""),
         ("Inputs", _tensors(layer.inputs)),
         ("Outputs", _tensors(layer.outputs)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from edgewise.record import Layer, Run
-from edgewise.report.charts import SERIES_COLOURS, WIDE, Spec, colour_of, layered_spec
+from edgewise.report.charts import SERIES_COLOURS, WIDE, colour_of, layered_spec
+from edgewise.report.lettering import Spec, legend_below
 from edgewise.report.profile import layers_of
 from edgewise.text import one_line
 
@@ -41,7 +42,7 @@ def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
         "field": "op",
         "type": "nominal",
         "scale": {"domain": list(shown), "range": list(shown.values())},
-        "legend": {"orient": "bottom", "title": None, "columns": 8, "labelLimit": 110, "symbolOpacity": 1},
+        "legend": legend_below(list(shown), width=WIDE - 300, limit=140),
     }
 
 

@@ -138,7 +138,7 @@ def _complete(
 
 def _layer(layer: Layer, lane: int, ts: float, dur: float, process: int) -> Event:
     return _complete(
-        one_line(layer.name),
+        one_line(layer.title),
         LAYERS + lane,
         ts,
         dur,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,6 +20,9 @@ REDUCED_TOLERANCE = 6e-2
 
 NOISE = 1e-6
 """An absolute difference that float32 arithmetic explains by itself."""
+
+PIECE = 2**20
+"""Elements that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
         cautions = []
         if index not in majority or not clear:
             cautions.append(_mismatch(own, outputs, majority if clear else None))
-        rows = _reference_measurements() if own is reference else _measurements(difference, reference.label)
+        rows = absent_measurements(REFERENCE) if own is reference else _measurements(difference, reference.label)
         verdicts[own.run_id] = Verdict(rows, tuple(cautions))
     return verdicts
 
@@ -114,21 +117,22 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
                 largest, relative = float("inf"), float("inf")
                 reasons["outputs that are no numbers are not equal"] = None
             continue
-        a, b = mine.astype(np.float64).reshape(theirs.shape), theirs.astype(np.float64)
-        if a.size == 0:
+        if theirs.size == 0:
             continue
-        gap = np.abs(a - b)
-        gap[np.isnan(a) & np.isnan(b)] = 0.0
-        gap[a == b] = 0.0  # equal infinities
-        worst = float(np.where(np.isnan(gap), np.inf, gap).max())
+        worst = 0.0
+        for a, b in _pieces(mine, theirs):
+            gap = np.abs(a - b)
+            gap[np.isnan(a) & np.isnan(b)] = 0.0
+            gap[a == b] = 0.0  # equal infinities
+            worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max()))
         if worst == float("inf"):
             reasons["NaN or infinity in one where the other has another value"] = None
         scale = _scale(theirs)
         largest = max(largest, worst)
         # What is below any engine's rounding is no difference, however small the outputs are.
         relative = max(relative, worst / scale if scale > 0 else (0.0 if worst <= NOISE else float("inf")))
-        if b.ndim >= 2 and b.shape[-1] >= 2:
-            tops.append(_same_top(a, b))
+        if theirs.ndim >= 2 and theirs.shape[-1] >= 2:
+            tops.append(_same_top(mine, theirs))
     reduced = own.reduced or reference.reduced
     tolerance = REDUCED_TOLERANCE if reduced else EXACT_TOLERANCE
     allowed = f"{tolerance:.1%} is allowed: {reduced or 'nothing is known to compute in less than float32'}"
@@ -148,26 +152,32 @@ def _shapes(outputs: Outputs) -> str:
     return ", ".join("×".join(map(str, array.shape)) or "a number" for array in outputs.arrays) or "none"
 
 
+def _pieces(*arrays: NDArray[np.generic]) -> Iterator[tuple[NDArray[np.float64], ...]]:
+    """The elements of arrays of one size, some at a time and in double precision: all at once take eight times more."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, flat[0].size, PIECE):
+        yield tuple(each[start : start + PIECE].astype(np.float64) for each in flat)
+
+
 def _scale(reference: NDArray[np.generic]) -> float:
     """What a difference is relative to: the largest magnitude; of quantised values the range of their type."""
-    values = reference.astype(np.float64)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return 0.0
     if reference.dtype in (np.int8, np.uint8, np.int16, np.uint16):
         return 2.0 ** (8 * reference.dtype.itemsize) - 1.0
-    return float(np.abs(values).max())
+    return max(float(np.abs(piece[np.isfinite(piece)]).max(initial=0.0)) for (piece,) in _pieces(reference))
 
 
-def _same_top(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _same_top(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.bool_]:
     """Per row: is `a`'s largest element one of `b`'s largest? Ties, common in int8, count as agreement."""
-    rows_a, rows_b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
-    # Where there is NaN there is no largest element to speak of.
-    whole = ~(np.isnan(rows_a).any(axis=-1) | np.isnan(rows_b).any(axis=-1))
-    rows_a, rows_b = rows_a[whole], rows_b[whole]
-    chosen = np.take_along_axis(rows_b, rows_a.argmax(axis=-1)[:, None], axis=-1)[:, 0]
-    same: NDArray[np.bool_] = chosen == rows_b.max(axis=-1)
-    return same
+    width = b.shape[-1]
+    rows_a, rows_b, step = a.reshape(-1, width), b.reshape(-1, width), max(1, PIECE // width)
+    found: list[NDArray[np.bool_]] = []
+    for start in range(0, len(rows_b), step):
+        some_a, some_b = rows_a[start : start + step], rows_b[start : start + step]
+        # Where there is NaN there is no largest element to speak of.
+        whole = ~(np.isnan(some_a).any(axis=-1) | np.isnan(some_b).any(axis=-1))
+        chosen = np.take_along_axis(some_b, some_a.argmax(axis=-1)[:, None], axis=-1)[:, 0]
+        found.append((chosen == some_b.max(axis=-1))[whole])
+    return np.concatenate(found)
 
 
 def _groups(outputs: Sequence[Outputs]) -> list[list[int]]:
@@ -219,11 +229,10 @@ REFERENCE = "this run is the reference"
 _METRICS = ("output_max_abs_error", "output_max_rel_error", "agreement_top1")
 
 
-def _reference_measurements() -> tuple[Measurement, ...]:
+def absent_measurements(because: str) -> tuple[Measurement, ...]:
+    """What agreement adds to a run that was not compared."""
     return tuple(
-        Measurement(
-            metric=metric, unit=METRICS[metric].unit, basis=None, method="", value=None, absent_because=REFERENCE
-        )
+        Measurement(metric=metric, unit=METRICS[metric].unit, basis=None, method="", value=None, absent_because=because)
         for metric in _METRICS
     )
 

@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 from edgewise.errors import EdgewiseError, StoreError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
-from edgewise.record import Caution, Job, Measurement, Run, new_run_id
+from edgewise.record import Caution, Job, Measurement, Run, Variation, new_run_id
 from edgewise.record.facts import precision_of
 from edgewise.registry import Registry
-from edgewise.run.agreement import Outputs, Verdict, check_finite, compare_outputs
+from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.assemble import measurements_of, session_record
 from edgewise.run.complexity import complexity_of, with_engine_memory
 from edgewise.run.conversation import SessionRequest, SessionResult
 from edgewise.run.environment import fingerprint
 from edgewise.run.meters.base import Meter, meters
 from edgewise.run.plan import count_cores
+from edgewise.run.sample_pass import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.trust import cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
+from edgewise.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,9 @@ class Sensors:
     locations: tuple[str, ...] = ()
     absences: Mapping[str, str]
 
+
+KEPT_OUTPUT_BYTES = 2**30
+"""Of the outputs of all runs of a command that are kept for their comparison."""
 
 METERED = ("energy", "power", "temperature", "clock_rate")
 """What sensors tell, in a pass of its own."""
@@ -82,11 +87,16 @@ class Assembly:
         self.save_errors: list[StoreError] = []
         self.group = new_run_id()
         self.outputs: dict[str, Outputs] = {}
+        self._unkept: dict[str, str] = {}  # run id → why its outputs are not
         self._save_run = save
         self._sensors = sensors or find_sensors()
         self._runtimes = runtimes()
         self._environment = fingerprint()
         self._speed = SpeedHistory(self._environment, history or stored_history())
+
+    def usual_variation(self) -> Variation:
+        """How this machine's speed varies between runs."""
+        return self._speed.usual()
 
     def request(
         self,
@@ -143,9 +153,19 @@ class Assembly:
     def note_outputs(self, run: Run, sessions: Sequence[SessionResult]) -> Run:
         """The run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""
         found = self.outputs.get(run.id) or _outputs_of(run, sessions)
+        size = sessions[0].facts.get("output_bytes") if sessions else None
+        if found is None and isinstance(size, int) and size > MAX_OUTPUT_BYTES:
+            most = format_bytes(MAX_OUTPUT_BYTES)
+            self._unkept[run.id] = f"outputs of {format_bytes(size)} are not compared: {most} are the most"
         if found is None or run.status == "failed":
             return run
-        self.outputs[run.id] = found
+        kept = sum(_size_of(other) for run_id, other in self.outputs.items() if run_id != run.id)
+        if kept + _size_of(found) > KEPT_OUTPUT_BYTES:
+            self._unkept[run.id] = (
+                f"the outputs of earlier runs fill the {format_bytes(KEPT_OUTPUT_BYTES)} that are kept"
+            )
+        else:
+            self.outputs[run.id] = found
         return with_cautions(run, check_finite(found))
 
     def with_agreement(self, runs: Sequence[Run]) -> list[Run]:
@@ -164,6 +184,9 @@ class Assembly:
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
         for run in runs:
+            if run.id in self._unkept and len(runs) > 1:
+                rows = absent_measurements(self._unkept[run.id])
+                self.save(run := replace(run, measurements=run.measurements + rows))
             if run.id not in verdicts:
                 answer.append(run)
                 continue
@@ -228,7 +251,7 @@ def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
         return {}
     facts = sessions[0].facts
     told = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
-    return told | ({"outputs": facts["outputs"]} if "outputs" in facts else {})
+    return told | {name: facts[name] for name in ("inputs", "outputs") if name in facts}
 
 
 def _worker_environment(sessions: Sequence[SessionResult]) -> dict[str, Any]:
@@ -251,13 +274,17 @@ def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
         return None
     file, _ = sessions[0].outputs
     try:
-        with np.load(file, allow_pickle=False) as data:
+        with load_outputs(file) as data:
             arrays = tuple(data[key] for key in data.files)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+    except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile):
         return None
     runtime = run.job.runtime
     label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")
     return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=_reduced(run, arrays))
+
+
+def _size_of(outputs: Outputs) -> int:
+    return sum(array.nbytes for array in outputs.arrays)
 
 
 def _reduced(run: Run, arrays: Sequence[NDArray[np.generic]]) -> str:

@@ -7,11 +7,12 @@ out-of-memory kill or garbage is a result like any other: a `SessionResult` with
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,12 +20,21 @@ from edgewise.device.transport import Process, TellsEnd
 from edgewise.profiling.message import read_profile
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.protocol import MAX_LINE_BYTES, PROTOCOL, ProtocolError, decode, encode
+from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, ProtocolError, decode, encode
 from edgewise.run.timing import OFFLINE_S
+from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
+from edgewise.workload.sizes import ASSUMED
 
 MEMORY_SHARE = 0.95
 """Of the memory that is available when the worker starts: past it the worker fails instead of the machine."""
+
+SLACK = 10
+"""A phase that gives signs of life may take so many times what it should by the first inference, or by the timeout."""
+MAX_WORDS = 10_000
+"""Characters of a worker's message that a run keeps."""
+_LEAST = 20
+"""Inferences that every steady phase may have, whatever was asked for."""
 
 ADVICE = {
     "Timeout": "raise --timeout, or look at the model: it may hang in this engine",
@@ -45,6 +55,7 @@ class SessionResult:
         outputs: the file with the outputs and their names, or None.
         profile: what the engine's profiler told, in a session that was to tell it.
         answers: after ``inferred``: the file with the outputs of the last samples.
+        answer_ns: how long each of them took, copying in and out included.
         failure: why there is no complete result, or None.
     """
 
@@ -58,6 +69,7 @@ class SessionResult:
     outputs: tuple[Path, list[str]] | None = None
     profile: EngineProfile | None = None
     answers: Path | None = None
+    answer_ns: list[int] = field(default_factory=list)
     failure: Failure | None = None
 
 
@@ -89,6 +101,9 @@ class SessionRequest:
 
 
 Progress = Callable[[int, float], None]
+
+_UNKEPT = frozenset({"alive", "progress", "ready", "turned", "inferred"})
+"""Kinds of messages that the result does not grow with."""
 
 
 class _Ears:
@@ -149,9 +164,11 @@ class Conversation:
         self.out_of_time = False
         self._end_by = end_by
         self._begun: dict[str, int] = {}
-        self._count = 0
+        self._deadline = self._last = 0.0
+        self._told = self._told_bytes = 0
         self._spawned_ns = 0
         self._buffer = bytearray()
+        self._searched = 0
         self._process: Process | None = None
         self._ears: _Ears | None = None
 
@@ -177,24 +194,20 @@ class Conversation:
     def listen(self, until: str = "done") -> bool:
         """Read until a message of kind `until`; False where the worker is done, has failed, is silent or is gone."""
         assert self._ears is not None
-        deadline = self._deadline()
+        self._last = time.monotonic() + self._longest()
+        self._renew()
+        if self._consume(until):
+            return True
         while not self.done and self.result.failure is None:
+            piece = self._ears.listen(self._deadline - time.monotonic())
+            if piece == b"":
+                break
+            self._buffer += piece or b""
             if self._consume(until):
                 return True
-            if self.done or self.result.failure is not None:
-                break
-            piece = self._ears.listen(deadline - time.monotonic())
-            if piece is None or self._is_over():
+            # What it sends is no excuse: only a message moves the deadline, and none moves it for ever.
+            if not self.done and self.result.failure is None and time.monotonic() >= self._deadline:
                 self.result.failure = self._timed_out()
-                break
-            if not piece:
-                break
-            self._buffer += piece
-            count = self._count
-            if self._consume(until):
-                return True
-            if self._count != count:
-                deadline = self._deadline()
         return self.done and until == "done"
 
     def _job_message(self) -> bytes:
@@ -217,10 +230,20 @@ class Conversation:
             memory_limit=job.target.memory_limit_bytes or available_memory(),
         )
 
-    def _deadline(self) -> float:
-        """When the worker must have been heard of again."""
-        deadline = time.monotonic() + self._limit()
-        return deadline if self._end_by is None else min(deadline, self._end_by)
+    def _renew(self) -> None:
+        """The worker was heard of; it must be again within its limit, and be done with its phase by the last moment."""
+        self._deadline = min(time.monotonic() + self._limit(), self._last, self._end_by or math.inf)
+
+    def _longest(self) -> float:
+        """How long this phase, or what the worker was ordered to do, may last in all, however alive it is.
+
+        The first inference tells what the others take, since it is the slowest.
+        """
+        workload = self.request.job.workload
+        stopping, fps = workload.stopping, workload.scenario.fps
+        count = (stopping.iterations or 0) + (stopping.warmup or 0) + _LEAST
+        each = max(self.result.samples.get("latency_first", [0])) / 1e9 + (1.0 / fps if fps else 0.0)
+        return SLACK * (self._limit() + count * each + (stopping.duration_s or stopping.max_s))
 
     def _is_over(self) -> bool:
         """Whether the time of this worker is over, however much it has to say."""
@@ -239,24 +262,35 @@ class Conversation:
     def _consume(self, until: str) -> bool:
         """Understand the lines that are there, up to one of kind `until`; whether there was one."""
         buffer = self._buffer
-        while (end := buffer.find(b"\n")) >= 0:
+        while (end := buffer.find(b"\n", self._searched)) >= 0:
             line = bytes(buffer[:end])
             del buffer[: end + 1]
+            self._searched = 0
             try:
-                self._understand(decode(line))
+                message = decode(line)
+                self._count(message, size=len(line))
+                self._understand(message)
+                self._renew()
             except (ProtocolError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 self.result.failure = self._garbage(str(error))
             if self.done or self.result.failure is not None:
                 return self.done and until == "done"
             if self.heard == until:
                 return True
-        if len(buffer) > MAX_LINE_BYTES:
+        self._searched = len(buffer)
+        if len(buffer) > MAX_TOLD_BYTES:
             self.result.failure = self._garbage("a line without an end")
         return False
 
+    def _count(self, message: Mapping[str, Any], *, size: int) -> None:
+        """Keep what the result can grow to within bounds. Raises `ProtocolError`."""
+        if message["kind"] not in _UNKEPT:
+            self._told, self._told_bytes = self._told + 1, self._told_bytes + size
+            if self._told > MAX_TOLD or self._told_bytes > MAX_TOLD_BYTES:
+                raise ProtocolError("it tells more than any run has")
+
     def _understand(self, message: Mapping[str, Any]) -> None:
         result = self.result
-        self._count += 1
         self.heard = str(message["kind"])
         match message["kind"]:
             case "hello":
@@ -266,6 +300,7 @@ class Conversation:
             case "phase" if message["event"] == "begin":
                 self.phase = str(message["name"])
                 self._begun[self.phase] = int(message["at_ns"])
+                self._last = time.monotonic() + self._longest()
             case "phase":
                 name = str(message["name"])
                 result.phases[name] = (int(message["at_ns"]) - self._begun[name]) / 1e9
@@ -275,6 +310,7 @@ class Conversation:
             case "ready" | "turned" | "inferred":
                 self._check_asked(self.heard)
                 result.answers = self.folder / Path(str(message.get("file", ""))).name
+                result.answer_ns = [int(value) for value in message.get("times_ns", ())]
             case "samples":
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
@@ -320,7 +356,11 @@ class Conversation:
     def _failed(self, message: Mapping[str, Any]) -> Failure:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
         advice = ADVICE.get(cause, "")
-        return Failure(cause=cause, message=str(message["message"]), phase=self.phase, advice=advice)
+        words = str(message["message"])[:MAX_WORDS]
+        failure = Failure(cause=cause, message=words, phase=self.phase, advice=advice)
+        if refuses_sizes(failure, self.request.job):
+            failure = replace(failure, advice=_size_advice(self.request.job))
+        return failure
 
     def _timed_out(self) -> Failure:
         limit = self._limit()
@@ -328,15 +368,31 @@ class Conversation:
             self.out_of_time = True
             message = f"the time budget ended in phase '{self.phase}'; the worker was ended"
             return Failure(cause="Timeout", message=message, phase=self.phase, advice="give more with --time-budget")
-        return Failure(
-            cause="Timeout",
-            message=f"nothing was heard in phase '{self.phase}' for {limit:g} s; the worker was killed",
-            phase=self.phase,
-            advice=ADVICE["Timeout"],
-        )
+        message = f"nothing was heard in phase '{self.phase}' for {limit:g} s; the worker was killed"
+        if time.monotonic() >= self._last:
+            message = f"phase '{self.phase}' did not end, though the worker was alive; it was killed"
+        return Failure(cause="Timeout", message=message, phase=self.phase, advice=ADVICE["Timeout"])
 
     def _garbage(self, what: str) -> Failure:
         return Failure(cause="Garbage", message=f"the worker broke the protocol: {what[:200]}", phase=self.phase)
+
+
+def refuses_sizes(failure: Failure | None, job: Job) -> bool:
+    """Whether an engine failed on inputs whose sizes were assumed, in a way that other sizes may mend."""
+    if failure is None or not any(ASSUMED in spec.note for spec in job.workload.inputs):
+        return False
+    if failure.cause == "Unsupported":
+        return failure.message.startswith(REFUSES)
+    return failure.cause == "EngineError" and failure.phase in ("load", "first", "samples")
+
+
+def _size_advice(job: Job) -> str:
+    """What to do about sizes that were assumed and refused."""
+    assumed = [spec for spec in job.workload.inputs if ASSUMED in spec.note]
+    shapes = " ".join(f"--shape {spec.name}={'x'.join(map(str, spec.shape))}" for spec in assumed if spec.shape)
+    values = [spec.name for spec in assumed if spec.value is not None]
+    advice = f"the sizes were assumed; give the model's own instead of {shapes}" if shapes else ""
+    return advice + (f"{', and ' if shapes else 'give '}{', '.join(values)} with --input-data" if values else "")
 
 
 def available_memory() -> int | None:

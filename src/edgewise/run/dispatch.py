@@ -13,11 +13,11 @@ from typing import Protocol
 
 from edgewise.device.transport import Transport, transports
 from edgewise.errors import StoreError
-from edgewise.record import Caution, Job, Run
+from edgewise.folders import job_folder
+from edgewise.record import Caution, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
 from edgewise.run.assembly import Assembly, Sensors, with_cautions
-from edgewise.run.conversation import SessionResult
-from edgewise.run.folders import job_folder, sweep_folders
+from edgewise.run.conversation import SessionResult, refuses_sizes
 from edgewise.run.host import run_session
 from edgewise.run.plan import Plan
 from edgewise.run.variation import History
@@ -90,7 +90,7 @@ class Dispatcher:
         self._observer: Observer = observer or Silent()
         self._find_peaks = find_peaks or peaks.find_peaks
         self._end_by: float | None = None
-        sweep_folders()
+        self._settled: dict[tuple[str, tuple[InputSpec, ...]], tuple[InputSpec, ...]] = {}
 
     @property
     def save_errors(self) -> Sequence[StoreError]:
@@ -114,9 +114,7 @@ class Dispatcher:
                 return self._assembly.with_agreement(runs)
             for index, job in enumerate(plan.jobs):
                 self._observer.job_started(job, index=index, total=len(plan.jobs))
-                with job_folder() as folder:
-                    run, sessions, interrupted = self._run_job(job, folder)
-                    run = self._assembly.note_outputs(run, sessions)
+                run, interrupted = self._run_settled(job, plan)
                 runs.append(run)
                 self._assembly.save(run)
                 self._observer.run_finished(run)
@@ -125,6 +123,30 @@ class Dispatcher:
         except KeyboardInterrupt:
             raise Interrupted(self._assembly.with_agreement(runs)) from None
         return self._assembly.with_agreement(runs)
+
+    def _run_settled(self, job: Job, plan: Plan) -> tuple[Run, bool]:
+        """The run of one job, with other plausible inputs where the engine refuses assumed ones; Ctrl-C?
+
+        All engines get the inputs that the first of them took.
+        """
+        key = job.model.sha256, job.workload.inputs
+        settled = self._settled.get(key)
+        run, interrupted = self._run_here(job if settled is None else _with_inputs(job, settled))
+        if interrupted or settled is not None or not refuses_sizes(run.failure, run.job):
+            if run.status == "done" and settled is None:
+                self._settled[key] = job.workload.inputs
+            return run, interrupted
+        for inputs in plan.others.get(key, ()):
+            other, interrupted = self._run_here(_with_inputs(job, _noted(inputs, job.workload.inputs)))
+            if interrupted or other.status == "done":
+                self._settled[key] = other.job.workload.inputs
+                return other, interrupted
+        return run, False
+
+    def _run_here(self, job: Job) -> tuple[Run, bool]:
+        with job_folder() as folder:
+            run, sessions, interrupted = self._run_job(job, folder)
+            return self._assembly.note_outputs(run, sessions), interrupted
 
     def _run_spread(self, jobs: Sequence[Job], spread_s: float) -> tuple[list[Run], bool]:
         """The runs of jobs whose sessions lie apart, and whether Ctrl-C cut them short.
@@ -223,6 +245,18 @@ class Dispatcher:
             on_progress=self._observer.progressed,
             end_by=self._end_by,
         )
+
+
+def _with_inputs(job: Job, inputs: tuple[InputSpec, ...]) -> Job:
+    return replace(job, workload=replace(job.workload, inputs=inputs))
+
+
+def _noted(inputs: tuple[InputSpec, ...], refused: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
+    """Inputs with a note on what an engine refused before."""
+    return tuple(
+        spec if spec.shape == old.shape else replace(spec, note=f"{spec.note}; {list(old.shape)} was refused")
+        for spec, old in zip(inputs, refused, strict=True)
+    )
 
 
 def _adaptive(job: Job) -> bool:

@@ -110,7 +110,9 @@ class LiveSession:
         """Start the worker and give it its job; a worker that can't be started is a failure in the result."""
         spawned_ns = time.monotonic_ns()
         try:
-            self._process = transport.start(WORKER, folder=self._folder, environment=environment)
+            # What an engine leaves among temporary files goes with the session's folder, however the worker ends.
+            own = {**environment, "TMPDIR": str(self._folder)}
+            self._process = transport.start(WORKER, folder=self._folder, environment=own)
         except OSError as error:
             message = f"the worker could not be started: {error}"
             self.result.failure = Failure(cause="Unavailable", message=message, phase="python")

@@ -13,17 +13,17 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.device.transport import transports
+from edgewise.folders import job_folder
 from edgewise.record import Failure, Job
 from edgewise.run.assembly import Assembly
-from edgewise.run.folders import job_folder
 from edgewise.run.host import LiveSession
-from edgewise.run.sample_pass import read_feeds, write_feeds
+from edgewise.run.sample_pass import load_outputs, read_feeds, write_feeds
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BATCH_S, BATCH_BYTES, BATCH_SAMPLES = 0.5, 32 * 2**20, 1024
-"""Samples handed over at once: as many as take about so long, but no more than these. The worker keeps answering within
-its deadline, and a failure or Ctrl-C costs no more than one batch."""
+"""Samples handed over at once: as many as take about so long, but no more than these, nor with larger outputs. The
+worker keeps answering within its deadline, and a failure or Ctrl-C costs no more than one batch."""
 
 
 class InferenceFailed(Exception):
@@ -39,6 +39,7 @@ class Inference:
 
     Attributes:
         effective: what came into force in the engine; complete once the context was left without a failure.
+        seconds: of each of the last inferences by the worker's clock, copying in and out included.
 
     Args:
         assembly: of the command, for the worker's request.
@@ -47,6 +48,7 @@ class Inference:
 
     def __init__(self, job: Job, *, assembly: Assembly, end_by: float | None = None) -> None:
         self.effective: Mapping[str, Any] = {}
+        self.seconds: Sequence[float] = ()
         self._job = job
         self._assembly = assembly
         self._end_by = end_by
@@ -54,6 +56,7 @@ class Inference:
         self._live: LiveSession | None = None
         self._count = 0
         self._size = 1
+        self._answer_bytes = 0
 
     def __enter__(self) -> Self:
         """Start the worker and wait until the model is loaded. Raises `InferenceFailed`."""
@@ -82,7 +85,7 @@ class Inference:
 
     def batch_size(self, feed: Sequence[Array]) -> int:
         """How many samples like `feed` to hand over at once, from how long the last ones took."""
-        size = max(1, sum(array.nbytes for array in feed))
+        size = max(1, sum(array.nbytes for array in feed), self._answer_bytes)
         return max(1, min(self._size, BATCH_BYTES // size, BATCH_SAMPLES))
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
@@ -111,16 +114,18 @@ class Inference:
         answers = self._live.result.answers
         assert answers is not None
         try:
-            outputs = read_feeds(answers)
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            outputs = read_feeds(answers, load=load_outputs)
+        except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
             message = f"the worker's outputs can't be read: {error}"
             raise InferenceFailed(Failure(cause="Garbage", message=message, phase="samples")) from error
         finally:
             file.unlink(missing_ok=True)
             answers.unlink(missing_ok=True)
-        if len(outputs) != len(feeds):
-            message = f"{len(outputs)} answers for {len(feeds)} samples"
+        self.seconds = [value * 1e-9 for value in self._live.result.answer_ns]
+        if not len(outputs) == len(self.seconds) == len(feeds):
+            message = f"{len(outputs)} answers and {len(self.seconds)} times for {len(feeds)} samples"
             raise InferenceFailed(Failure(cause="Garbage", message=message, phase="samples"))
+        self._answer_bytes = max((sum(array.nbytes for array in output) for output in outputs), default=0)
         return outputs
 
     def _require(self, heard: bool) -> None:

@@ -20,13 +20,13 @@ from tempfile import TemporaryDirectory
 
 from edgewise.device.transport import Transport, transports
 from edgewise.errors import BadInput, StoreError
+from edgewise.folders import job_folder
 from edgewise.record import Job, Run, new_run_id
 from edgewise.record.job import Interleave
 from edgewise.run.assembly import Assembly, Sensors
 from edgewise.run.conversation import SessionResult
 from edgewise.run.counters import usable_cores
 from edgewise.run.dispatch import Interrupted, Observer, Silent
-from edgewise.run.folders import job_folder, sweep_folders
 from edgewise.run.host import LiveSession
 
 TURN_S = 0.004
@@ -138,7 +138,6 @@ class Interleaver:
     ) -> None:
         self._assembly = Assembly(save=save, sensors=sensors)
         self._observer: Observer = observer or Silent()
-        sweep_folders()
 
     @property
     def save_errors(self) -> Sequence[StoreError]:

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edgewise.folders import job_folder
 from edgewise.record import Peak
 from edgewise.runtime.base import availability_of, runtimes
 
@@ -101,8 +102,8 @@ def _products(dtype: str, threads: int) -> Iterator[Peak]:
     """The peak that each installed engine reaches in `dtype`."""
     registry = runtimes()
     source, precision = _PRODUCTS[dtype]
-    with tempfile.TemporaryDirectory(prefix="edgewise-peak-") as folder:
-        model = Path(folder) / "product.onnx"
+    with job_folder() as folder:
+        model = folder / "product.onnx"
         model.write_bytes(make_product(SIDE, quantised=dtype == "int8"))
         for name, runtime in registry:
             cpu = runtime.providers[0]
@@ -140,8 +141,8 @@ def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
     environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
     try:
         done = subprocess.run(
-            _WORKER, input=json.dumps(request).encode(), capture_output=True, timeout=_TIMEOUT_S, env=environment,
-            check=False,
+            _WORKER, input=json.dumps(request).encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S, env=environment, check=False,
         )  # fmt: skip
         answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
+from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
 from edgewise.run.counters import usable_cores
 from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
-from edgewise.workload.inputs import batch_of, read_arrays, resolve_inputs
+from edgewise.workload.inputs import read_arrays, read_shapes
+from edgewise.workload.sizes import batch_of, other_inputs, resolve_inputs
 
 MAX_THREADS = 1024
 LONGEST_S = 7 * 24 * 3600.0
@@ -57,10 +59,16 @@ _PRECISIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Jobs in a stable order, and what was asked for and could not become a job, each with the reason."""
+    """Jobs in a stable order.
+
+    Attributes:
+        skipped: what was asked for and could not become a job, each with the reason.
+        others: model's hash and inputs with assumed sizes → other plausible inputs, for engines that refuse these.
+    """
 
     jobs: tuple[Job, ...]
     skipped: tuple[str, ...] = ()
+    others: Mapping[tuple[str, tuple[InputSpec, ...]], tuple[tuple[InputSpec, ...], ...]] = field(default_factory=dict)
 
 
 def make_plan(
@@ -86,6 +94,7 @@ def make_plan(
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
+    others: dict[tuple[str, tuple[InputSpec, ...]], tuple[tuple[InputSpec, ...], ...]] = {}
     for path in paths:
         model = open_model(path)
         choices = list(_choose_engines(model, axes, registry, skipped))
@@ -94,9 +103,14 @@ def make_plan(
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
-            inputs = resolve_inputs(model.signature, batch=batch, overrides=axes.shapes)
+            shapes = axes.shapes
+            if input_data is not None and "" not in shapes:
+                shapes = read_shapes(input_data, model.signature.inputs) | dict(shapes)
+            inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=input_data is not None)
             if input_data is not None:
                 inputs = _with_data(input_data, inputs)
+            elif found := other_inputs(model.signature, batch=batch, overrides=axes.shapes):
+                others[model.ref.sha256, inputs] = found
             workload = Workload(
                 scenario=scenario,
                 batch=batch if batch != 1 else batch_of(model.signature, inputs),
@@ -119,7 +133,7 @@ def make_plan(
                 precision=precision,
             )
             jobs.append(Job(model=model.ref, runtime=spec, target=target, workload=workload))
-    return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
+    return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)), others=others)
 
 
 Choice = tuple[str, Runtime, Provider, str | None]
@@ -167,6 +181,11 @@ def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]
 def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> EdgewiseError:
     """Why no job could be made for `model`."""
     readers = [(name, runtime) for name, runtime in registry if model.ref.format in runtime.formats]
+    conversion = advise_conversion(model.ref.format, model.files[0])
+    if not readers and conversion:
+        return Unavailable(
+            f"no runtime reads {model.ref.name} ({model.ref.format}); 'edgewise inspect' does", advice=conversion
+        )
     if axes.runtimes or axes.providers or axes.precisions:
         known = "; ".join(
             f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "

@@ -17,6 +17,7 @@ from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.record.run import Cause
 from edgewise.run.conversation import SessionResult
+from edgewise.run.observation import observe
 from edgewise.runtime.base import runtimes
 
 SESSIONS = 3
@@ -50,9 +51,9 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     if not latency:
         return replace(run, profile_absent_because="the run has no latency that its layers could add up to")
     try:
-        graph = read_graph(Path(run.job.model.path), shapes=_shapes(run))
+        graph = _read_graph(run)
     except EdgewiseError as error:
-        return replace(run, profile_absent_because=f"its network can't be read: {error.message}")
+        return replace(run, profile_absent_because=f"its network can't be read: {error.message}; {error.advice}")
     try:
         layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     except (ArithmeticError, ValueError) as error:
@@ -67,7 +68,10 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in layers):
         peaks, absent = find_peaks(peak_dtypes(layers), _threads(run), again=True)
         layers = place(layers, peaks)
-    profile = replace(profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph))
+    notes = [str(graph.metadata[key]) for key in ("observed", "unobserved") if key in graph.metadata]
+    profile = replace(
+        profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph), notes=(*profile.notes, *notes)
+    )
     findings = find(
         layers,
         profile,
@@ -88,8 +92,12 @@ def is_profiling_failed(run: Run) -> bool:
     return bool(sign) and cause in get_args(Cause) and cause != "Unavailable"
 
 
-def _shapes(run: Run) -> dict[str, tuple[int, ...]]:
-    return {spec.name: spec.shape for spec in run.job.workload.inputs}
+def _read_graph(run: Run) -> Graph:
+    """The network as it ran, completed by one more run where its shapes depend on values."""
+    path, workload = Path(run.job.model.path), run.job.workload
+    graph = read_graph(path, shapes={spec.name: spec.shape for spec in workload.inputs})
+    data = Path(workload.input_path) if workload.input_path else None
+    return observe(graph, path, workload.inputs, seed=workload.seed, input_data=data)
 
 
 def _threads(run: Run) -> int:

@@ -10,8 +10,10 @@ import json
 from typing import Any
 
 PROTOCOL = 1
-MAX_LINE_BYTES = 256 * 2**20
-"""No honest message is longer; a worker that sends one is broken or hostile."""
+MAX_TOLD_BYTES = 128 * 2**20
+"""No honest worker tells more in all: ten million samples. Signs of life and progress are not kept and not counted."""
+MAX_TOLD = 200
+"""Nor in more messages; some forty are usual."""
 
 #: message kind → fields it must have
 MESSAGES: dict[str, tuple[str, ...]] = {
@@ -24,7 +26,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "turn": ("seconds", "most"),
     "turned": ("count",),
     "infer": ("file",),
-    "inferred": ("file",),
+    "inferred": ("file", "times_ns"),
     "end": (),
     "samples": ("name", "values_ns"),
     "facts": ("values",),

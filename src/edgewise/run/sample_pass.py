@@ -6,48 +6,103 @@ Arrays travel as files in the job's folder. Standard library and numpy only, as 
 from __future__ import annotations
 
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgewise.runtime.base import Session
+from edgewise.runtime.arrays import agrees
+from edgewise.runtime.base import Session, UnsupportedModel
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+MAX_OUTPUT_BYTES = 256 * 2**20
+"""Of the outputs that a worker hands over at once: the host's memory and disk are not a model's to fill."""
+
+MOST_SESSIONS = 4
+"""Kept for samples of other sizes; the oldest goes first."""
 
 SIGN_S = 1.0
 """A sign of life so often, so that slow models outlive the host's deadline."""
 
 
 def answer_samples(
-    session: Session, folder: Path, *, tell: Callable[..., None], next_order: Callable[[], Mapping[str, Any]]
+    session: Session,
+    folder: Path,
+    *,
+    reload: Callable[[Sequence[Array]], Session],
+    tell: Callable[..., None],
+    next_order: Callable[[], Mapping[str, Any]],
 ) -> int:
     """Say ``ready`` and run the model on every sample of each file that an ``infer`` names, until ``end``.
 
-    The answer to ``infer`` is ``inferred`` with a file of outputs. Returns how many samples there were.
+    The answer to ``infer`` is ``inferred`` with a file of outputs and the time of each inference, copying in and out
+    included, ns. Returns how many samples there were.
+
+    Args:
+        reload: a session for samples of other sizes than `session` takes, by an example.
     """
+    sessions = _Sessions(session, reload)
     total, told = 0, time.monotonic()
     tell("ready")
     while (order := next_order())["kind"] == "infer":
         feeds = read_feeds(folder / Path(order["file"]).name)
-        answers = []
+        answers: list[list[Array]] = []
+        times: list[int] = []
+        size = 0
         for feed in feeds:
-            answers.append(_infer(session, feed))
+            fitting = sessions.find(feed)
+            begin = time.perf_counter_ns()
+            answers.append(_infer(fitting, feed))
+            times.append(time.perf_counter_ns() - begin)
+            if (size := size + sum(array.nbytes for array in answers[-1])) > MAX_OUTPUT_BYTES:
+                count = "a sample" if len(answers) == 1 else f"{len(answers)} samples"
+                raise UnsupportedModel(
+                    f"the outputs of {count} have {size} B; at most {MAX_OUTPUT_BYTES} are evaluated"
+                )
             if time.monotonic() - told > SIGN_S:
                 told = time.monotonic()
                 tell("alive")
         file = folder / f"answers-{total}.npz"
         write_feeds(file, answers)
         total += len(feeds)
-        tell("inferred", file=file.name)
+        tell("inferred", file=file.name, times_ns=times)
     return total
+
+
+class _Sessions:
+    """The sessions of one model: one is enough for an engine that takes any size, others need one a size."""
+
+    def __init__(self, first: Session, reload: Callable[[Sequence[Array]], Session]) -> None:
+        self._first = first
+        self._reload = reload
+        self._others: dict[tuple[tuple[int, ...], ...], Session] = {}
+
+    def find(self, feed: Sequence[Array]) -> Session:
+        """One that takes a sample of these sizes."""
+        if len(self._first.inputs) != len(feed) or all(
+            agrees(spec.shape, array.shape) for spec, array in zip(self._first.inputs, feed, strict=True)
+        ):
+            return self._first
+        shapes = tuple(array.shape for array in feed)
+        if shapes not in self._others:
+            if len(self._others) >= MOST_SESSIONS:
+                self._others.pop(next(iter(self._others))).close()
+            self._others[shapes] = self._reload(feed)
+        return self._others[shapes]
 
 
 def _infer(session: Session, feed: Sequence[Array]) -> list[Array]:
     session.bind(feed)
     session.invoke()
-    return [np.asarray(array) for array in session.read_outputs()]
+    outputs = session.read_outputs()
+    for spec, array in zip(session.outputs, outputs, strict=False):
+        if array is None or np.asarray(array).dtype.kind not in "biuf":
+            raise UnsupportedModel(f"output {spec.name!r} is {spec.dtype}; answers are judged by tensors of numbers")
+    return [np.asarray(array) for array in outputs]
 
 
 def write_feeds(path: Path, feeds: Sequence[Sequence[Array]]) -> None:
@@ -62,9 +117,18 @@ def write_feeds(path: Path, feeds: Sequence[Sequence[Array]]) -> None:
     np.savez(path, allow_pickle=False, **named)
 
 
-def read_feeds(path: Path) -> list[list[Array]]:
+def load_outputs(path: Path) -> Any:
+    """The ``.npz`` that a worker wrote. Raises as numpy does, and ValueError where it holds more than it may."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > 2 * MAX_OUTPUT_BYTES:  # with the headers of many arrays
+        raise ValueError(f"{path.name} holds {size} B")
+    return np.load(path, allow_pickle=False)
+
+
+def read_feeds(path: Path, *, load: Callable[[Path], Any] = partial(np.load, allow_pickle=False)) -> list[list[Array]]:
     """What `write_feeds` wrote: per sample, one array per place."""
-    with np.load(path, allow_pickle=False) as data:
+    with load(path) as data:
         samples, places = (int(number) for number in data["count"])
         columns: list[Sequence[Array]] = []
         for place in range(places):

@@ -18,7 +18,7 @@ from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
-from edgewise.workload.inputs import ASSUMED, CONVERTED
+from edgewise.workload.sizes import ASSUMED, CONVERTED
 
 LEAST_SAMPLES = 9
 """Google benchmark's rule too: below, a median's interval can't reach 95 %."""
@@ -173,6 +173,9 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution
             found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine uses {got}"))
         elif name in ("streams", "requests") and wanted != 1:
             found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine tells of none"))
+    fell_back = next((session.facts["fell_back"] for session in sessions if "fell_back" in session.facts), None)
+    if fell_back:
+        found.append(Caution.of("slower-call", str(fell_back)))
     assumed = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if ASSUMED in spec.note]
     if assumed:
         found.append(Caution.of("assumed-shape", "; ".join(assumed)))

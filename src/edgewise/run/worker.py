@@ -11,30 +11,38 @@ import time
 _STARTED_NS = time.monotonic_ns()
 
 import gc
+import math
 import os
 import queue
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
 from edgewise.run.confinement import die_with_host, limit_memory
 from edgewise.run.protocol import PROTOCOL, decode, encode
+from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
     CannotProfile,
+    FallsBack,
     InvalidModel,
     LoadOptions,
+    Runtime,
     Session,
     SuppliesClock,
     TimesReference,
     UnsupportedModel,
 )
+
+Result = TypeVar("Result")
 
 
 class Channel:
@@ -89,6 +97,7 @@ class Worker:
         self._orders = orders
         self.phase_name = "python"
         self.facts: dict[str, Any] = {}
+        self._has_turns = False
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -108,6 +117,9 @@ class Worker:
         self.facts["memory_baseline"] = counters.memory_figures()
         with self.phase("inputs"):
             arrays = self._inputs()
+            self.facts["inputs"] = [
+                _fed(spec["name"], array) for spec, array in zip(self.job["workload"]["inputs"], arrays, strict=True)
+            ]
         options = _load_options(self.job["options"])
         with self.phase("load"):
             session: Session = runtime.load(Path(self.job["model"]), options)
@@ -118,7 +130,7 @@ class Worker:
         if self.job.get("profile"):
             self._time_layers(session)
         elif self.job.get("samples"):
-            self._answer_samples(session)
+            self._answer_samples(session, partial(self._reload, runtime, options))
         else:
             self._measure(session)
             self._outputs(session)
@@ -146,14 +158,10 @@ class Worker:
         gc.freeze()
         gc.disable()
         with self.phase("first"):
-            begin = clock.now()
-            session.invoke()
-            first = clock.now() - begin
+            first = self._insist(session, partial(_time_one, session, clock))
         self.channel.send("samples", name="latency_first", values_ns=[first])
         with self.phase("steady"):
-            before = counters.read_counters()
-            steady = self._steady(session, clock)
-            delta = counters.read_counters().delta(before)
+            steady, delta = self._insist(session, partial(self._count_steady, session, clock))
         gc.enable()
         self.facts["counters"] = steady.extra.pop("counters", delta)
         prescribed = self.job["stopping"]["warmup"] and self.job["workload"]["scenario"]["kind"] == "single-stream"
@@ -196,10 +204,16 @@ class Worker:
         from edgewise.run.timing import Clock
 
         with self.phase("profile"):
-            profile = time_layers(session, Clock.of(session))
+            profile = self._insist(session, lambda: time_layers(session, Clock.of(session)))
         self.channel.send("layers", profile=profile)
 
-    def _answer_samples(self, session: Session) -> None:
+    def _reload(self, runtime: Runtime, options: LoadOptions, feed: Sequence[Any]) -> Session:
+        """The model once more, for samples of other sizes."""
+        names = [spec["name"] for spec in self.job["workload"]["inputs"]]
+        shapes = {name: tuple(array.shape) for name, array in zip(names, feed, strict=True)}
+        return runtime.load(Path(self.job["model"]), replace(options, shapes=shapes))
+
+    def _answer_samples(self, session: Session, reload: Callable[[Sequence[Any]], Session]) -> None:
         """The pass of an evaluation: outputs for the samples that the host sends."""
         from edgewise.run.sample_pass import answer_samples
 
@@ -207,9 +221,31 @@ class Worker:
             self.facts["samples"] = answer_samples(
                 session,
                 Path(self.job["folder"]),
+                reload=reload,
                 tell=self.channel.send,
                 next_order=lambda: decode(self._orders.get()),
             )
+
+    def _insist(self, session: Session, act: Callable[[], Result]) -> Result:
+        """What `act` gives; once more from its beginning where the engine's fastest call fails and there is another."""
+        try:
+            return act()
+        except Exception as error:
+            # Between turns the host waits for an answer, not for another warm-up.
+            if self._has_turns or not isinstance(session, FallsBack) or explain(error)[0] != "EngineError":
+                raise
+            failed = session.effective.get("call")
+            if not session.fall_back():
+                raise
+            self.facts["effective"] = dict(session.effective)
+            self.facts["fell_back"] = f"timed is {session.effective['call']}: {failed} failed ({explain(error)[1]})"
+        return act()
+
+    def _count_steady(self, session: Session, clock: Any) -> tuple[Any, dict[str, Any]]:
+        """The steady phase, and what the process used in it."""
+        before = counters.read_counters()
+        steady = self._steady(session, clock)
+        return steady, counters.read_counters().delta(before)
 
     def _steady(self, session: Session, clock: Any) -> Any:
         from edgewise.run import timing
@@ -228,13 +264,17 @@ class Worker:
     def _take_turns(self, session: Session, clock: Any, reporter: _Reporter) -> Any:
         from edgewise.run.turn_pass import take_turns
 
+        def tell(kind: str, **fields: Any) -> None:
+            self._has_turns = True
+            self.channel.send(kind, **fields)
+
         before = counters.read_counters()
         steady = take_turns(
             session,
             stopping=self.job["stopping"],
             clock=clock,
             reporter=reporter,
-            tell=self.channel.send,
+            tell=tell,
             next_order=lambda: decode(self._orders.get()),
         )
         delta = counters.read_counters().delta(before)
@@ -248,14 +288,22 @@ class Worker:
             return
         import numpy as np
 
+        from edgewise.run.sample_pass import MAX_OUTPUT_BYTES
+
         with self.phase("outputs"):
-            session.invoke()
-            arrays = session.read_outputs()
-            file = Path(self.job["folder"]) / "outputs.npz"
-            np.savez(file, *[np.asarray(array) for array in arrays])
+            answers = self._insist(session, partial(_infer, session))
+            arrays = [np.asarray(array) for array in answers if array is not None]
             # What came out closes the dimensions that an engine leaves open.
-            for told, array in zip(self.facts["outputs"], arrays, strict=False):
-                told["shape"] = list(np.shape(array))
+            for told, array in zip(self.facts["outputs"], answers, strict=False):
+                if array is None:
+                    told |= {"shape": None, "absent_because": f"it is no tensor but {told['dtype']}"}
+                else:
+                    told["shape"] = list(np.shape(array))
+            self.facts["output_bytes"] = sum(array.nbytes for array in arrays)
+            if self.facts["output_bytes"] > MAX_OUTPUT_BYTES:
+                return
+            file = Path(self.job["folder"]) / "outputs.npz"
+            np.savez(file, *arrays)
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
 
     def _meter(self, session: Session) -> None:
@@ -266,13 +314,33 @@ class Worker:
 
         with self.phase("meters"):
             meters = [_load_class(location)() for location in self.job["meters"]]
-            self.facts["meters"] = read_meters(meters, session.invoke)
+            self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke))
+
+
+def _infer(session: Session) -> list[Any]:
+    session.invoke()
+    return list(session.read_outputs())
+
+
+def _time_one(session: Session, clock: Any) -> int:
+    begin = clock.now()
+    session.invoke()
+    return int(clock.now() - begin)
 
 
 def _described(spec: TensorSpec) -> dict[str, Any]:
     known = spec.shape is not None
     shape = [size if isinstance(size, int) else None for size in spec.shape or ()] if known else None
     return {"name": str(spec.name), "shape": shape, "dtype": str(spec.dtype)}
+
+
+def _fed(name: str, array: Any) -> dict[str, Any]:
+    """What the model is fed: the range of numbers that are all finite."""
+    told = {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
+    if array.dtype.kind not in "biuf" or not array.size:
+        return told
+    low, high = float(array.min()), float(array.max())
+    return told | ({"low": low, "high": high} if math.isfinite(low) and math.isfinite(high) else {})
 
 
 def _load_class(location: str) -> Any:
@@ -304,12 +372,12 @@ def explain(error: BaseException) -> tuple[str, str]:
     cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "EngineError")
     if type(error).__name__ in {"BadInput", "BadModel"}:
         cause = "BadInput"
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = tell(str(error)) if str(error).strip() else ""
     if _NO_MEMORY.search(str(error)):
         cause = "OutOfMemory"
     if cause == "EngineError":
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return cause, text[:500] or "out of memory"
+    return cause, text or "out of memory"
 
 
 def _watch_host() -> queue.SimpleQueue[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count as count_up
 from threading import Thread
@@ -11,6 +12,9 @@ from edgewise.model.signature import TensorSpec
 from edgewise.runtime.base import UnsupportedModel
 
 Shape = tuple[int, ...]
+
+REFUSES = "the model does not take"
+"""Begins the message of an engine that refuses the shapes of inputs."""
 
 
 def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape]) -> list[Shape | None]:
@@ -40,10 +44,32 @@ def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
     for spec in specs:
         try:
             known = np.dtype(spec.dtype).kind in "biuf"
-        except TypeError:
+        except (TypeError, ValueError):  # numpy takes a comma for a list of types
             known = False
         if not known:
             raise UnsupportedModel(f"{kind} {spec.name!r} is of type {spec.dtype}, for which numpy has no number type")
+
+
+def tell(text: str, *, noise: str = r"$^") -> str:
+    """An engine's message on one line: every line of it, for the reason often stands last.
+
+    Left out are status codes, places in the engine's source and lines that begin with the expression `noise`. Of a
+    message that is far too long the middle is.
+    """
+    lines = [re.sub(r"^[ └-]+", "", line).rstrip() for line in text.splitlines()]
+    telling = [line for line in lines if line and not re.match(noise, line)] or [line for line in lines if line]
+    found = " ".join(telling) or "no message"
+    found = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", found)
+    # "/src/model.cc:256 onnxruntime::Model::Model(const Path&) message", or the place alone
+    found = re.sub(
+        r"(?<!\S)/\S+\.(?:cc|h|hpp|cpp):\d+ (?:[\w:*&<>, ~]+\((?:[^()]|\([^()]*\))*\)(?: const)? )?", "", found
+    )
+    found = " ".join(found.split())
+    return found if len(found) <= MOST_TOLD else f"{found[: MOST_TOLD // 3]} […] {found[-MOST_TOLD * 2 // 3 :]}"
+
+
+MOST_TOLD = 1500
+"""Characters of an engine's message that are kept."""
 
 
 def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> str:
@@ -57,7 +83,7 @@ def refused(shapes: Mapping[str, Shape]) -> str:
     if not shapes:
         return ""
     words = ", ".join(f"{name}=[{', '.join(map(str, shape))}]" for name, shape in shapes.items())
-    return f"the model does not take {words}: "
+    return f"{REFUSES} {words}: "
 
 
 def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
@@ -88,7 +114,8 @@ def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
     copies = []
     for array, spec in zip(arrays, specs, strict=True):
         copy = np.array(array, order="C")
-        if copy.dtype != np.dtype(spec.dtype):
+        fits = copy.dtype.kind == "U" if spec.dtype == "string" else copy.dtype == np.dtype(spec.dtype)
+        if not fits:
             raise ValueError(f"input {spec.name!r} takes {spec.dtype}, not {copy.dtype}")
         if not agrees(spec.shape, copy.shape):
             raise ValueError(f"input {spec.name!r} takes shape {spec.shape}, not {copy.shape}")

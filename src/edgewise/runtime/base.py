@@ -5,7 +5,7 @@ Everything here and in the modules beside it is sent to devices: standard librar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -53,7 +53,7 @@ class LoadOptions:
         precision: None means the model's own precision, never a silent reduction.
         streams: parallel execution streams wanted (offline scenario); None means one inference at a time is enough.
         requests: requests in flight wanted (offline scenario).
-        extra: engine settings by their own names.
+        extra: engine settings by their own names, out of those that the runtime lists (`TakesSettings`).
         profile: the session shall be able to time its layers (`ProfilesLayers`), whatever that costs.
     """
 
@@ -89,7 +89,7 @@ class Session(Protocol):
         """Copy or bind one numpy array per input, in order; afterwards `invoke` may be called any number of times."""
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last `invoke` as numpy arrays, in order."""
+        """Copies of the outputs of the last `invoke` as numpy arrays, in order; None for one that is no array."""
 
     def close(self) -> None:
         """Release the engine's resources."""
@@ -126,11 +126,52 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
+class DescribesModels(Protocol):
+    """A runtime that tells what a model takes and gives, for formats that only it takes apart."""
+
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.
+
+        Raises as `Runtime.load`.
+        """
+
+
+@runtime_checkable
+class TakesSettings(Protocol):
+    """A runtime that takes settings of its engine in `LoadOptions.extra`.
+
+    Attributes:
+        settings: their names. They may come from a record that somebody else made: list none that names a file or a
+            folder, or that sends anything anywhere.
+    """
+
+    settings: Collection[str]
+
+
+def check_settings(engine: str, settings: Collection[str], extra: Mapping[str, Any]) -> None:
+    """Raise `UnsupportedModel` for a setting in `extra` that is not among `settings`, or whose value is no scalar."""
+    for name, value in extra.items():
+        if name not in settings:
+            known = ", ".join(sorted(settings)) or "none"
+            raise UnsupportedModel(f"{engine} takes no setting {name!r} here (it takes: {known})")
+        if not isinstance(value, bool | int | float | str):
+            raise UnsupportedModel(f"{engine}'s setting {name!r} is a {type(value).__name__}, not a word or a number")
+
+
+@runtime_checkable
 class ReportsEngineLatency(Protocol):
     """A session whose engine times its inferences itself, free of the Python call around them."""
 
     def engine_latency_ns(self) -> int:
         """Nanoseconds of the last `invoke` by the engine's own clock; asked after our clock was read."""
+
+
+@runtime_checkable
+class FallsBack(Protocol):
+    """A session with a slower call for models that its fastest one can't run again and again."""
+
+    def fall_back(self) -> bool:
+        """Infer by the other call from now on, which `Session.effective` then names; False where there is no other."""
 
 
 @runtime_checkable

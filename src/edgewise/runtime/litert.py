@@ -10,12 +10,13 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order, tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
     Provider,
     UnsupportedModel,
+    check_settings,
     package_availability,
 )
 
@@ -25,9 +26,12 @@ _RESOLVERS = {
     "interpreter-noxnnpack": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
     "interpreter-reference": "BUILTIN_REF",
 }
-#: settings that would take away what the provider stands for, or what the measuring rests on
-_FIXED = frozenset({"experimental_op_resolver_type", "experimental_delegates", "experimental_preserve_all_tensors"})
-_CPU_SETTINGS = frozenset({"kernel_mode", "enable_ynnpack", "xnnpack_flags", "xnnpack_weight_cache_path"})
+#: of the interpreter, without those that would take away what the provider stands for, or what measuring rests on
+_INTERPRETER_SETTINGS = frozenset({
+    "experimental_default_delegate_latest_features", "experimental_disable_delegate_clustering",
+})  # fmt: skip
+#: of the compiled model's processor, without the path of XNNPACK's cache
+_CPU_SETTINGS = frozenset({"kernel_mode", "enable_ynnpack", "xnnpack_flags"})
 
 
 class LiteRt:
@@ -43,6 +47,7 @@ class LiteRt:
         Provider(name="interpreter-reference", title="Interpreter, reference kernels"),
     )
     in_default = True
+    settings = _INTERPRETER_SETTINGS | _CPU_SETTINGS
 
     def availability(self) -> Availability:
         """Whether the package ai-edge-litert is installed."""
@@ -177,9 +182,7 @@ class CompiledSession:
 def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    for name in options.extra:
-        if not name.startswith("experimental_") or name in _FIXED:
-            raise UnsupportedModel(f"LiteRT's interpreter takes no setting {name!r} here")
+    check_settings("LiteRT's interpreter", _INTERPRETER_SETTINGS, options.extra)
     try:
         interpreter = Interpreter(
             model_path=str(path),
@@ -212,9 +215,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.options import CpuOptions, HardwareAccelerator, Options
 
-    for name in options.extra:
-        if name not in _CPU_SETTINGS:
-            raise UnsupportedModel(f"LiteRT's CPU accelerator takes no setting {name!r}")
+    check_settings("LiteRT's CPU accelerator", _CPU_SETTINGS, options.extra)
     # Without a number the accelerator decides: 0.
     settings = CpuOptions(num_threads=options.threads or 0, **options.extra)
     if not path.is_file():
@@ -307,15 +308,9 @@ _MEMORY = re.compile(r"bad_alloc|failed to allocate memory|out of memory", re.IG
 def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
     """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     text = str(error)
-    line = _first_line(text)
+    line = tell(text, noise=r".*ERROR: \[\S+\]$")
     if _MEMORY.search(text):
         return MemoryError(line)
     if _UNSUPPORTED.search(text):
         return UnsupportedModel(context + line)
     return InvalidModel(line) if _INVALID.search(text) else otherwise(context + line)
-
-
-def _first_line(text: str) -> str:
-    """The first line of an engine's message that is not merely a place in its source."""
-    lines = [line.strip(" └") for line in text.splitlines()]
-    return next((line for line in lines if line and not re.search(r"ERROR: \[\S+\]$", line)), "no message")

@@ -2,7 +2,9 @@
 
 One inference is `run_with_iobinding` on values that were bound once: of the calls the engine has it is the one with the
 least work around the inference (about 2.2 µs on a network of one operator where `run` takes 4.7 µs), and the only one
-that neither looks at the inputs nor makes arrays of the outputs each time.
+that neither looks at the inputs nor makes arrays of the outputs each time. It writes into the outputs of the inference
+before, so it can't run a model whose outputs change their shape from run to run: such a model falls back to `run`.
+``effective["call"]`` says which of them an inference is.
 """
 
 from __future__ import annotations
@@ -26,8 +28,16 @@ from edgewise.runtime.arrays import (
     own_copies,
     run_on_threads,
     shapes_in_order,
+    tell,
 )
-from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+    check_settings,
+    package_availability,
+)
 
 _CPU = Provider(name="cpu", title="CPUExecutionProvider")
 _DISTRIBUTIONS = (
@@ -65,7 +75,17 @@ SETTING_WORDS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "execution_mode": ("ExecutionMode", {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}),
 }  # fmt: skip
-_SETTINGS = frozenset({"enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "use_deterministic_compute"})
+_BOUND, _RUN = "run_with_iobinding", "run"
+_ATTRIBUTES = frozenset({
+    "enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "use_deterministic_compute",
+})  # fmt: skip
+#: entries of the session's configuration; others name files (``ep.context_file_path``) or libraries
+_ENTRIES = frozenset({
+    "mlas.enable_gemm_fastmath_arm64_bfloat16", "session.disable_double_qdq_remover", "session.disable_prepacking",
+    "session.disable_quant_qdq", "session.dynamic_block_base", "session.enable_quant_qdq_cleanup",
+    "session.force_spinning_stop", "session.inter_op.allow_spinning", "session.intra_op.allow_spinning",
+    "session.qdqisint8allowed", "session.set_denormal_as_zero",
+})  # fmt: skip
 
 
 class OnnxRuntime:
@@ -73,8 +93,9 @@ class OnnxRuntime:
 
     name = "onnxruntime"
     title = "ONNX Runtime"
-    formats: Sequence[str] = ("onnx",)
+    formats: Sequence[str] = ("onnx", "ort")
     in_default = True
+    settings = frozenset(SETTING_WORDS) | _ATTRIBUTES | _ENTRIES
 
     @cached_property
     def providers(self) -> Sequence[Provider]:
@@ -87,15 +108,20 @@ class OnnxRuntime:
         return next((answer for answer in answers if answer), answers[0])
 
     def import_engine(self) -> str:
-        """Import the engine and silence its warnings and, where it has any, its telemetry."""
+        """Import the engine and silence its warnings and what its builds for Windows tell the system."""
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(3)
         onnxruntime.disable_telemetry_events()
         return str(onnxruntime.__version__)
 
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        session = _open(_utf8(path), title=_CPU.title, intra=1, extra={})
+        return tuple(map(_spec, session.get_inputs())), tuple(map(_spec, session.get_outputs()))
+
     def load(self, path: Path, options: LoadOptions) -> OnnxSession:
-        """A session for the ONNX model at `path`; shapes are simply fed, the engine needs no reshaping.
+        """A session for the ONNX or ORT model at `path`; shapes are simply fed, the engine needs no reshaping.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -124,11 +150,13 @@ def _open(
     import onnxruntime
 
     settings = _session_options(onnxruntime.SessionOptions(), title, intra, extra)
+    with Path(location).open("rb") as file:
+        if file.read(8)[4:] == b"ORTM":  # which the engine knows by the extension alone
+            settings.add_session_config_entry("session.load_model_format", "ORT")
     if change is not None:
         change(settings)
-    provider_options = _EXACT.get(title, {}) | dict(extra.get("provider_options", {}))
     try:
-        return onnxruntime.InferenceSession(location, settings, providers=[(title, provider_options)])
+        return onnxruntime.InferenceSession(location, settings, providers=[(title, _EXACT.get(title, {}))])
     except Exception as error:
         raise _explain(error) from error
 
@@ -154,8 +182,9 @@ class OnnxSession:
         self.invoke: Callable[[], object] = closed
         self._session = session
         self._bindings: list[Any] = []
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        self._feed: dict[str, Any] = {}
+        self._results: Sequence[Any] = ()
+        check_dtypes([spec for spec in self.inputs if spec.dtype != "string"], "input")
         wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
         for spec, shape in zip(self.inputs, wanted, strict=True):
             if shape is not None and not agrees(spec.shape, shape):
@@ -164,12 +193,19 @@ class OnnxSession:
         self.effective: Mapping[str, Any] = _effective(
             session, provider=options.provider, requests=requests, placement=placement
         )
+        if any(spec.dtype == "string" for spec in self.inputs):
+            self.fall_back()  # text can't be bound
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into values that stay bound. Raises ValueError where they don't fit."""
         from onnxruntime import OrtValue
 
         copies = own_copies(arrays, self.inputs)
+        self._feed = {spec.name: copy for spec, copy in zip(self.inputs, copies, strict=True)}
+        if self.effective["call"] == _RUN:
+            self._bindings = [None] * self._requests
+            self.invoke = self._infer
+            return
         # The values share the copies' memory and keep them alive.
         values = [OrtValue.ortvalue_from_numpy(copy) for copy in copies]
         self._bindings = []
@@ -183,8 +219,21 @@ class OnnxSession:
             self._bindings.append(binding)
         self.invoke = self._call(self._bindings[0])
 
+    def fall_back(self) -> bool:
+        """Infer with `run` from now on; False where that is so already."""
+        if self.effective["call"] == _RUN:
+            return False
+        self.effective = {**self.effective, "call": _RUN}
+        self.invoke = self._infer
+        return True
+
+    def _infer(self) -> None:
+        self._results = self._session.run(None, self._feed)
+
     def _call(self, binding: Any) -> Callable[[], object]:
         """The shortest way to one inference on `binding`."""
+        if self.effective["call"] == _RUN:
+            return self._infer
         inner, values = getattr(self._session, "_sess", None), getattr(binding, "_iobinding", None)
         if self.effective["provider"] == "cpu" and inner is not None and values is not None:
             # What the public method calls after looking for graph capture, which only other providers have.
@@ -192,10 +241,9 @@ class OnnxSession:
         return partial(self._session.run_with_iobinding, binding)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference on the first request."""
-        import numpy as np
-
-        return [np.array(array) for array in self._bindings[0].copy_outputs_to_cpu()]
+        """Copies of the outputs of the last inference on the first request; None for a sequence or a map."""
+        ran = self.effective["call"] == _RUN
+        return [_array(value) for value in (self._results if ran else self._bindings[0].copy_outputs_to_cpu())]
 
     def run_many(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
@@ -207,8 +255,17 @@ class OnnxSession:
     def close(self) -> None:
         """Release the session."""
         self.invoke = closed
-        self._bindings = []
+        self._bindings, self._feed, self._results = [], {}, ()
         self._session = None
+
+
+def _array(value: Any) -> Any:
+    """A copy of an array, of texts as numpy's own; None for what is none."""
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        return None
+    return np.array(value, dtype=str) if value.dtype.kind == "O" else np.array(value)
 
 
 def _accelerator(title: str) -> Provider:
@@ -263,17 +320,14 @@ def _session_options(settings: Any, title: str, intra: int, extra: Mapping[str, 
     settings.inter_op_num_threads = 1  # the default execution mode is sequential
     if title != _CPU.title:
         settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    check_settings(OnnxRuntime.title, OnnxRuntime.settings, extra)
     for name, value in extra.items():
-        if name == "provider_options":
-            continue
         if name in SETTING_WORDS:
             _choose_word(settings, name, value)
-        elif "." in name:
+        elif name in _ENTRIES:
             settings.add_session_config_entry(name, str(value))
-        elif name in _SETTINGS:
-            setattr(settings, name, value)
         else:
-            raise UnsupportedModel(f"ONNX Runtime has no setting {name!r}")
+            setattr(settings, name, value)
     return settings
 
 
@@ -315,6 +369,7 @@ def _effective(session: Any, *, provider: str, requests: int, placement: Mapping
     intra = settings.intra_op_num_threads or None
     return {
         "provider": provider,
+        "call": _BOUND,
         "execution_providers": list(session.get_providers()),
         "precision": None,
         "threads": None if intra is None else intra + requests - 1,
@@ -350,20 +405,14 @@ def _explain(error: Exception) -> Exception:
     """The engine's error as one of ours where its meaning is known, else as it is."""
     text = str(error)
     if _MEMORY.search(text):
-        return MemoryError(_first_line(text))
+        return MemoryError(_told(text))
     if _UNSUPPORTED.search(text):
-        return UnsupportedModel(_first_line(text))
+        return UnsupportedModel(_told(text))
     if _INVALID.search(text):
-        return InvalidModel(_first_line(text))
+        return InvalidModel(_told(text))
     return error
 
 
-def _first_line(text: str) -> str:
-    """The first line of an engine's message without status code, file of the model and place in the engine's source."""
-    line = next((line for line in text.splitlines() if line.strip()), "no message")
-    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line)
-    line = re.sub(r"^Load model from .*? failed: ?", "", line)
-    # "/onnxruntime_src/…/model.cc:256 onnxruntime::Model::Model(…) message": the signature ends with the last ") ".
-    if re.match(r"^/\S+\.(?:cc|h|cpp):\d+ ", line):
-        line = re.sub(r"^/\S+:\d+ .*?\)(?: const)? (?=[A-Z])", "", line)
-    return line.strip()
+def _told(text: str) -> str:
+    """The engine's message without the file of the model."""
+    return tell(re.sub(r"Load model from .*? failed: ?", "", text))

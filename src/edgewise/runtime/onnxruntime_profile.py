@@ -202,6 +202,8 @@ class ProfiledOnnxSession(OnnxSession):
         """Times of profiled and ordinary inferences, and the engine's profile."""
         session = OnnxSession(engine, **self._given)
         try:
+            if self.effective["call"] != session.effective["call"]:
+                session.fall_back()
             session.bind(self._arrays or ())
             timing = _take_turns(session.invoke, self.invoke, inferences)
         finally:

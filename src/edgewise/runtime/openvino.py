@@ -7,7 +7,6 @@ the binding's work around them (a few µs a call); that is the latency edgewise 
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +24,16 @@ from edgewise.runtime.arrays import (
     refused,
     run_on_threads,
     shapes_in_order,
+    tell,
 )
-from edgewise.runtime.base import InvalidModel, LoadOptions, Provider, UnsupportedModel, package_availability
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+    check_settings,
+    package_availability,
+)
 
 #: the engine's element types → numpy's names
 _DTYPES = {
@@ -58,7 +65,7 @@ class OpenVino:
 
     name = "openvino"
     title = "OpenVINO"
-    formats: Sequence[str] = ("openvino", "onnx", "tflite")
+    formats: Sequence[str] = ("openvino", "onnx", "tflite", "savedmodel", "tensorflow", "paddle")
     providers: Sequence[Provider] = (
         Provider(name="cpu", title="CPU", precisions=("f32", "bf16", "f16")),
         Provider(name="gpu", title="GPU", precisions=("f32", "f16"), accelerator=True),
@@ -66,6 +73,13 @@ class OpenVino:
         Provider(name="auto", title="AUTO"),
     )
     in_default = True
+    #: properties of devices; others name files or folders (CACHE_DIR, WEIGHTS_PATH, CONFIG_FILE) or hold more of them
+    settings = frozenset({
+        "CPU_DENORMALS_OPTIMIZATION", "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "ENABLE_CPU_PINNING", "ENABLE_CPU_RESERVATION", "ENABLE_HYPER_THREADING", "EXECUTION_MODE_HINT",
+        "KV_CACHE_PRECISION", "NUM_STREAMS", "PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS",
+        "SCHEDULING_CORE_TYPE",
+    })  # fmt: skip
 
     def availability(self) -> Availability:
         """Whether the package openvino is installed."""
@@ -75,20 +89,29 @@ class OpenVino:
         """Import the engine and return its version as its package has it."""
         from importlib.metadata import version
 
-        _import_quietly()
+        import openvino
+
+        del openvino
         return version("openvino")
 
+    def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        import openvino
+
+        model = _read_model(openvino.Core(), path)
+        return tuple(map(_spec, model.inputs)), tuple(map(_spec, model.outputs))
+
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
-        """A session for the ONNX, TFLite or OpenVINO model at `path`, reshaped to `options.shapes`.
+        """A session for the model at `path`, reshaped to `options.shapes`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
-        core = _import_quietly().Core()
+        check_settings(self.title, self.settings, options.extra)
+        import openvino
+
+        core = openvino.Core()
         device = _find_device(core, options.provider)
-        try:
-            model = _read_model(core, path)
-        except Exception as error:
-            raise _explain(error, otherwise=InvalidModel) from error
+        model = _read_model(core, path)
         try:
             _reshape(model, options.shapes)
         except Exception as error:
@@ -107,15 +130,23 @@ class OpenVino:
 
 
 def _read_model(core: Any, path: Path) -> Any:
-    """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link."""
+    """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link.
+
+    Raises `UnsupportedModel`, `InvalidModel` or MemoryError.
+    """
     with path.open("rb") as file:
-        is_tflite = file.read(8)[4:] == b"TFL3"
-    if not is_tflite or path.suffix == ".tflite":
-        return core.read_model(str(path))
-    with tempfile.TemporaryDirectory() as folder:
-        link = Path(folder, "model.tflite")
-        link.symlink_to(path.resolve())
-        return core.read_model(str(link))
+        head = file.read(8)
+    try:
+        if path.name == "saved_model.pb" and head[:1] == b"\x08":  # no frozen graph of that name
+            return core.read_model(str(path.parent))
+        if head[4:] != b"TFL3" or path.suffix == ".tflite":
+            return core.read_model(str(path))
+        with tempfile.TemporaryDirectory() as folder:
+            link = Path(folder, "model.tflite")
+            link.symlink_to(path.resolve())
+            return core.read_model(str(link))
+    except Exception as error:
+        raise _explain(error, otherwise=InvalidModel) from error
 
 
 class OpenVinoSession:
@@ -211,15 +242,6 @@ class OpenVinoSession:
         """Release requests and compiled model."""
         self.invoke = closed
         self._arrays = self._pool = self._request = self._compiled = None
-
-
-def _import_quietly() -> Any:
-    """The engine's module, without the event that `import openvino` sends to its maker where it finds the means."""
-    # None makes the import of that package fail, and the engine then takes its own stub for it.
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    import openvino
-
-    return openvino
 
 
 def _below(thing: Any, method: str) -> Any:
@@ -359,22 +381,15 @@ def _explain(error: Exception, *, otherwise: type[Exception], context: str = "")
     """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
-    text = str(error)
+    text = str(error).replace(" with a message:", ":")
     if _MEMORY.search(text):
-        return MemoryError(_first_line(text))
+        return MemoryError(tell(text, noise=_NOISE))
     # The engine says of every file that no front end takes that its format may not be supported: that is no model.
     kind = UnsupportedModel if _UNSUPPORTED.search(text) and "Unable to read the model" not in text else otherwise
-    return kind(context + _first_line(text))
+    return kind(context + tell(text, noise=_NOISE))
 
 
-def _first_line(text: str) -> str:
-    """The first line of an engine's message that tells a person something, without places in the engine's source."""
-    lines = [line.strip(" -") for line in text.splitlines()]
-    telling = [line for line in lines if line and not _NOISE.match(line)]
-    return telling[0] if telling else next((line for line in lines if line), "no message")
-
-
-_NOISE = re.compile(
+_NOISE = (
     r"Exception from |Check '.*' failed at |FrontEnd API failed|Summary:|Model wasn't fully converted|While validating|"
-    r"Loading input model"
+    r"Loading input model|Conversion is failed for"
 )

@@ -23,6 +23,7 @@ from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.places import without_places_of
 from edgewise.store.upgrade import schema_of
 from edgewise.store.versions import later_version
+from edgewise.text import for_csv, for_markdown
 from edgewise.units import format_bytes, format_quantity
 
 KIND = "edgewise-bundle"
@@ -214,7 +215,8 @@ def _csv_lines(runs: Iterable[Run]) -> Iterator[str]:
             "threads": job.runtime.threads, "batch": job.workload.batch, "scenario": job.workload.scenario.kind,
         }  # fmt: skip
         for row in to_document(run)["measurements"]:
-            writer.writerow(common | {name: row[name] for name in CSV_COLUMNS if name in row})
+            cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
+            writer.writerow({name: for_csv(cell) if isinstance(cell, str) else cell for name, cell in cells.items()})
         yield stream.getvalue()
         stream.seek(0)
         stream.truncate()
@@ -243,12 +245,12 @@ def to_markdown(runs: Iterable[Run]) -> str:
         *(METRICS[name].label for name in names),
         "Trust",
     ]
-    lines = [_line(head), _line(["---"] * len(head))]
+    lines = [_line(head), "|" + " --- |" * len(head)]
     notes: dict[str, int] = {}
     for fixed, found, grade in rows:
         lines.append(_line([*fixed, *(_cell(found[name], notes=notes) for name in names), grade]))
     text = "\n".join(lines) + "\n\nIn parentheses: 95 % interval. Values are measured unless they say otherwise.\n"
-    return text + "".join(f"\n{number}. {_escape(why)}" for why, number in notes.items()) + ("\n" if notes else "")
+    return text + "".join(f"\n{number}. {for_markdown(why)}" for why, number in notes.items()) + ("\n" if notes else "")
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: bool) -> None:
@@ -329,11 +331,4 @@ def _bare(row: Measurement | None) -> Measurement | None:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(_escape(cell) for cell in cells) + " |"
-
-
-def _escape(text: str) -> str:
-    """`text` so that it stays in its cell and starts no markup of its own."""
-    for character in "\\|<>`*[]":
-        text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
+    return "| " + " | ".join(for_markdown(cell) for cell in cells) + " |"

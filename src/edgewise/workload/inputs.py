@@ -1,261 +1,35 @@
-"""What is fed to a model: concrete shapes for its open dimensions, and arrays, random or from a file.
+"""What is fed to a model: arrays, random or from a file.
 
 Also used inside the worker, so it needs the standard library and numpy only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
-import re
 import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
-from edgewise.model.signature import Dimension, Signature, TensorSpec
+from edgewise.model.signature import TensorSpec
 from edgewise.record import InputSpec
+from edgewise.workload.sizes import CONVERTED, TEXT
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-ASSUMED, CONVERTED = "taken as", "converted from"
-"""Words in `InputSpec.note` that say what kind of note it is."""
-
-MAX_INPUT_BYTES = 2 * 2**30
-"""Of all inputs of one inference together."""
 MAX_FILE_BYTES = 4 * 2**30
 """What the arrays of an ``.npz`` may say they unpack to."""
 MAX_FILE_ARRAYS = 10_000
 _HEADER_BYTES = 2**14
-
-IMAGE_SIZE = 224
-"""Default of an open height or width: what most image classifiers were trained at."""
-SEQUENCE_LENGTH = 128
-"""Default of an open sequence length."""
-CHANNELS = 3
-"""Default of an open channel dimension."""
-_IMAGE_CHANNELS = (1, 3, 4)
-
-#: Words in a dimension's name → what it is. The first row that fits counts.
-_ROLES = (
-    ("batch", frozenset({"batch", "batches", "batchsize", "n", "b", "bs"})),
-    ("image", frozenset({"height", "width", "h", "w", "image", "img"})),
-    ("sequence", frozenset({"seq", "seqlen", "sequence", "length", "len", "tokens", "time", "timesteps", "frames"})),
-    ("channels", frozenset({"channel", "channels", "c"})),
-)
-_ROLE_SIZES = {"image": IMAGE_SIZE, "sequence": SEQUENCE_LENGTH, "channels": CHANNELS}
-
-#: dtypes that can be made and fed → bytes of one element.
-_ITEM_BYTES = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "int32": 4, "uint32": 4, "float32": 4,
-    "int64": 8, "uint64": 8, "float64": 8,
-}  # fmt: skip
-
-
-FEEDABLE = frozenset(_ITEM_BYTES)
-"""Data types that inputs can be made of."""
-
-
-def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """``"NAME=1x3x224x224"`` → name and shape; without a name, and its ``=``, the name is ``""``. Raises `BadInput`."""
-    name, _, sizes = text.rpartition("=")
-    words = re.split(r"[xX,]", sizes.strip().removeprefix("[").removesuffix("]"))
-    if not all(re.fullmatch(r"[0-9]{1,12}", word.strip()) for word in words):
-        raise BadInput(f"{text!r} is not a shape", advice="write NAME=1x3x224x224, or 1x3x224x224 for the only input")
-    shape = tuple(int(word) for word in words)
-    if 0 in shape:
-        raise BadInput(f"{text!r} has a dimension of size 0", advice="every dimension is 1 or more")
-    return name.strip(), shape
-
-
-def resolve_inputs(
-    signature: Signature, *, batch: int, overrides: Mapping[str, tuple[int, ...]]
-) -> tuple[InputSpec, ...]:
-    """A concrete shape for every input, in the model's order, with a note on whatever was assumed.
-
-    An open first dimension is the batch, unless its name says that it is something else; so is any open dimension whose
-    name says batch. Where no input has an open batch dimension, a fixed 1 in front may be reshaped to `batch`, which
-    the engine must then do. Other open dimensions, in this order: what `overrides` gave to one of the same name; 224
-    for a height or width, 128 for a sequence, 3 for channels, by name; 224 where the other dimensions look like
-    an image (rank 4 with 1, 3 or 4 channels first or last); 128 for the second dimension of integer matrices (token
-    ids); else 1. Dimensions of one name have one size.
-
-    Args:
-        overrides: input name → full shape; the name ``""`` stands for the only input. They win over every default.
-
-    Raises:
-        BadInput: an unknown name, a wrong rank, a contradiction with a fixed dimension or with `batch`, a size below
-            1, more than `MAX_INPUT_BYTES`, an unknown rank without an override, or a type that can't be fed.
-    """
-    if batch < 1:
-        raise BadInput(f"a batch of {batch} makes no sense", advice="1 or more")
-    resolver = _Resolver(signature, batch, _name_overrides(signature, overrides))
-    specs = tuple(resolver.resolve(spec) for spec in signature.inputs)
-    total = sum(math.prod(spec.shape) * _ITEM_BYTES[spec.dtype] for spec in specs)
-    if total > MAX_INPUT_BYTES:
-        raise BadInput(
-            f"the inputs of one inference would take {total / 2**30:.1f} GiB, more than {MAX_INPUT_BYTES // 2**30}",
-            advice="lower --batch, or give smaller sizes with --shape NAME=…",
-        )
-    return specs
-
-
-def batch_of(signature: Signature, specs: Sequence[InputSpec]) -> int:
-    """The batch that concrete shapes amount to: the one size of every open, or reshaped, batch dimension; else 1."""
-    sizes = {
-        spec.shape[0]
-        for spec, own in zip(specs, signature.inputs, strict=True)
-        if spec.shape and own.shape and (_is_batch(0, own.shape[0]) or own.shape[0] == 1)
-    }
-    return sizes.pop() if len(sizes) == 1 else 1
-
-
-def _name_overrides(signature: Signature, overrides: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
-    """The overrides by real names. Raises `BadInput` for a name the model doesn't have."""
-    names = [spec.name for spec in signature.inputs]
-    known = f"its inputs: {', '.join(names) or 'none'}"
-    if "" in overrides and "" not in names:
-        if len(names) != 1:
-            raise BadInput(f"a shape without a name, but the model has {len(names)} inputs", advice=known)
-        overrides = {names[0]: overrides[""]} | {name: shape for name, shape in overrides.items() if name}
-    for name in overrides:
-        if name not in names:
-            raise BadInput(f"the model has no input {name!r}", advice=known)
-    return overrides
-
-
-class _Resolver:
-    """Gives open dimensions their sizes, the same for the same name throughout a model.
-
-    Attributes:
-        sizes: name of a dimension → its size and why it was assumed, "" where it was asked for.
-    """
-
-    def __init__(self, signature: Signature, batch: int, overrides: Mapping[str, tuple[int, ...]]) -> None:
-        self.batch = batch
-        self.overrides = overrides
-        self.sizes: dict[str, tuple[int, str]] = {}
-        shapes = [spec.shape or () for spec in signature.inputs]
-        self.open_batch = any(_is_batch(axis, size) for shape in shapes for axis, size in enumerate(shape))
-        fixed_front = any(isinstance(shape[0], int) for shape in shapes if shape)
-        if batch != 1 and not (self.open_batch or fixed_front or any(s.shape is None for s in signature.inputs)):
-            raise BadInput(f"no input has a batch dimension: a batch of {batch} can't be fed", advice="leave --batch 1")
-        for spec in signature.inputs:
-            if spec.name in overrides:
-                self._check_override(spec, overrides[spec.name])
-        # Before any default: the name of one input's batch may stand elsewhere in another's shape.
-        for axis, size in (pair for shape in shapes for pair in enumerate(shape)):
-            if isinstance(size, str) and _is_batch(axis, size):
-                self.sizes.setdefault(size, (batch, ""))
-
-    def resolve(self, spec: TensorSpec) -> InputSpec:
-        """The input with a size for every dimension."""
-        if spec.dtype not in _ITEM_BYTES:
-            raise BadInput(
-                f"input {spec.name!r} is of type {spec.dtype}, which can't be fed",
-                advice=f"types that can be fed: {', '.join(_ITEM_BYTES)}",
-            )
-        notes: list[str] = []
-        if spec.name in self.overrides:
-            shape = self.overrides[spec.name]
-            if spec.shape and spec.shape[0] == 1 and shape[0] != 1:
-                notes.append(f"leading dimension reshaped from 1 to {shape[0]}")
-        elif spec.shape is None:
-            raise BadInput(
-                f"the model does not say how many dimensions input {spec.name!r} has",
-                advice=f"give its shape: --shape {spec.name}=1x3x224x224",
-            )
-        else:
-            shape = tuple(self._resolve_size(spec, spec.shape, axis, notes) for axis in range(len(spec.shape)))
-        if 0 in shape:
-            raise BadInput(f"input {spec.name!r} has a dimension of size 0", advice="export the model with real sizes")
-        return InputSpec(name=spec.name, shape=shape, dtype=spec.dtype, note="; ".join(notes))
-
-    def _resolve_size(self, spec: TensorSpec, shape: tuple[Dimension, ...], axis: int, notes: list[str]) -> int:
-        size = shape[axis]
-        if isinstance(size, int):
-            return self._resolve_front(spec, size, notes) if axis == 0 else size
-        if isinstance(size, str) and size in self.sizes:
-            found, why = self.sizes[size]
-        elif _is_batch(axis, size):
-            found, why = self.batch, ""
-        else:
-            found, why = _assume_size(shape, axis, spec.dtype)
-        if isinstance(size, str):
-            self.sizes[size] = found, why
-        if why:
-            name = f" {size!r}" if isinstance(size, str) else ""
-            notes.append(f"open dimension {axis}{name} {ASSUMED} {found} ({why})")
-        return found
-
-    def _resolve_front(self, spec: TensorSpec, size: int, notes: list[str]) -> int:
-        """A fixed first dimension. Where another input has an open batch, the model knows what it wants of this one."""
-        if self.batch == 1 or self.open_batch or size == self.batch:
-            return size
-        if size == 1:
-            notes.append(f"leading dimension reshaped from 1 to {self.batch}")
-            return self.batch
-        raise BadInput(
-            f"input {spec.name!r} has a fixed leading dimension of {size}: a batch of {self.batch} can't be fed",
-            advice=f"--batch {size}, or export the model with an open batch dimension",
-        )
-
-    def _check_override(self, spec: TensorSpec, given: tuple[int, ...]) -> None:
-        text = f"shape {'x'.join(map(str, given))} for input {spec.name!r}"
-        shape = given if spec.shape is None else spec.shape
-        wanted = "the model's: " + ("x".join("?" if size is None else str(size) for size in shape) or "a scalar")
-        if any(size < 1 for size in given):
-            raise BadInput(f"{text} has a dimension below 1", advice="every dimension is 1 or more")
-        if len(given) != len(shape):
-            raise BadInput(f"{text} has {len(given)} dimensions, the model's has {len(shape)}", advice=wanted)
-        for axis, (size, asked) in enumerate(zip(shape, given, strict=True)):
-            batched = _is_batch(axis, size) or (axis == 0 and isinstance(size, int) and not self.open_batch)
-            if batched and self.batch not in (1, asked):
-                raise BadInput(
-                    f"{text} contradicts a batch of {self.batch}", advice=f"--batch {asked}, or another shape"
-                )
-            if isinstance(size, int) and size != asked and not (batched and size == 1 and asked == self.batch):
-                hint = f"; for a batch: --batch {asked}" if batched and size == 1 else ""
-                raise BadInput(f"{text} contradicts dimension {axis}, fixed at {size}", advice=wanted + hint)
-            if isinstance(size, str) and self.sizes.setdefault(size, (asked, ""))[0] != asked:
-                clash = f"{text} makes {size!r} {asked}, elsewhere it is {self.sizes[size][0]}"
-                raise BadInput(clash, advice=f"give {size!r} one size")
-
-
-def _is_batch(axis: int, size: Dimension) -> bool:
-    """Whether an open dimension is the batch: by its name, or by being first with no name that says otherwise."""
-    if isinstance(size, int):
-        return False
-    role = _find_role(size) if size is not None else ""
-    return role == "batch" or (axis == 0 and not role)
-
-
-def _find_role(name: str) -> str:
-    """What a dimension is by its name, "" where the name does not tell: ``inputHeight_1`` is an image's."""
-    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
-    return next((role for role, known in _ROLES if known.intersection(words)), "")
-
-
-def _assume_size(shape: tuple[Dimension, ...], axis: int, dtype: str) -> tuple[int, str]:
-    """The stated default of an open dimension that is not the batch, and why."""
-    size = shape[axis]
-    role = _find_role(size) if isinstance(size, str) else ""
-    if role:
-        return _ROLE_SIZES[role], f"{role}-like name"
-    if len(shape) == 4 and (
-        (axis in (2, 3) and shape[1] in _IMAGE_CHANNELS) or (axis in (1, 2) and shape[3] in _IMAGE_CHANNELS)
-    ):
-        return IMAGE_SIZE, "image-like position"
-    if len(shape) == 2 and axis == 1 and dtype in ("int32", "int64"):
-        return SEQUENCE_LENGTH, "integers in rows, like tokens"
-    return 1, "nothing is known of it"
 
 
 def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
@@ -263,7 +37,7 @@ def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
 
     Floats are uniform in [0, 1): the range of normalised images, and never negative under a logarithm or a root.
     8-bit integers take their whole range, as quantised data does. Wider integers are 0 or 1: they are indices, tokens
-    and masks, and both values are safe as any of these. Booleans are random.
+    and masks, and both values are safe as any of these. Booleans are random. An input with a value has that throughout.
 
     Only numpy's raw bit streams are used: unlike its distributions they never change (NEP 19).
 
@@ -276,6 +50,9 @@ def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
         raise BadInput(f"a seed of {seed} makes no sense", advice="0 or more")
     arrays = []
     for position, spec in enumerate(specs):
+        if spec.value is not None:
+            arrays.append(np.full(spec.shape, spec.value, dtype=spec.dtype))
+            continue
         stream = np.random.PCG64(np.random.SeedSequence([seed, position]))
         arrays.append(_fill(stream, math.prod(spec.shape), spec).reshape(spec.shape))
     return arrays
@@ -304,6 +81,26 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
     raise BadInput(f"no data of type {spec.dtype} can be made for input {spec.name!r}", advice="give --input-data")
 
 
+def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
+    """The shapes of an ``.npz`` file's arrays, for inputs with open dimensions that they fit.
+
+    What does not fit, or is no such file, is left to `read_arrays` to refuse.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    with contextlib.suppress(OSError, BadInput, *_DAMAGED), zipfile.ZipFile(path) as archive:
+        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        for spec, name in zip(inputs, _match_names(path, list(entries), inputs), strict=True):
+            with archive.open(entries[name]) as stream:
+                shape, _, _ = _read_header(io.BytesIO(stream.read(_HEADER_BYTES)), entries[name].filename, path)
+            sizes = spec.shape or shape
+            fits = len(sizes) == len(shape) and all(
+                own == size or not isinstance(own, int) for own, size in zip(sizes, shape, strict=True)
+            )
+            if spec.dynamic and fits and 0 not in shape:
+                found[spec.name] = shape
+    return found
+
+
 def load_arrays(path: Path, specs: Sequence[InputSpec]) -> list[Array]:
     """The arrays of an ``.npz`` file in the order and of the types of `specs`; `read_arrays` without the notes."""
     return read_arrays(path, specs)[0]
@@ -326,7 +123,7 @@ def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tu
         path.stat()
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror or error}", advice="give an .npz file") from error
-    except (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, struct.error, zlib.error) as error:
+    except _DAMAGED as error:
         raise BadInput(f"{path.name} is damaged: {error}", advice="write it again with numpy.savez") from error
     raise BadInput(f"{path.name} is not an .npz file", advice="write one with numpy.savez('inputs.npz', NAME=array, …)")
 
@@ -348,7 +145,7 @@ def _read_archive(
     for spec, name in zip(specs, _match_names(path, list(entries), specs), strict=True):
         array = _read_entry(path, archive, entries[name], spec)
         converted = _convert(path, array, spec)
-        if array.dtype != converted.dtype:
+        if array.dtype != converted.dtype and spec.dtype != TEXT:
             notes.append(f"data {CONVERTED} {array.dtype} to {spec.dtype}")
         else:
             notes.append("")
@@ -356,7 +153,10 @@ def _read_archive(
     return arrays, tuple(notes)
 
 
-def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec]) -> list[str]:
+_DAMAGED = (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, struct.error, zlib.error)
+
+
+def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec | TensorSpec]) -> list[str]:
     """The archive's name for every input."""
     wanted = [spec.name for spec in specs]
     if sorted(found) == sorted(wanted):
@@ -366,7 +166,7 @@ def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec]) -> li
         return found
     if sorted(found) == sorted(unnamed):
         return unnamed
-    expected = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
+    expected = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape or ())}" for spec in specs)
     missing = [name for name in wanted if name not in found]
     extra = [name for name in found if name not in wanted]
     what = f"lacks {', '.join(missing[:9])}" if missing else f"holds {', '.join(extra[:9])}, which is no input"
@@ -379,11 +179,7 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
 
     with archive.open(info) as stream, warnings.catch_warnings(action="ignore"):
         header = io.BytesIO(stream.read(_HEADER_BYTES))
-        try:
-            readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-            shape, fortran, dtype = readers[np.lib.format.read_magic(header)](header)
-        except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
-            raise BadInput(f"{info.filename} in {path.name} is no array", advice="write it with numpy.savez") from error
+        shape, fortran, dtype = _read_header(header, info.filename, path)
         if dtype.hasobject or dtype.names or dtype.subdtype:
             raise BadInput(f"array {spec.name!r} holds Python objects or records", advice=f"make it {spec.dtype}")
         if shape != spec.shape:
@@ -398,10 +194,28 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
+def _read_header(header: io.BytesIO, name: str, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of the array that `header` begins. Raises `BadInput`."""
+    import numpy as np
+
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        return readers[np.lib.format.read_magic(header)](header)
+    except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
+        raise BadInput(f"{name} in {path.name} is no array", advice="write it with numpy.savez") from error
+
+
 def _convert(path: Path, array: Array, spec: InputSpec) -> Array:
     """`array` as `spec` wants it, if no value is lost: a contiguous copy in the machine's byte order."""
     import numpy as np
 
+    if spec.dtype == TEXT:
+        if array.dtype.kind != "U":
+            raise BadInput(
+                f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes text",
+                advice="store it as text: numpy.array(['a', 'b'])",
+            )
+        return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
     wanted = np.dtype(spec.dtype)
     refused = BadInput(
         f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes {wanted}",

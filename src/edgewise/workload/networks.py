@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgewise.model.graph import Graph
+from edgewise.errors import BadInput
+from edgewise.model.graph import Graph, Tensor
 from edgewise.model.identity import describe_file, read_graph
 from edgewise.model.signature import Signature, TensorSpec
-from edgewise.workload.inputs import FEEDABLE, resolve_inputs
+from edgewise.record import InputSpec
+from edgewise.workload.sizes import FEEDABLE, resolve_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +24,12 @@ class Network:
     Attributes:
         source: name, path, format, size, hash and what was assumed, JSON-shaped; what is not known is None, with
             the reason under ``…_absent_because``.
+        inputs: as they are fed, in the model's order, without those that can't be.
     """
 
     graph: Graph
     source: Mapping[str, Any]
+    inputs: tuple[InputSpec, ...] = ()
 
 
 def read_network(
@@ -42,23 +47,22 @@ def read_network(
     file = Path(path)
     graph = read_graph(file)
     concrete, assumed = resolve_shapes(graph, shapes)
+    inputs: tuple[InputSpec, ...] = ()
+    with suppress(BadInput):  # what can't be fed can be counted all the same
+        inputs = _resolve(_feedable(graph, shapes), shapes)
     if concrete:
         graph = read_graph(file, shapes=concrete)
     source = describe_file(file, read_all=hash_weights)
-    return Network(graph=graph, source={**source, "assumed": assumed})
+    return Network(graph=graph, source={**source, "assumed": assumed}, inputs=inputs)
 
 
 def resolve_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Concrete shapes for the inputs of `graph`, none where they are all fixed, and what had to be assumed."""
-    inputs = [graph.tensors[name] for name in graph.inputs]
-    specs = tuple(TensorSpec(name=each.name, shape=each.shape, dtype=each.dtype) for each in inputs)
+    specs = tuple(_spec(graph.tensors[name]) for name in graph.inputs)
     if not shapes and not any(spec.dynamic for spec in specs):
         return {}, []
-    # What can't be fed (sequences, strings) or has no rank keeps its open shape; so do costs that depend on it.
-    feedable = tuple(
-        spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes)
-    )
-    resolved = resolve_inputs(Signature(inputs=feedable, outputs=()), batch=1, overrides=shapes)
+    feedable = _feedable(graph, shapes)
+    resolved = _resolve(feedable, shapes)
     notes = []
     for given, spec in zip(feedable, resolved, strict=True):
         if spec.note:
@@ -66,3 +70,17 @@ def resolve_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple
         elif given.dynamic and spec.name not in shapes and "" not in shapes:
             notes.append(f"{spec.name}: an open batch is taken as 1")
     return {spec.name: spec.shape for spec in resolved}, notes
+
+
+def _spec(tensor: Tensor) -> TensorSpec:
+    return TensorSpec(name=tensor.name, shape=tensor.shape, dtype=tensor.dtype)
+
+
+def _feedable(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
+    """What can't be fed (sequences, strings) or has no rank keeps its open shape; so do costs that depend on it."""
+    specs = (_spec(graph.tensors[name]) for name in graph.inputs)
+    return tuple(spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes))
+
+
+def _resolve(specs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int, ...]]) -> tuple[InputSpec, ...]:
+    return resolve_inputs(Signature(inputs=specs, outputs=()), batch=1, overrides=shapes)

@@ -12,6 +12,39 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+KEPT_BYTES = 64 * 2**10
+"""Of what a process prints on standard error, its end."""
+ESCAPED_S = 1.0
+
+
+class _Ear:
+    """Reads a stream as it comes and keeps its end, so that a flood fills neither a disk nor memory.
+
+    Its thread waits in the kernel: a process that prints nothing is not disturbed.
+    """
+
+    def __init__(self, stream: BinaryIO, file: Path) -> None:
+        self._stream = stream
+        self._file: Path | None = file
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        with self._stream:
+            while piece := os.read(self._stream.fileno(), KEPT_BYTES):
+                self._kept += piece
+                del self._kept[:-KEPT_BYTES]
+
+    def close(self) -> None:
+        """Put what was kept into the file, once: the process has ended, and the stream with it."""
+        file, self._file = self._file, None
+        if file is not None:
+            # Only a descendant that escaped its group may still hold the stream.
+            self._thread.join(ESCAPED_S)
+            with contextlib.suppress(OSError):
+                file.write_bytes(bytes(self._kept))
+
 
 class LocalProcess:
     """A child process, leader of its own session and process group.
@@ -22,6 +55,7 @@ class LocalProcess:
 
     def __init__(self, child: subprocess.Popen[bytes], stderr: Path) -> None:
         self._child = child
+        self._ear = _Ear(cast(BinaryIO, child.stderr), stderr) if child.stderr is not None else None
         self.stderr = stderr
 
     @property
@@ -61,6 +95,7 @@ class LocalProcess:
                 raise TimeoutError(f"process {self.pid} has not ended within {timeout:g} s")
             self._kill_group()
             self._child.wait()
+        self._hear_out()
         return self._child.returncode
 
     def kill(self) -> None:
@@ -73,11 +108,16 @@ class LocalProcess:
                     os.kill(pid, signal.SIGKILL)
             self._kill_group()
             self._child.wait()
+        self._hear_out()
         for stream in (self._child.stdin, self._child.stdout):
             # What was still buffered for a dead process is lost, which is no error here.
             with contextlib.suppress(OSError):
                 if stream is not None:
                     stream.close()
+
+    def _hear_out(self) -> None:
+        if self._ear is not None:
+            self._ear.close()
 
     def _kill_group(self) -> None:
         self._signal_group(signal.SIGKILL)
@@ -93,20 +133,18 @@ class LocalTransport:
     name = "local"
 
     def start(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> LocalProcess:
-        """Start `command` in `folder` with its standard error in ``folder/stderr``. Raises OSError."""
-        stderr = folder / "stderr"
-        with stderr.open("wb") as file:
-            child = subprocess.Popen(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                cwd=folder,
-                env=dict(environment),
-                close_fds=True,
-                start_new_session=True,
-            )
-        return LocalProcess(child, stderr)
+        """Start `command` in `folder`; ``stderr`` there gets the end of its standard error. Raises OSError."""
+        child = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(environment),
+            close_fds=True,
+            start_new_session=True,
+        )
+        return LocalProcess(child, folder / "stderr")
 
 
 def _ends_within(pid: int, timeout: float | None) -> bool:

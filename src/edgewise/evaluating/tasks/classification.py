@@ -37,6 +37,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 TOP = 5
+SHOWN = 3
+"""Of the best classes of one sample, which a reader sees."""
 NO_ANSWER = -1
 """Of outputs with NaN: wrong, whatever the label."""
 
@@ -224,6 +226,14 @@ class ClassificationJudge:
             return [label, NO_ANSWER, int(row.size), int(row.size)]
         before = np.count_nonzero(row > row[label]) + np.count_nonzero(row[label + 1 :] == row[label])
         return [label, int(row.argmax()), int(before), int(row.size)]
+
+    def rank(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
+        """As `Ranks.rank`, of the best three; empty where the model gives no score of each class."""
+        row = row_of(outputs[self._number], task=self._task)
+        if row.size == 1 or not np.isfinite(row).all():
+            return {}
+        best = np.argsort(-row.astype(np.float64), kind="stable")[:SHOWN]
+        return {"label": self._labels.read(sample), "top": [[int(each), float(row[each])] for each in best]}
 
     def tabulate(self, records: Sequence[Record]) -> Table:
         """As `Judge.tabulate`."""

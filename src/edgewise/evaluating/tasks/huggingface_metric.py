@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.offline import environment
 from edgewise.evaluating.own_metric import MOST_RESAMPLES, MOST_SECONDS, JoinedTable
-from edgewise.evaluating.task import Drives, Judge, Record, Table, Watches
+from edgewise.evaluating.task import Drives, Judge, Ranks, Record, Table, Watches
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ class ModuleJudge:
             self.drive = judge.drive
         if isinstance(judge, Watches):
             self.watch = judge.watch
+        if isinstance(judge, Ranks):
+            self.rank = judge.rank
 
     def tabulate(self, records: Sequence[Record]) -> Table:
         """The judge's table and the metric's."""

@@ -14,6 +14,8 @@ from edgewise.registry import Registry
 HEAD_BYTES = 4096
 """How many of a file's first bytes `Reader.sniff` is given (fewer where the file is shorter)."""
 
+OUTSIDE_ADVICE = "save the model again with its weights beside it; edgewise reads no file outside the model's folder"
+
 MAX_TENSORS = 10_000
 MAX_RANK = 64
 MAX_NAME_CHARACTERS = 4096
@@ -113,3 +115,18 @@ def identify_version(path: Path) -> tuple[Path, int, int, int]:
 def damaged(path: Path, reason: str, *, advice: str = "export or download it again") -> BadModel:
     """The error for a file whose format is known and whose content is wrong."""
     return BadModel(f"{path.name} can't be used: {reason}", advice=advice)
+
+
+def check_inside(path: Path, weights: Path) -> None:
+    """Raise `BadModel` where a link leads `weights` out of the folder of the model at `path`.
+
+    A model that is a link itself, as in the caches of Hugging Face, may have its weights beside the file it leads to.
+    """
+    try:
+        real = weights.resolve()
+        if real.is_relative_to(path.parent.resolve()) or real.parent == path.resolve().parent:
+            return
+    except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long, a folder without access
+        raise damaged(path, f"its weight file {weights.name!r} can't be opened: {error}") from error
+    reason = f"its weights lie in {weights.name!r}, outside the model's folder (a symbolic link leads there)"
+    raise damaged(path, reason, advice=OUTSIDE_ADVICE)

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import damaged, identify_version, make_signature
+from edgewise.model.readers.base import OUTSIDE_ADVICE, check_inside, damaged, identify_version, make_signature
 from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
-from edgewise.model.readers.onnx_graph import Source, make_graph, read_declared
+from edgewise.model.readers.onnx_graph import Observed, Source, make_graph, read_declared
 from edgewise.model.readers.onnx_order import check_functions, put_in_order
-from edgewise.model.readers.onnx_shapes import infer_shapes, inline_functions, set_input_shapes
+from edgewise.model.readers.onnx_shapes import follow_values, infer_shapes, inline_functions, set_input_shapes
 from edgewise.model.readers.onnx_types import Wrong, name_dtypes, read_text, read_type
 from edgewise.model.readers.onnx_wire import Description, describe_file
 from edgewise.model.signature import Signature, TensorSpec
@@ -61,12 +61,18 @@ class OnnxReader:
         self._parsed = {identify_version(path): (facts := _parse(path))}
         return facts.signature
 
-    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """Nodes in an order in which they can run, functions written out, shapes inferred; see `ReadsGraph`."""
+    def read_graph(
+        self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, observed: Observed | None = None
+    ) -> Graph:
+        """Nodes in an order in which they can run, functions written out, shapes inferred; see `ReadsGraph`.
+
+        Args:
+            observed: what a run told of values whose shapes can't be inferred.
+        """
         with _readable(path):
             model, description, onnx = _load(path)
             _read_signature(path, model, onnx.TensorProto.DataType.items())
-            return _make_graph(model, description, onnx.TensorProto.DataType.items(), shapes or {})
+            return _make_graph(model, description, onnx.TensorProto.DataType.items(), (shapes or {}, observed))
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of external data, in the order in which the model first mentions them."""
@@ -122,8 +128,12 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _make_graph(
-    model: Any, description: Description, data_types: Iterable[tuple[str, int]], shapes: Mapping[str, tuple[int, ...]]
+    model: Any,
+    description: Description,
+    data_types: Iterable[tuple[str, int]],
+    given: tuple[Mapping[str, tuple[int, ...]], Observed | None],
 ) -> Graph:
+    shapes, observed = given
     ir_version, notes = model.ir_version, []
     del model.training_info[:]
     if check_functions(model):
@@ -136,10 +146,13 @@ def _make_graph(
     set_input_shapes([info for info in model.graph.input if info.name not in weights], shapes)
     dtypes = name_dtypes(data_types, graph=True)
     versions = {("" if each.domain in NATIVE else read_text(each.domain)): each.version for each in model.opset_import}
-    source = Source(description, dtypes, versions, read_declared(block, dtypes))
+    declared = read_declared(block, dtypes)
     inferred = infer_shapes(model, block, description)
     notes.append(inferred.why)
     attach(block, inferred.model.graph)
+    if observed is None:
+        observed = Observed({"": follow_values(model, block, dtypes)})
+    source = Source(description, dtypes, versions, declared, observed)
     inferred.model.ir_version = ir_version
     return make_graph(inferred.model, block, source, notes=tuple(filter(None, notes)))
 
@@ -228,19 +241,17 @@ def _find_attribute_tensors(attribute: Any) -> Iterator[Any]:
 def _check_weight_file(path: Path, location: str, end: int) -> Path:
     """The external file at `location`, once it is known to lie in the model's folder and to be long enough."""
     refused = f"its weights lie in {location!r}, outside the model's folder"
-    advice = "save the model again with its weights beside it; edgewise reads no file outside the model's folder"
     if not location or "\0" in location:
         raise damaged(path, "a tensor has external data without a file name")
     if location.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", location) or ".." in re.split(r"[/\\]", location):
-        raise damaged(path, refused, advice=advice)
+        raise damaged(path, refused, advice=OUTSIDE_ADVICE)
     file = path.parent / location
     try:
-        if not file.resolve().is_relative_to(path.parent.resolve()):
-            raise damaged(path, refused + " (a symbolic link leads there)", advice=advice)
+        check_inside(path, file)
         if not file.is_file():
             raise damaged(path, f"its weight file {location!r} is missing", advice=f"put it beside {path.name}")
         size = file.stat().st_size
-    except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links, a folder without access
+    except OSError as error:  # a name that is too long, a folder without access
         raise damaged(path, f"its weight file {location!r} can't be opened: {error}") from error
     if size < end:
         raise damaged(path, f"its weight file {location!r} is truncated: {size} bytes, at least {end} are needed")

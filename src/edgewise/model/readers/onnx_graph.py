@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.model.dialects.base import Meaning, Question
@@ -13,6 +14,7 @@ from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, Step, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
+    Shapes,
     Wrong,
     merge_shapes,
     read_attribute,
@@ -23,7 +25,6 @@ from edgewise.model.readers.onnx_types import (
     read_values,
 )
 from edgewise.model.readers.onnx_wire import Description
-from edgewise.model.signature import Dimension
 
 STANDARD = frozenset({*NATIVE, "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 """Operator sets of the ONNX standard; operators of others are custom."""
@@ -44,8 +45,26 @@ _QUANTIZED: dict[str, tuple[tuple[int, int, int], ...]] = {
 _MAX_TEXT = 1000
 MAX_ELEMENTS = 2**63 - 1
 
-Shapes = dict[str, tuple[str, "tuple[Dimension, ...] | None"]]
-"""Name of a value → its type's name and its shape, as a file declares them."""
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is known of a model's values beside what the package's shape inference tells.
+
+    Graphs are called by paths: "" is the outermost one; the graph in attribute ``body`` of the node whose first output
+    is ``y`` in the graph ``p`` is ``p/y.body``.
+
+    Attributes:
+        shapes: path of a graph → its values.
+        times: path of an inner graph → how often it ran each time its node ran, where that is always the same.
+    """
+
+    shapes: Mapping[str, Shapes] = field(default_factory=dict)
+    times: Mapping[str, int] = field(default_factory=dict)
+
+
+def name_inner(path: str, outputs: Sequence[str], key: str) -> str:
+    """Path of the graph in attribute `key` of the node with these outputs in the graph `path`."""
+    return f"{path}/{next(filter(None, outputs), '')}.{key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +82,7 @@ class Source:
     dtypes: Mapping[int, str]
     versions: Mapping[str, int]
     declared: Shapes
+    observed: Observed = Observed()
 
 
 @dataclass(slots=True)
@@ -73,11 +93,13 @@ class _Scope:
         tensors: of this graph.
         outer: of the graphs around it.
         constants: messages of constants, those of the graphs around it with them.
+        path: of the graph, as `Observed` has it.
     """
 
     tensors: dict[str, Tensor]
     outer: Mapping[str, Tensor]
     constants: dict[str, Proto]
+    path: str = ""
 
     def look_up(self, name: str) -> Tensor:
         """The tensor; one from outside becomes a tensor of this graph too."""
@@ -141,10 +163,11 @@ def _make(block: Block, source: Source, scope: _Scope) -> Graph:
     types: Shapes = {}
     for info in (*graph.value_info, *graph.output):
         types[info.name] = read_type(info.type, source.dtypes)
+    observed = source.observed.shapes.get(scope.path, {})
     for step in block.steps:
         for name in step.outputs:
             if name and name not in scope.tensors:
-                scope.tensors[name] = _read_result(name, types, source.declared)
+                scope.tensors[name] = _read_result(name, types, (observed, source.declared))
         if step.op == "Dropout" and len(step.outputs) == 2:
             _complete_mask(step, scope)
         if step.op in _QUANTIZED:
@@ -195,9 +218,8 @@ def _read_constants_and_inputs(block: Block, source: Source, scope: _Scope) -> l
     inputs = []
     for info in graph.input:
         if info.name not in scope.tensors:
-            dtype, shape = read_type(info.type, source.dtypes)
-            shape = merge_shapes(shape, None)
-            scope.tensors[info.name] = Tensor(name=info.name, shape=shape, dtype=dtype)
+            types = {info.name: read_type(info.type, source.dtypes)}
+            scope.tensors[info.name] = _read_result(info.name, types, [source.observed.shapes.get(scope.path, {})])
             inputs.append(info.name)
     return inputs
 
@@ -225,9 +247,10 @@ def _add_sparse(sparse: Proto, name: str, source: Source, scope: _Scope) -> None
     )
 
 
-def _read_result(name: str, types: Shapes, declared: Shapes) -> Tensor:
+def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
+    """The value as inferred; what that leaves open as the first of `others` that knows it tells."""
     dtype, shape = types.get(name, ("undefined", None))
-    told, other = declared.get(name, ("undefined", None))
+    told, other = next((each[name] for each in others if name in each), ("undefined", None))
     return Tensor(name=name, shape=merge_shapes(shape, other), dtype=told if dtype == "undefined" else dtype)
 
 
@@ -276,7 +299,10 @@ class _Names:
 def _read_inner(step: Step, name: str, source: Source, scope: _Scope) -> dict[str, Graph]:
     visible = {**scope.outer, **scope.tensors}
     return {
-        f"{name}.{key}": _make(block, source, _Scope({}, visible, dict(scope.constants))) for key, block in step.inner
+        f"{name}.{key}": _make(
+            block, source, _Scope({}, visible, dict(scope.constants), name_inner(scope.path, step.outputs, key))
+        )
+        for key, block in step.inner
     }
 
 
@@ -295,9 +321,10 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
             values=lambda at: _read_input(inputs, at, source, scope),
         )
     )
+    weights = _find_weights(meaning, inputs, scope) if meaning.weights else ()
     geometry = meaning.geometry
-    if step.op == "Loop" and "trips" in geometry and _may_stop(step):
-        geometry = {key: value for key, value in geometry.items() if key != "trips"}
+    if step.inner:
+        geometry = _read_repetitions(step, name, geometry, (source, scope))
     return Operator(
         index=index,
         name=name,
@@ -305,7 +332,7 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
         kind=meaning.kind,
         inputs=inputs,
         outputs=outputs,
-        weights=_find_weights(meaning, inputs, scope) if meaning.weights else (),
+        weights=weights,
         option_weights=_find_option_weights(step, name, source, scope) if step.domain == "ai.onnx.ml" else (),
         geometry=geometry,
         attributes=shown,
@@ -313,7 +340,39 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
         custom=step.domain not in STANDARD,
         subgraphs=subgraphs,
         unknown_because=meaning.why,
+        label=_find_label(step, name, weights),
     )
+
+
+def _read_repetitions(
+    step: Step, name: str, geometry: Mapping[str, Any], place: tuple[Source, _Scope]
+) -> Mapping[str, Any]:
+    """`geometry` with the branch that runs and how often a body does, where that was observed."""
+    source, scope = place
+    times = {key: source.observed.times.get(name_inner(scope.path, step.outputs, key)) for key, _ in step.inner}
+    if step.op == "If" and sorted(map(str, times.values())) == ["0", "1"]:
+        return {**geometry, "branch": next(f"{name}.{key}" for key, count in times.items() if count)}
+    if step.op == "Loop" and None not in times.values():
+        return {**geometry, "trips": sum(count or 0 for count in times.values())}
+    if step.op == "Loop" and _may_stop(step):
+        return {key: value for key, value in geometry.items() if key != "trips"}
+    return geometry
+
+
+def _find_label(step: Step, name: str, weights: Sequence[str]) -> str:
+    """The module of a PyTorch network that an operator comes from, and its name, as ``torch.onnx.export`` tells them.
+
+    The exporter's note lists the modules around it and its own name: ``['', 'features', 'features.17', 'conv2d']``.
+    Operators that were made of several, or of a function, lack modules; then their weights have the module's name.
+    """
+    notes = (entry.value for entry in step.proto.metadata_props if entry.key == "pkg.torch.onnx.name_scopes")
+    note = read_text(next(notes, ""))
+    own = name.removeprefix("node_")
+    if not note and own == name:
+        return ""
+    modules = [text for text in re.findall(r"'([^']*)'", note[:_MAX_TEXT])[:-1] if text]
+    modules = modules or [text for each in weights if (text := each.rpartition(".")[0])]
+    return f"{modules[-1]}/{own}" if modules else ""
 
 
 def _find_weights(meaning: Meaning, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""A process of its own for the onnx package's C++: a hostile model that crashes it, or fills memory, ends only this.
+"""A process of its own for shape inference: a hostile model that crashes it, or fills memory, ends only this.
 
-It is run by its path, with nothing but the standard library, and loads the extension module without the package around
-it (some 30 ms in all): ``python -I -S onnx_isolated.py EXTENSION inline? propagate?``, a ModelProto on stdin, the
-answer on stdout.
+It is run by its path: ``python -I onnx_isolated.py MODE FILE``, a ModelProto on stdin, the answer on stdout. FILE is
+the extension module of the onnx package, which is loaded without the package around it (with ``-S`` some 30 ms in all);
+for ``symbolic`` it is ONNX Runtime's script for symbolic shape inference, which needs sympy and no engine.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
 
 CPU_SECONDS = 20
 MEMORY_BYTES = 2**30
@@ -18,27 +19,44 @@ MEMORY_BYTES = 2**30
 
 def main() -> int:
     """Answers one question; anything that goes wrong is one line on stderr and exit code 1."""
-    extension, inline, strict = sys.argv[1], sys.argv[2] == "1", sys.argv[3] == "1"
+    mode, file = sys.argv[1:3]
     _limit()
-    name = "onnx.onnx_cpp2py_export"
-    spec = spec_from_file_location(name, extension, loader=ExtensionFileLoader(name, extension))
-    if spec is None:
-        return 1
-    exported = module_from_spec(spec)
-    sys.modules[name] = exported
-    if spec.loader is not None:
-        spec.loader.exec_module(exported)
     model = sys.stdin.buffer.read()
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr
     try:
-        if inline:
-            model = exported.inliner.inline_local_functions(model, False)
+        module = _load(file)
+        if mode == "symbolic":
+            model = _follow_values(module, model)
+        elif mode == "inline":
+            model = module.inliner.inline_local_functions(model, False)
         else:
-            model = exported.shape_inference.infer_shapes(model, False, strict, True)
+            model = module.shape_inference.infer_shapes(model, False, mode == "strict", True)
     except Exception as error:
-        sys.stderr.write(" ".join(str(error).split())[:2000])
+        sys.stderr.write((" ".join(str(error).split()) or type(error).__name__)[:2000])
         return 1
-    sys.stdout.buffer.write(model)
+    answers.write(model)
+    answers.flush()
     return 0
+
+
+def _load(file: str) -> Any:
+    native = not file.endswith(".py")
+    name = "onnx.onnx_cpp2py_export" if native else "symbolic_shape_infer"
+    spec = spec_from_file_location(name, file, loader=ExtensionFileLoader(name, file) if native else None)
+    if spec is None or spec.loader is None:
+        raise ImportError(file)
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _follow_values(module: Any, model: bytes) -> bytes:
+    """Shapes by ONNX Runtime's symbolic inference; nothing is merged or guessed, and what it leaves open stays open."""
+    import onnx
+
+    inferred = module.SymbolicShapeInference.infer_shapes(onnx.ModelProto.FromString(model), 2**31 - 1, False, False, 0)
+    return b"" if inferred is None else inferred.SerializeToString()
 
 
 def _limit() -> None:

@@ -7,18 +7,24 @@ in this process, and all others in one of their own (`edgewise.model.readers.onn
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from edgewise.errors import BadInput
 from edgewise.model.readers import onnx_isolated
 from edgewise.model.readers.onnx_blocks import Block, inner_blocks
 from edgewise.model.readers.onnx_plain import is_plain
-from edgewise.model.readers.onnx_types import Proto
+from edgewise.model.readers.onnx_types import Proto, Shapes, read_type
 from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION, Description
+
+_SHAPED = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
+"""Operators with which arithmetic on shapes begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def _set_shape(name: str, kind: Proto, shape: tuple[int, ...]) -> None:
 
 def inline_functions(model: Proto) -> Inferred:
     """The model with its own functions written out where they are called; as it was, where that fails."""
-    answer, why = _ask_process(model, inline=True)
+    answer, why = _ask_process(model, "inline")
     return Inferred(model if answer is None else answer, why)
 
 
@@ -84,11 +90,11 @@ def infer_shapes(model: Proto, block: Block, description: Description) -> Inferr
         inferred = _infer_here(model)
         if inferred is not None and _is_complete(inferred.graph, block):
             return Inferred(inferred)
-    answer, why = _ask_process(model)
+    answer, why = _ask_process(model, "infer")
     if answer is None:
         return Inferred(model, why)
     # Where it says nothing of ONNX's own operators, the strict mode tells why.
-    return Inferred(answer, "" if _is_complete(answer.graph, block) else _ask_process(model, strict=True)[1])
+    return Inferred(answer, "" if _is_complete(answer.graph, block) else _ask_process(model, "strict")[1])
 
 
 def _forget_shapes(block: Block) -> None:
@@ -123,21 +129,53 @@ def _is_complete(graph: Proto, block: Block) -> bool:
     return all(step.domain or not step.outputs or step.outputs[0] in known for step in block.steps)
 
 
-def _ask_process(model: Proto, *, inline: bool = False, strict: bool = False) -> tuple[Proto | None, str]:
-    """What another process makes of the model, or None and why it made nothing of it."""
-    from onnx import onnx_cpp2py_export
+def follow_values(model: Proto, block: Block, dtypes: Mapping[int, str]) -> Shapes:
+    """Types and shapes that follow from the inputs' shapes by arithmetic on values, which the package does not follow.
 
-    command = [sys.executable, "-I", "-S", onnx_isolated.__file__, onnx_cpp2py_export.__file__]
-    noun = "writing out its functions" if inline else "shape inference"
+    ONNX Runtime's symbolic inference is asked, where it is installed. Only the outermost graph's values are told.
+
+    Args:
+        block: of the model as the package inferred it. Where it leaves nothing open, or an input is open, the answer is
+            empty.
+    """
+    graph = block.proto
+    weights = {tensor.name for tensor in graph.initializer}
+    if not all(_is_fixed(info) for info in graph.input if info.name not in weights):
+        return {}
+    fixed = {info.name for info in (*graph.value_info, *graph.output) if _is_fixed(info)}
+    wanted = {name for step in block.steps if not step.is_constant for name in step.outputs if name} - fixed
+    if not wanted or not any(step.op in _SHAPED for step in block.steps):
+        return {}
+    answer, _ = _ask_process(model, "symbolic")
+    if answer is None:
+        return {}
+    found = (info for info in (*answer.graph.value_info, *answer.graph.output) if info.name in wanted)
+    return {info.name: read_type(info.type, dtypes) for info in found if _is_fixed(info)}
+
+
+def _is_fixed(info: Proto) -> bool:
+    kind = info.type.tensor_type
+    return kind.HasField("shape") and all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in kind.shape.dim)
+
+
+def _ask_process(model: Proto, mode: str) -> tuple[Proto | None, str]:
+    """What another process makes of the model, or None and why it made nothing of it."""
+    noun = "writing out its functions" if mode == "inline" else "shape inference"
+    file = _find_script() if mode == "symbolic" else _find_extension()
+    if file is None:
+        return None, "ONNX Runtime is not installed"
+    plain = ["-I"] if mode == "symbolic" else ["-I", "-S"]
     try:
-        done = subprocess.run(
-            [*command, str(int(inline)), str(int(strict))],
-            input=model.SerializeToString(),
-            capture_output=True,
-            timeout=2 * onnx_isolated.CPU_SECONDS,
-            check=False,
-            cwd=Path(onnx_isolated.__file__).parent,
-        )
+        with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+            done = subprocess.run(
+                [sys.executable, *plain, onnx_isolated.__file__, mode, file],
+                input=model.SerializeToString(),
+                capture_output=True,
+                timeout=2 * onnx_isolated.CPU_SECONDS,
+                check=False,
+                cwd=folder,  # the script leaves a file where it does not get to the end
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # whose threads would take the memory that is given
+            )
     except subprocess.TimeoutExpired:
         return None, f"{noun} took too long"
     except OSError as error:
@@ -150,3 +188,18 @@ def _ask_process(model: Proto, *, inline: bool = False, strict: bool = False) ->
         return type(model).FromString(done.stdout), ""
     except Exception:  # protobuf's DecodeError, which implementations derive differently
         return None, f"{noun} gave no model"
+
+
+def _find_extension() -> str:
+    from onnx import onnx_cpp2py_export
+
+    return str(onnx_cpp2py_export.__file__)
+
+
+def _find_script() -> str | None:
+    """ONNX Runtime's script for symbolic shape inference, found without importing the engine."""
+    spec = find_spec("onnxruntime")
+    places = [
+        Path(each) / "tools" / "symbolic_shape_infer.py" for each in (spec and spec.submodule_search_locations) or ()
+    ]
+    return next((str(place) for place in places if place.is_file()), None)

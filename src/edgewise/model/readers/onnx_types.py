@@ -32,6 +32,8 @@ SPARSE_TENSOR, TYPE = 11, 13
 
 Proto = Any
 """A message of the onnx package."""
+Shapes = dict[str, tuple[str, "tuple[Dimension, ...] | None"]]
+"""Name of a value → its type's name and its shape."""
 
 
 class Wrong(Exception):
@@ -81,7 +83,9 @@ def _read_size(dim: Proto) -> Dimension:
     if dim.HasField("dim_value"):
         # Some exporters write -1 where the specification wants no value at all.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return read_text(dim.dim_param) or None
+    name = read_text(dim.dim_param)
+    # PaddlePaddle's exporter calls every open dimension "?": they are not one.
+    return None if name == "?" else name or None
 
 
 def read_text(value: str | bytes) -> str:

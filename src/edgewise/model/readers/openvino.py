@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import damaged, identify_version, make_signature
+from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MAX_BYTES = 512 * 2**20
@@ -64,6 +64,7 @@ class OpenVinoReader:
         """The ``.bin`` file, where the model has constants."""
         facts = self._parsed.pop(identify_version(path), None) or _parse(path)
         weights = path.with_suffix(".bin")
+        check_inside(path, weights)  # the engine opens it in any case
         if facts.weight_bytes == 0:
             return ()
         if not weights.is_file():

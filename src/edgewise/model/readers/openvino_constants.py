@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgewise.model.graph import BITS
 from edgewise.model.readers import openvino
-from edgewise.model.readers.base import damaged
+from edgewise.model.readers.base import check_inside, damaged
 from edgewise.model.readers.openvino_layers import Layer
 
 MAX_VALUE_BYTES = 1024
@@ -50,6 +50,7 @@ class Weights:
     def __init__(self, path: Path) -> None:
         self.model = path
         self.path = path.with_suffix(".bin")
+        check_inside(path, self.path)
         self.size = self.path.stat().st_size if self.path.is_file() else None
 
     def describe(self, layer: Layer) -> Constant:

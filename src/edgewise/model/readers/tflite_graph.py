@@ -10,6 +10,7 @@ the model is loaded, and the operator that takes it is the one whose parameters 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from edgewise.model.readers.tflite_shapes import Shape, apply_shapes, settle_out
 from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
 from edgewise.model.readers.tflite_tensors import Stored, TensorReader
 from edgewise.model.readers.tflite_values import compute_values
+from edgewise.model.readers.unique_names import UniqueNames
 
 _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
 _MAX_NOTE_BYTES = 256
@@ -151,7 +153,7 @@ class _GraphBuilder:
             name=record["name"],
             format="tflite",
             tensors={tensor.name: tensor for tensor in self.tensors},
-            operators=tuple(operators),
+            operators=_label(operators),
             inputs=tuple(self.tensors[index].name for index in inputs),
             outputs=tuple(self.tensors[index].name for index in outputs),
             subgraphs=dict(inner),
@@ -249,6 +251,21 @@ class _GraphBuilder:
 
     def _names(self, indices: Sequence[int]) -> tuple[str, ...]:
         return tuple("" if index == ABSENT else self.tensors[index].name for index in indices)
+
+
+def _label(operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """The operators, with labels where the converter has joined the names of all that it fused (``a/Relu;a/Conv2D``).
+
+    An operator's own part is the one that the fewest others have, the last of them, as that is the product's.
+    """
+    count = Counter(part for operator in operators for part in set(operator.name.split(";")))
+    taken = UniqueNames()
+    labels: dict[int, str] = {}
+    for operator in sorted(operators, key=lambda each: ";" in each.name):
+        parts = [part for part in operator.name.split(";") if part and "ReadVariableOp" not in part]
+        own = taken.take(min(reversed(parts), key=count.__getitem__) if parts else operator.name)
+        labels[operator.index] = own if ";" in operator.name else ""
+    return tuple(replace(operator, label=labels[operator.index]) for operator in operators)
 
 
 def _describe(

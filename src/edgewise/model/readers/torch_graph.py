@@ -149,6 +149,7 @@ class _Step:
         inputs = arguments.inputs
         weights = self._find_weights(op, [inputs[at] for at in meaning.weights if at < len(inputs)], outputs)
         self._note_quantization(op, question)
+        module = self._find_module()
         custom = not meaning.kind and not op.startswith(("aten.", "prims.", "quantized_decomposed.", "higher_order."))
         return Operator(
             index=index,
@@ -159,10 +160,11 @@ class _Step:
             outputs=outputs,
             weights=weights,
             geometry=meaning.geometry,
-            attributes={**arguments.plain, **self._find_module()},
+            attributes={**arguments.plain, **module},
             custom=custom,
             subgraphs=ran,
             unknown_because=meaning.why,
+            label=f"{module['module']}/{name}" if module else "",
         )
 
     def _read_outputs(self, refuse: Refuse) -> tuple[str, ...]:

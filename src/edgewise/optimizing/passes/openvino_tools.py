@@ -1,9 +1,8 @@
-"""OpenVINO and NNCF as passes use them: silent, on so many threads, and sending nothing to anyone."""
+"""OpenVINO and NNCF as passes use them: silent, and on so many threads."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,25 +14,8 @@ HEAVY = ("Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul")
 """Types of operations that are worth quantising."""
 
 
-def _block_telemetry() -> None:
-    """Both send events of use through the package ``openvino_telemetry``, and do without where it is not found.
-
-    None in its place makes its import fail; what has been imported before stays, for that can't be undone.
-    """
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-
-
-def import_openvino() -> ModuleType:
-    """The package openvino, without its telemetry."""
-    _block_telemetry()
-    import openvino
-
-    return openvino  # type: ignore[no-any-return]
-
-
 def import_nncf() -> ModuleType:
-    """The package nncf, without its telemetry and with nothing but errors in its log."""
-    import_openvino()
+    """The package nncf, with nothing but errors in its log."""
     import nncf
 
     nncf.set_log_level(logging.ERROR)
@@ -42,7 +24,9 @@ def import_nncf() -> ModuleType:
 
 def read_model(path: str | Path) -> Any:
     """The ``openvino.Model`` at `path`. Raises `CannotApply` where OpenVINO does not take it."""
-    core = import_openvino().Core()
+    import openvino
+
+    core = openvino.Core()
     try:
         return core.read_model(str(path))
     except Exception as error:
@@ -54,7 +38,8 @@ def convert_model(path: str | Path) -> Any:
 
     `read_model` would leave biases behind a Reshape, and NNCF corrects only those that are constants.
     """
-    openvino = import_openvino()
+    import openvino
+
     try:
         return openvino.convert_model(str(path))
     except Exception as error:
@@ -73,7 +58,9 @@ def hidden_biases(model: Any) -> int:
 
 def save_model(model: Any, path: Path) -> Path:
     """Write an ``openvino.Model`` with weights as they are. Returns `path`, beside which the ``.bin`` lies."""
-    import_openvino().save_model(model, str(path), compress_to_fp16=False)
+    import openvino
+
+    openvino.save_model(model, str(path), compress_to_fp16=False)
     return path
 
 

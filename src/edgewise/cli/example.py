@@ -1,0 +1,56 @@
+"""``edgewise example``: the files that the documentation's examples use."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FILES = ("model.onnx", "model.tflite", "digits.npz")
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write; made if missing")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files of these names that differ")] = False,
+) -> int:
+    """Write model.onnx, model.tflite and digits.npz: a small network for digits, and labelled images of them."""
+    from edgewise.cli.console import err
+    from edgewise.errors import BadInput
+
+    contents = read_example()
+    taken = [
+        name
+        for name, content in contents.items()
+        if (folder / name).exists() and not ((folder / name).is_file() and (folder / name).read_bytes() == content)
+    ]
+    if taken and not force:
+        raise BadInput(
+            f"{', '.join(str(folder / name) for name in taken)} is there already and differs",
+            advice="name another folder, or use --force to overwrite",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"can't write to {folder}: {error.strerror or error}", advice="name another folder") from error
+    err().print(f"wrote {', '.join(str(folder / name) for name in contents)}", soft_wrap=True, markup=False)
+    return 0
+
+
+def read_example() -> dict[str, bytes]:
+    """Name → content of each of `FILES`; the same bytes every time.
+
+    ``digits.npz`` has ``x_train`` and ``y_train`` to calibrate with, ``x_test`` and ``y_test`` to judge on.
+    """
+    import numpy as np
+
+    from edgewise.data import path
+
+    packed = io.BytesIO()
+    with np.load(path("digits_calibration.npz")) as train, np.load(path("digits_test.npz")) as test:
+        np.savez(packed, x_train=train["x"], y_train=train["y"], x_test=test["x"], y_test=test["y"])
+    models = {name: path(f"digits_cnn{Path(name).suffix}").read_bytes() for name in FILES[:2]}
+    return {**models, FILES[2]: packed.getvalue()}

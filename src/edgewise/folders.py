@@ -1,0 +1,62 @@
+"""Temporary folders: gone when the work is, and swept with the next one where their process was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+STALE_S = 60.0
+"""Younger folders are not swept: between being made and being locked they look like a dead process's."""
+
+_PREFIX = "edgewise-tmp-"
+
+
+@contextmanager
+def job_folder() -> Iterator[Path]:
+    """A private folder that is removed afterwards; those that killed processes have left are swept before.
+
+    It is locked as long as this process lives. A process number in its name would say less: containers that share the
+    folder of temporary files have the same numbers.
+    """
+    sweep_folders()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+        descriptor = os.open(name, os.O_RDONLY)
+        try:
+            _lock(descriptor)
+            yield Path(name)
+        finally:
+            os.close(descriptor)
+
+
+def sweep_folders(*, now: float | None = None) -> int:
+    """Remove this user's folders that nobody holds any more; returns how many."""
+    now = time.time() if now is None else now
+    swept = 0
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    status = os.fstat(descriptor)
+                    if status.st_uid == os.getuid() and now - status.st_mtime > STALE_S and _lock(descriptor):
+                        shutil.rmtree(folder, ignore_errors=True)
+                        swept += 1
+                finally:
+                    os.close(descriptor)
+    return swept
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether nobody else holds the folder; where the system has no locks, nothing is known to be free."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True

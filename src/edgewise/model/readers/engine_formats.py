@@ -1,0 +1,148 @@
+"""Formats that only engines take apart: ONNX Runtime's ``.ort``, and TensorFlow's and Paddle's, which OpenVINO reads.
+
+The engine says what the inputs and outputs are, in a process of its own with limits (`edgewise.runtime.describing`), so
+that a hostile file can't harm this one. No reader here tells a network.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadModel, Unavailable
+from edgewise.model.readers.base import damaged, identify_version, make_signature
+from edgewise.model.signature import Signature, TensorSpec
+from edgewise.registry import Registry
+
+TIMEOUT_S = 120
+_MOST_FILES = 10_000
+
+
+_LENGTH = rb"[\x80-\xff]*[\x00-\x7f]"
+
+
+class _EngineFormat:
+    """What the readers share.
+
+    Attributes:
+        format, title: as `edgewise.model.readers.base.Reader` has them.
+        beginning: of every file of the format, and of no other.
+        advice: for a file that its engine can't read.
+    """
+
+    format = title = advice = ""
+    beginning: re.Pattern[bytes]
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the file begins as the format does."""
+        del path
+        return self.beginning.match(head) is not None
+
+    def read_signature(self, path: Path) -> Signature:
+        """Inputs and outputs as the engine that reads the format names them.
+
+        Raises:
+            BadModel: the engine can't read it.
+            Unavailable: no engine that reads it is installed.
+        """
+        return _ask_engine(identify_version(path), self.format, self.title, self.advice)
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """None: weights are inside."""
+        del path
+        return ()
+
+
+class OrtReader(_EngineFormat):
+    """Reads ONNX Runtime's own format, a flatbuffer."""
+
+    format, title, advice = "ort", "ONNX Runtime (.ort)", "make it again, with this version of ONNX Runtime"
+    beginning = re.compile(rb".{4}ORTM", re.DOTALL)
+
+
+class SavedModelReader(_EngineFormat):
+    """Reads TensorFlow SavedModels: ``saved_model.pb``, its variables in a folder beside it."""
+
+    format, title = "savedmodel", "TensorFlow SavedModel"
+    advice = "give the folder that holds saved_model.pb and variables/"
+    # Version 1, then a MetaGraphDef that begins with its facts: operators, tags or TensorFlow's version.
+    beginning = re.compile(rb"\x08\x01\x12" + _LENGTH + rb"\x0a" + _LENGTH + rb"[\x12\x22\x2a]")
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """Files of variables and assets, by name. Raises `BadModel` for one that a link leads to from elsewhere."""
+        folder = path.absolute().parent
+        inside = chain.from_iterable((folder / name).rglob("*") for name in ("variables", "assets"))
+        files = sorted(islice((file for file in inside if file.is_file()), _MOST_FILES + 1))
+        if len(files) > _MOST_FILES:
+            raise damaged(path, f"there are more than {_MOST_FILES} files in its folder")
+        for file in files:
+            if not file.resolve().is_relative_to(folder.resolve()):
+                where = file.relative_to(folder)
+                raise damaged(path, f"a link leads from {where} out of its folder", advice="put the file itself there")
+        return tuple(files)
+
+
+class TensorFlowReader(_EngineFormat):
+    """Reads frozen TensorFlow graphs (``GraphDef``), binary or text."""
+
+    format, title = "tensorflow", "TensorFlow graph (.pb)"
+    advice = "OpenVINO reads frozen graphs: give a SavedModel, or freeze the graph"
+    # A NodeDef: a name, then the type of an operator.
+    beginning = re.compile(
+        rb"\x0a" + _LENGTH + rb"\x0a[\x01-\x7f][\w.][\w.>/\\-]*\x12[\x01-\x7f][A-Z_]\w|\s*node\s*\{\s*name:"
+    )
+
+
+class PaddleReader(_EngineFormat):
+    """Reads Paddle's programs: ``NAME.pdmodel``, its weights in ``NAME.pdiparams`` beside it."""
+
+    format, title = "paddle", "Paddle (.pdmodel)"
+    advice = "OpenVINO reads NAME.pdmodel with NAME.pdiparams beside it"
+    # A ProgramDesc: block 0, which has no parent (−1).
+    beginning = re.compile(rb"\x0a" + _LENGTH + rb"\x08\x00\x10\xff{9}\x01")
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """``NAME.pdiparams``, where there is one: a network without weights has none."""
+        weights = path.with_suffix(".pdiparams")
+        return (weights,) if weights.is_file() else ()
+
+
+@lru_cache(maxsize=64)
+def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advice: str) -> Signature:
+    """What the first engine that reads the format says; kept for as long as the file does not change."""
+    path, hint = version[0], "see 'edgewise doctor'"
+    registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
+    for name, runtime in registry:
+        if form not in runtime.formats or not hasattr(runtime, "describe"):
+            continue
+        if not (availability := runtime.availability()):
+            hint = availability.install_hint
+            continue
+        told = _run(path, registry.location(name))
+        if "error" in told:
+            raise BadModel(f"{runtime.title} can't read {path.name}: {told['error']}", advice=advice)
+        inputs, outputs = (
+            [TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
+             for name, shape, dtype in told[noun]]
+            for noun in ("inputs", "outputs")
+        )  # fmt: skip
+        return make_signature(path, inputs=inputs, outputs=outputs)
+    raise Unavailable(f"{path.name}: no installed engine reads the format {title}", advice=hint)
+
+
+def _run(path: Path, location: str) -> dict[str, Any]:
+    command = [sys.executable, "-P", "-m", "edgewise.runtime.describing", location, str(path.absolute())]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False)
+        told = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return {"error": f"it took more than {TIMEOUT_S} s"}
+    except ValueError:
+        return {"error": f"its process ended with code {done.returncode} and no answer"}
+    return told if isinstance(told, dict) else {"error": "no answer"}

@@ -1,0 +1,139 @@
+"""What one run of a model tells of its network: shapes that depend on values, branches taken, repetitions of loops.
+
+The model runs in a process of its own with limits, on ONNX Runtime without optimisations, so that every node of the
+file runs as it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import EdgewiseError
+from edgewise.folders import job_folder
+from edgewise.model.cost import cost_of
+from edgewise.model.graph import BITS, Graph
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
+from edgewise.model.readers.onnx import OnnxReader
+from edgewise.model.readers.onnx_graph import Observed
+from edgewise.model.readers.onnx_types import Shapes
+from edgewise.record import InputSpec
+from edgewise.runtime.base import availability_of, runtimes
+from edgewise.workload.inputs import load_arrays, make_arrays
+
+TIMEOUT_S = 120.0
+MAX_ANSWER = 256 * 2**20
+_ENGINE = "onnxruntime"
+_WORKER = (sys.executable, "-P", "-m", "edgewise.run.observation_worker")
+
+
+class _Unobserved(Exception):
+    """No run told anything; the message says why."""
+
+
+def observe(
+    graph: Graph, path: Path, inputs: Sequence[InputSpec], *, seed: int = 0, input_data: Path | None = None
+) -> Graph:
+    """`graph` with what its file's rules leave open completed from one run; as it was, where nothing is open.
+
+    Its metadata say under ``observed`` how that was done, or under ``unobserved`` why it could not be.
+
+    Args:
+        graph: of the file at `path`, with `inputs` as its shapes.
+        inputs: all inputs of the model, in its order.
+        seed, input_data: of what it is fed, as in `edgewise.record.Workload`.
+    """
+    if graph.format != "onnx" or not is_open(graph):
+        return graph
+    try:
+        answer = _run(graph, path, inputs, seed=seed, input_data=input_data)
+        shapes = {spec.name: spec.shape for spec in inputs}
+        complete = OnnxReader().read_graph(path, shapes=shapes, observed=_parse(answer))
+    except (_Unobserved, EdgewiseError) as reason:
+        return replace(graph, metadata={**graph.metadata, "unobserved": str(reason)})
+    fed = f"the data in {input_data.name}" if input_data else f"random inputs (seed {seed})"
+    method = f"shapes, branches and repetitions as in one unoptimised run of {answer['engine']} on {fed}"
+    return replace(complete, metadata={**complete.metadata, "observed": method})
+
+
+def is_open(graph: Graph) -> bool:
+    """Whether a run could tell more: of a value's shape, of the branch that is taken, of a loop's repetitions."""
+    if any(each.elements is None and each.dtype in {*BITS, "undefined"} for each in graph.tensors.values()):
+        return True
+    bodies = [operator for operator in graph.operators if operator.kind in ("branch", "loop")]
+    return any(cost_of(operator, graph).ops is None for operator in bodies)
+
+
+def _run(
+    graph: Graph, path: Path, inputs: Sequence[InputSpec], *, seed: int, input_data: Path | None
+) -> Mapping[str, Any]:
+    """What the worker answers. Raises `_Unobserved`."""
+    availability = availability_of(runtimes().get(_ENGINE))
+    if not availability:
+        raise _Unobserved(f"a run of the model would tell, but {availability.reason} ({availability.install_hint})")
+    fed = {spec.name for spec in inputs}
+    if lacking := [graph.tensors[name] for name in graph.inputs if name not in fed]:
+        raise _Unobserved(f"no data can be made for input {lacking[0].name!r} ({lacking[0].dtype}), so it was not run")
+    import numpy as np
+    import psutil
+
+    arrays = load_arrays(input_data, inputs) if input_data else make_arrays(inputs, seed=seed)
+    request = {
+        "model": str(path.resolve()),
+        "inputs": [spec.name for spec in inputs],
+        "memory_limit": psutil.virtual_memory().total // 2,
+    }
+    try:
+        with job_folder() as folder:
+            np.savez(folder / "inputs.npz", *arrays)
+            (folder / "request.json").write_text(json.dumps(request))
+            quiet = subprocess.DEVNULL
+            done = subprocess.run(
+                [*_WORKER, str(folder)], stdin=quiet, stdout=quiet, stderr=quiet, timeout=TIMEOUT_S, check=False
+            )
+            return _read_answer(folder / "answer.json", done.returncode)
+    except subprocess.TimeoutExpired as error:
+        raise _Unobserved(f"a run of the model took longer than {TIMEOUT_S:g} s") from error
+    except OSError as error:
+        raise _Unobserved(f"a run of the model could not be started: {error}") from error
+
+
+def _read_answer(file: Path, status: int) -> Mapping[str, Any]:
+    try:
+        if status or file.stat().st_size > MAX_ANSWER:
+            raise OSError
+        answer = json.loads(file.read_bytes())
+        error = answer.get("error")
+    except (OSError, ValueError, AttributeError, RecursionError) as failure:
+        how = f"ended by signal {-status}" if status < 0 else "gave no answer"
+        raise _Unobserved(f"a run of the model {how}") from failure
+    if error:
+        raise _Unobserved(f"the model could not be run on inputs of these shapes (--shape gives others): {error}")
+    return dict(answer)
+
+
+def _parse(answer: Mapping[str, Any]) -> Observed:
+    """The worker's answer as far as it makes sense: it has run a file that is not trusted. Raises `_Unobserved`."""
+    try:
+        shapes: dict[str, Shapes] = {
+            path: {
+                name: (str(kind), tuple(_size(size) for size in shape))
+                for name, (kind, shape) in ((name, found) for name, found in values.items() if found)
+                if len(shape) <= MAX_RANK
+            }
+            for path, values in answer["values"].items()
+        }
+        return Observed(shapes, {str(path): _size(count) for path, count in answer["times"].items()})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _Unobserved("a run of the model gave an answer that makes no sense") from error
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, int) or not 0 <= value <= MAX_DIMENSION:
+        raise ValueError(value)
+    return value

@@ -1,0 +1,42 @@
+"""``edgewise example`` writes the files that the documentation uses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgewise.cli.example import FILES
+from edgewise.cli.main import run
+from edgewise.data import path
+from edgewise.errors import ExitCode
+
+
+def test_the_files_are_written_and_written_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["example"]) == ExitCode.DONE
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(FILES)
+    assert (tmp_path / "model.onnx").read_bytes() == path("digits_cnn.onnx").read_bytes()
+    with np.load(tmp_path / "digits.npz") as data:
+        assert {name: len(data[name]) for name in data.files} == {
+            "x_train": 128, "y_train": 128, "x_test": 540, "y_test": 540
+        }  # fmt: skip
+    assert run(["example"]) == ExitCode.DONE
+    assert capsys.readouterr().err.splitlines()[-1] == "wrote model.onnx, model.tflite, digits.npz"
+
+
+def test_a_file_of_ones_own_stays(tmp_path, capsys):
+    folder = tmp_path / "new" / "folder"
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(b"mine")
+    assert run(["example", str(folder)]) == ExitCode.BAD_INPUT
+    assert "--force" in capsys.readouterr().err
+    assert [each.read_bytes() for each in folder.iterdir()] == [b"mine"]
+    assert run(["example", str(folder), "--force"]) == ExitCode.DONE
+    assert (folder / "model.onnx").read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("what", ["file", "file/in/it"])
+def test_a_place_that_is_no_folder_is_refused(tmp_path, capsys, what):
+    (tmp_path / "file").write_text("")
+    assert run(["example", str(tmp_path / what)]) == ExitCode.BAD_INPUT
+    assert "another folder" in capsys.readouterr().err

@@ -1,0 +1,146 @@
+"""What holds for every page: texts keep inside their charts, the keyboard gets everywhere, paper loses nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from edgewise.report.comparison_html import render_comparison_html
+from edgewise.report.evaluation_html import render_evaluation_html
+from edgewise.report.html import render_html
+from edgewise.report.optimization_html import render_optimization_html
+from edgewise.report.profile_html import render_profile_html
+from sample_comparisons import four_variants
+from sample_optimizations import found, two_models
+from sample_profiles import faster_run, profiled_run
+from sample_runs import all_runs
+
+SQUARE = "语音唤醒模型_量化后的版本.onnx"
+
+
+def runs_with_wide_names():
+    """Those of `all_runs`, some under a name whose characters are as wide as high."""
+    return [
+        replace(run, job=replace(run.job, model=replace(run.job.model, name=SQUARE))) if place == 1 else run
+        for place, run in enumerate(all_runs())
+    ]
+
+
+PAGES = {
+    "bench": lambda: render_html(runs_with_wide_names()),
+    "profile": lambda: render_profile_html([profiled_run()]),
+    "profiles": lambda: render_profile_html([profiled_run(), faster_run()]),
+    "comparison": lambda: render_comparison_html(four_variants()),
+    "evaluation": lambda: render_evaluation_html(two_models()),
+    "optimization": lambda: render_optimization_html(found()),
+}
+ELSEWHERE = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>/usr/share/fonts/truetype/dejavu</dir><cachedir>{}</cachedir></fontconfig>"""
+OUTSIDE = """() => [...document.querySelectorAll("figure svg")].flatMap((svg) => {
+  const around = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter((text) => {
+    const box = text.getBoundingClientRect();
+    return box.width && (box.left < around.left - 1 || box.right > around.right + 1 || box.top < around.top - 1
+      || box.bottom > around.bottom + 1);
+  }).map((text) => text.textContent);
+})"""
+OVERLAPPING = """() => [...document.querySelectorAll("figure svg")].flatMap((svg) => {
+  const parts = [...svg.querySelectorAll(".role-legend-label text, .role-legend-symbol path")]
+    .map((part) => [part.textContent, part.getBoundingClientRect()]);
+  return parts.flatMap(([name, a], at) => parts.slice(at + 1).filter(([, b]) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2).map(([other]) => [name, other]));
+})"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pytest.importorskip("vl_convert")
+    folder = tmp_path_factory.mktemp("pages")
+    for name, render in PAGES.items():
+        (folder / f"{name}.html").write_text(render(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(browser, folder):
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def page_elsewhere(browser, folder):
+    """In a browser that has none of the fonts that charts are laid out with."""
+    settings = folder / "fonts.conf"
+    settings.write_text(ELSEWHERE.format(folder / "cache"))
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    other = browser.browser_type.launch(
+        executable_path="/usr/bin/chromium", args=arguments, env={**os.environ, "FONTCONFIG_FILE": str(settings)}
+    )
+    yield other.new_page(viewport={"width": 1280, "height": 900})
+    other.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_texts_keep_inside_charts_and_legends_apart_whatever_the_fonts(page, page_elsewhere, folder, name):
+    for each in (page, page_elsewhere):
+        each.goto((folder / f"{name}.html").as_uri())
+        each.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert each.evaluate(OUTSIDE) == []
+        assert each.evaluate(OVERLAPPING) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_headings_skip_no_level(page, folder, name):
+    page.goto((folder / f"{name}.html").as_uri())
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4,h5')].map((one) => Number(one.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_scrolls_is_reached_from_the_keyboard(page, folder, name):
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto((folder / f"{name}.html").as_uri())
+    scrolling = page.evaluate(
+        """() => [...document.querySelectorAll("main *")].filter((one) =>
+             one.scrollWidth > one.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(one).overflowX))
+           .map((one) => [one.getAttribute("tabindex"), Boolean(one.getAttribute("aria-label"))])"""
+    )
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert scrolling
+    assert all(one == ["0", True] for one in scrolling)
+
+
+def test_tab_leads_to_a_chart_and_arrows_scroll_it(page, folder):
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto((folder / "profile.html").as_uri())
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "chart":
+            break
+    page.keyboard.press("ArrowRight")
+    for _ in range(50):  # the page's policy allows no script that would wait for it
+        if page.evaluate("document.activeElement.scrollLeft") > 0:
+            break
+        page.wait_for_timeout(20)
+    assert page.evaluate("document.activeElement.matches('.chart') && document.activeElement.scrollLeft > 0")
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_paper_repeats_the_heads_of_tables_and_keeps_colours(page, folder):
+    page.goto((folder / "profile.html").as_uri())
+    page.emulate_media(media="print")
+    style = "(element, name) => getComputedStyle(element).getPropertyValue(name)"
+    assert page.locator("table.layers thead").evaluate(style, "display") == "table-header-group"
+    assert page.locator("table.layers thead").evaluate(style, "break-inside") == "avoid"
+    # A button in it would keep Chromium from repeating it.
+    assert page.locator("table.layers thead button").first.evaluate(style, "display") == "contents"
+    for coloured in (".whole .operators", "td.bar span", ".key .dot"):
+        assert page.locator(coloured).first.evaluate(style, "print-color-adjust") == "exact"
+        assert page.locator(coloured).first.evaluate(style, "background-color") != "rgba(0, 0, 0, 0)"
+    page.emulate_media(media="screen")
