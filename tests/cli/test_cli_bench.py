@@ -75,7 +75,7 @@ def test_numbers_are_the_scripts_to_the_digit(tmp_path, capsys):
 
 def test_the_headline_is_the_call_and_the_engines_own_clock_is_told_beside_it(tmp_path, capsys):
     model = fake(tmp_path, latency_ns=[1_080_000], engine_latency_ns=[MS])
-    assert run(["bench", model, "--iterations", "20", "-q"]) == 0
+    assert run(["bench", model, "--iterations", "20", "-q", "--details"]) == 0
     shown = capsys.readouterr().out
     assert "1.08" in shown and "1.00 ms by the engine's own clock" in " ".join(shown.split())
     assert run(["runs", "list", "--json"]) == 0
@@ -389,7 +389,7 @@ def test_reference_times_are_kept_with_every_session_and_widen_the_interval(tmp_
     assert latency["within_low"] == latency["within_high"] == 2e-3
     assert latency["low"] < 1.99e-3 < 2.01e-3 < latency["high"]
     assert record["trust"]["grade"] != "A"
-    assert run(["bench", model, "--iterations", "20", "--sessions", "2", "-q"]) == 0
+    assert run(["bench", model, "--iterations", "20", "--sessions", "2", "-q", "--details"]) == 0
     out = capsys.readouterr().out
     assert "for a re-run on this machine" in out
     assert "within this run: ± 0.0%" in out

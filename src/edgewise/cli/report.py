@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from edgewise.record import Run
+    from edgewise.report.document import Document
 
 
 MOST_RELATED = 10
@@ -37,6 +38,10 @@ def command(
     task: Annotated[str | None, typer.Option(help="What the models are for, for the table 'zoo'")] = None,
     reference: Annotated[str | None, typer.Option(help="Words, an address or a Markdown link, for 'zoo'")] = None,
     title: Annotated[str, typer.Option(help="Heading of the report")] = "",
+    only_table: Annotated[
+        bool, typer.Option("--only-table", help="Markdown of the table and its footnotes alone, to paste into a README")
+    ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print cautions, reasons and conditions in full")] = False,
     store: Annotated[str | None, typer.Option(help="Where runs are kept, any SQLAlchemy URL")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
 ) -> int:
@@ -47,20 +52,25 @@ def command(
     """
     from edgewise.cli.console import write_files
     from edgewise.cli.settings import check_outputs
-    from edgewise.report.files import TABLES, check_target, write_report
+    from edgewise.errors import BadInput
+    from edgewise.report.files import TABLES, check_target, report_document, write_report
 
     _require_table(table, TABLES)
     check_outputs(output or (), check_target, overwrite=force)
+    if only_table and any(path.suffix.lower() != ".md" for path in output or ()):
+        raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
     found = read_runs(runs, store=store)
     known = find_related(found, table=table, output=output or (), store=store)
     if not output:
-        _print(found, table=table, task=task, reference=reference, title=title, known=known)
+        document = report_document(found, table=table, task=task, reference=reference, title=title, known=known)
+        _print(found, document, table=table, only_table=only_table, details=details)
         return 0
 
     def write(path: Path) -> None:
         write_report(
-            found, path, table=table, task=task, reference=reference, title=title, overwrite=force, known=known
-        )
+            found, path, table=table, task=task, reference=reference, title=title, overwrite=force, known=known,
+            only_tables=only_table,
+        )  # fmt: skip
 
     return write_files(output, write)
 
@@ -138,29 +148,22 @@ def _require_table(table: str | None, tables: Sequence[str]) -> None:
         raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(tables)}")
 
 
-def _print(
-    runs: Sequence[Run],
-    *,
-    table: str | None,
-    task: str | None,
-    reference: str | None,
-    title: str,
-    known: Sequence[Run],
-) -> None:
+def _print(runs: Sequence[Run], document: Document, *, table: str | None, only_table: bool, details: bool) -> None:
+    """What `runs` come to: for a person on a terminal, else as Markdown."""
     from edgewise.cli.console import out
-    from edgewise.report.files import report_document, table_of
+    from edgewise.report.files import table_of
 
-    document = report_document(runs, table=table, task=task, reference=reference, title=title, known=known)
     console = out()
-    if console.is_terminal and table_of(runs, table) == "profile":
+    if only_table or not console.is_terminal:
+        from edgewise.report.markdown import render_markdown
+        from edgewise.store.places import without_places_of
+
+        typer.echo(without_places_of(render_markdown(document, only_tables=only_table), runs), nl=False)
+    elif table_of(runs, table) == "profile":
         from edgewise.report.profile_text import render_profile_text
 
-        render_profile_text(runs, console)
-    elif console.is_terminal:
+        render_profile_text(runs, console, details=details)
+    else:
         from edgewise.report.text import print_document
 
-        print_document(document, console)
-    else:
-        from edgewise.report.markdown import render_markdown
-
-        typer.echo(render_markdown(document), nl=False)
+        print_document(document, console, details=details)

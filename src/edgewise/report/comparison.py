@@ -56,7 +56,7 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
         Section(title="What can't be excluded", lines=_lines(findings.not_excluded), tone="poor"),
         Section(title="What differs", lines=_lines(findings.stated), brief=_differing(findings.stated)),
         *fed_sections([each.run for each in findings.variants]),
-        Section(title="Pareto front", lines=tuple(front_lines(findings))),
+        Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
             title="What the verdicts rest on",
             lines=tuple(evidence_lines(findings)),

@@ -88,6 +88,7 @@ def render_report(
     title: str = "",
     word: str = "",
     known: Sequence[Run] = (),
+    only_tables: bool = False,
 ) -> str | bytes:
     """The content of a report; only that of ``.png`` is no text.
 
@@ -97,6 +98,7 @@ def render_report(
             other tables. JSON has the runs themselves, whatever this says.
         word: which chart or node data, see `render_profile_file`.
         known: as in `report_document`.
+        only_tables: of Markdown nothing but the tables and their footnotes.
 
     Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
@@ -125,7 +127,7 @@ def render_report(
             from edgewise.report.markdown import render_markdown
 
             document = report_document(runs, table=table, task=task, reference=reference, title=title, known=known)
-            return render_markdown(document)
+            return render_markdown(document, only_tables=only_tables)
         case special if special in PROFILE_EXTENSIONS:
             return render_profile_file(runs, special, word)
         case _:
@@ -142,6 +144,7 @@ def write_report(
     title: str = "",
     overwrite: bool = False,
     known: Sequence[Run] = (),
+    only_tables: bool = False,
 ) -> None:
     """Write a report in the format of the extension of `path`, whole or not at all.
 
@@ -155,8 +158,9 @@ def write_report(
     extension = extension_of(path)
     word = Path(path.name[: -len(extension)]).suffix[1:].lower()
     content = render_report(
-        runs, extension, table=table, task=task, reference=reference, title=title, word=word, known=known
-    )
+        runs, extension, table=table, task=task, reference=reference, title=title, word=word, known=known,
+        only_tables=only_tables,
+    )  # fmt: skip
     if isinstance(content, str):
         content = without_places_of(content, runs)
     write_file(path, content, overwrite=overwrite)

@@ -6,9 +6,12 @@ from edgewise.report.document import Cell, Document, Table, number_notes
 from edgewise.text import for_markdown
 
 
-def render_markdown(document: Document) -> str:
-    """Heading, tables with footnotes, sections as lists."""
+def render_markdown(document: Document, *, only_tables: bool = False) -> str:
+    """Heading, answer, tables with footnotes, sections as lists; or the tables with their footnotes alone."""
     numbers = number_notes(document.tables)
+    footnotes = "\n".join(f"[^{number}]: {for_markdown(note)}" for note, number in numbers.items())
+    if only_tables:
+        return "\n\n".join(filter(None, [*(_table(table, numbers) for table in document.tables), footnotes])) + "\n"
     blocks = [f"# {for_markdown(document.title)}"]
     blocks += ["  \n".join(map(for_markdown, document.answer))]
     for table in document.tables:
@@ -19,8 +22,7 @@ def render_markdown(document: Document) -> str:
             blocks.append("\n".join(f"- {for_markdown(note)}" for note in table.notes))
     for section in document.sections:
         blocks += [f"## {for_markdown(section.title)}", "\n".join(f"- {for_markdown(line)}" for line in section.lines)]
-    if numbers:
-        blocks.append("\n".join(f"[^{number}]: {for_markdown(note)}" for note, number in numbers.items()))
+    blocks.append(footnotes)
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
