@@ -109,7 +109,7 @@ def test_what_is_not_known_says_why():
     zoo = cells("zoo", replace(make_run(1), environment={}))
     assert {name: cell.notes for name, cell in zoo.items() if cell.text == "n/a"} == {
         "Task": ("the task was not given (--task)",),
-        "Accuracy": ("not measured by this run",),
+        "Accuracy": ("not judged on data yet: 'edgewise evaluate' does that",),
         "Platform": ("the run's environment does not tell the platform",),
         "References": ("no reference was given (--reference)",),
     }

@@ -317,6 +317,8 @@ def _task_of(run: Run) -> str | None:
 def _accuracy(run: Run, *, sign: bool = False) -> Cell:
     """What stands for the run's accuracy in percent; a footnote names it where it is not the top-1 accuracy."""
     metric = chief_metric(run)
+    if metric is None and run.status == "done":
+        return absent("not judged on data yet: 'edgewise evaluate' does that")
     if metric is None or metric == "accuracy_top1":
         return _percent(run, "accuracy_top1", sign=sign)
     if metric == "agreement_top1":
