@@ -201,3 +201,14 @@ def test_a_pass_that_prints_without_end_fills_no_disk(tmp_path, monkeypatch):
     (made,) = apply_pass("fake_passes:Deeds", [work], seconds=60.0)
     printed, size = map(int, made.reason.split()[-2:])
     assert size < printed / 2
+
+
+def test_temporary_files_of_an_engine_go_with_its_session(played):
+    script = (
+        "import json, tempfile\nname = tempfile.mkdtemp()\nopen(name + '/file', 'w').close()\n"
+        "say(json.dumps({'kind': 'failed', 'cause': 'BadModel', 'message': name}) + '\\n')"
+    )
+    failure, _ = played(script)
+    folder = Path(failure.message)
+    assert folder.parent.name == "session-0" and folder.parents[1].name.startswith("edgewise-tmp-")
+    assert not folder.exists()
