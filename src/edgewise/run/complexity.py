@@ -1,4 +1,4 @@
-"""What a run's model costs by its graph: parameters, operations, depth. Counted without running anything."""
+"""What a run's model costs by its graph: parameters, operations, depth."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from edgewise.model.cost import total_of
 from edgewise.model.identity import read_graph
 from edgewise.model.memory_plan import find_peak
 from edgewise.record import InputSpec, Job, Measurement
+from edgewise.run.observation import observe
 
 COUNTED = ("parameters", "parameters_size", "macs", "ops", "depth", "memory_activations")
 """Metrics that follow from the model and the shapes of its inputs alone."""
@@ -20,23 +21,34 @@ COUNTED = ("parameters", "parameters_size", "macs", "ops", "depth", "memory_acti
 def complexity_of(job: Job) -> tuple[Measurement, ...]:
     """A measurement of each of `COUNTED`, for one inference with the job's input shapes.
 
-    What an open shape or an unknown operator leaves unknown is absent with the reason; so is all of it where the
-    model's network can't be read.
+    Shapes that depend on values come from one run of the model, apart from those that are timed. What an unknown
+    operator leaves unknown is absent with the reason; so is all of it where the model's network can't be read.
     """
-    return _count(job.model.path, job.model.sha256, job.workload.inputs)
+    workload = job.workload
+    return _count(job.model.path, job.model.sha256, workload.inputs, workload.seed, workload.input_path)
 
 
 @lru_cache(maxsize=64)
-def _count(path: str, sha256: str, inputs: tuple[InputSpec, ...]) -> tuple[Measurement, ...]:
+def _count(
+    path: str, sha256: str, inputs: tuple[InputSpec, ...], seed: int, data: str | None
+) -> tuple[Measurement, ...]:
     del sha256  # a file that was replaced is counted anew
     try:
         graph = read_graph(Path(path), shapes={spec.name: spec.shape for spec in inputs})
+        graph = observe(graph, Path(path), inputs, seed=seed, input_data=None if data is None else Path(data))
         total = total_of(graph)
     except EdgewiseError as error:
         return tuple(_row(metric, None, f"the model's network can't be read: {error.message}") for metric in COUNTED)
-    why = total.why or "a shape is open"
+    why = "; ".join(filter(None, (total.why, graph.metadata.get("unobserved")))) or "a shape is open"
+    seen = graph.metadata.get("observed", "")
     values = (total.parameters, total.weight_bytes, total.macs, total.ops, total.depth, find_peak(graph))
-    return tuple(_row(metric, value, why) for metric, value in zip(COUNTED, values, strict=True))
+    rows = (_row(metric, value, why) for metric, value in zip(COUNTED, values, strict=True))
+    # Parameters and depth are the file's; the others follow from shapes.
+    by_shape = {"macs", "ops", "memory_activations"} if seen else set()
+    return tuple(
+        replace(row, basis="measured", method=seen) if row.metric in by_shape and row.value is not None else row
+        for row in rows
+    )
 
 
 def with_engine_memory(rows: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
