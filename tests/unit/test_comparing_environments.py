@@ -56,6 +56,12 @@ def test_equal_environments_differ_in_nothing():
     assert rows(on(1), on(2)) == []
 
 
+def test_another_call_of_the_engine_is_a_difference_where_both_say_which():
+    bound, run = on(1, effective={"call": "run_with_iobinding"}), on(2, effective={"call": "run"})
+    assert rows(bound, run) == [("in force: call", "run_with_iobinding", "run")]
+    assert rows(on(1), run) == rows(run, on(1)) == []
+
+
 def test_what_changes_from_moment_to_moment_is_no_difference():
     changed = on(2, state__load_average=[9.0, 9.0, 9.0], state__clock_hz=1.5e9, absent={"clock.boost": "other words"})
     assert rows(on(1), changed) == []

@@ -156,6 +156,8 @@ def _conditions(run: Run, *, other: Run) -> dict[str, Any]:
         told = {**other.effective, **run.effective}
         for name in told.keys() - _NO_CONDITION:
             values = (run.effective.get(name), other.effective.get(name))
+            if name == "call" and None in values:  # runs of before it was recorded
+                continue
             if any(isinstance(value, str | bool) for value in values) or name == "streams":
                 found[f"in force: {name}"] = values[0]
     return found

@@ -221,7 +221,8 @@ class _Resolver:
         if spec.dtype == TEXT and not self.given:
             raise BadInput(
                 f"input {spec.name!r} takes text, and random text would mean nothing",
-                advice=f"give it with --input-data: numpy.savez('inputs.npz', **{{{spec.name!r}: [['a text']]}})",
+                advice="give it to bench, profile or compare with --input-data F.npz: "
+                f"numpy.savez('F.npz', **{{{spec.name!r}: [['a text']]}})",
             )
         if spec.dtype not in _ITEM_BYTES and spec.dtype != TEXT:
             raise BadInput(
