@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -122,7 +122,7 @@ def _report(setting: Setting, benched: Outcome, profiled: Outcome) -> None:
     last = profiled.runs[0].id if profiled.runs else "last"
     setting.say_step(3, "Report", f"edgewise report {last} -o profile.html")
     output.mkdir(parents=True, exist_ok=True)
-    files: list[tuple[Path, Sequence[Run], dict[str, str]]] = [
+    files: list[tuple[Path, Sequence[Run], dict[str, Any]]] = [
         (output / f"{table}.md", benched.runs, {"table": table, "task": TASK}) for table in TABLES
     ]
     if profiled.runs and profiled.runs[0].profile is not None:
