@@ -112,7 +112,7 @@ def export(
     lost: list[StoreError] = []
     with _open(store) as opened:
         runs = opened.each(references or ["all"], unreadable=lost.append)
-        count = export_runs(runs, output, overwrite=force)
+        count = export_runs(runs, output, overwrite=force, for_others=True)
     _say(f"{_count(count)} written to {output}")
     _warn_of_unreadable([error.message for error in lost])
 

@@ -152,17 +152,16 @@ def write_report(
     `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
-    from edgewise.store.places import without_places_of
+    from edgewise.store.places import for_others
 
     check_target(path, overwrite=overwrite)
     extension = extension_of(path)
     word = Path(path.name[: -len(extension)]).suffix[1:].lower()
+    runs = [for_others(run) for run in runs]
     content = render_report(
         runs, extension, table=table, task=task, reference=reference, title=title, word=word, known=known,
         only_tables=only_tables,
     )  # fmt: skip
-    if isinstance(content, str):
-        content = without_places_of(content, runs)
     write_file(path, content, overwrite=overwrite)
 
 

@@ -50,7 +50,7 @@ def bundle_document(runs: Iterable[Run]) -> dict[str, Any]:
     return {"schema": SCHEMA, "kind": KIND, "runs": [to_document(run) for run in runs]}
 
 
-def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False) -> int:
+def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False, for_others: bool = False) -> int:
     """Write `runs` to `path`, one after the other, and say how many they were.
 
     Args:
@@ -58,6 +58,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
         path: its ending says how: ``.json`` (everything; a bundle with one run a line), ``.jsonl`` (the lines alone),
             ``.csv`` (one row a measurement, SI base units) or ``.md`` (a table of headline metrics).
         overwrite: whether a file that is there may be replaced.
+        for_others: leave out where models lie on this machine.
 
     Raises:
         BadInput: another ending, a file that is there, or a path that can't be written.
@@ -72,12 +73,15 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
             written += 1
             yield run
 
+    def lines() -> Iterator[str]:
+        return (without_places_of(encode(run), [run]) if for_others else encode(run) for run in counted())
+
     text: Iterable[str]
     match path.suffix.lower():
         case ".json":
-            text = _bundle_lines(counted())
+            text = _bundle_lines(lines())
         case ".jsonl":
-            text = (f"{_line_of(run)}\n" for run in counted())
+            text = (f"{line}\n" for line in lines())
         case ".csv":
             text = _csv_lines(counted())
         case ".md":
@@ -90,18 +94,14 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
     return written
 
 
-def _bundle_lines(runs: Iterable[Run]) -> Iterator[str]:
+def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:
     """The document of `bundle_document`, each run on a line of its own."""
     yield json.dumps({"schema": SCHEMA, "kind": KIND, "runs": []})[: -len(_END)]
     between = "\n"
-    for run in runs:
-        yield between + _line_of(run)
+    for line in lines:
+        yield between + line
         between = ",\n"
     yield f"\n{_END}\n"
-
-
-def _line_of(run: Run) -> str:
-    return without_places_of(encode(run), [run])
 
 
 def import_runs(path: str | Path) -> list[Run]:

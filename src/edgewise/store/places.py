@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from edgewise.record import Run
+from edgewise.store.codec import encode, from_document
 
 _USERS = re.compile(r"(?:(?<![\w.~-])/(?:home|Users)/|\b[A-Za-z]:\\{1,2}Users\\{1,2})[^/\\\s\"'<>&,;]+")
 
@@ -31,6 +32,11 @@ def without_places(text: str, paths: Iterable[str | Path] = ()) -> str:
 def without_places_of(text: str, runs: Iterable[Run]) -> str:
     """`without_places` with the models of `runs`."""
     return without_places(text, {run.job.model.path for run in runs})
+
+
+def for_others(run: Run) -> Run:
+    """`run` as it may leave this machine: nothing in it says where its model lies."""
+    return from_document(json.loads(without_places_of(encode(run), [run])))
 
 
 def _pure(path: str | Path) -> PurePosixPath | PureWindowsPath:

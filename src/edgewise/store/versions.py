@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from edgewise.record import Run
-from edgewise.store.codec import encode, to_document
-from edgewise.store.places import without_places_of
+from edgewise.store.codec import to_document
+from edgewise.store.places import for_others
 
 _GROWING = ("measurements", "cautions", "artifacts")
 
@@ -19,19 +18,14 @@ def later_version(a: Run, b: Run) -> Run | None:
     A later version adds: measurements and cautions (and with these another trust), or what was empty before, such as
     the evaluation. None where each holds what the other does not.
     """
-    for form in (to_document, _shared):
-        first, second = form(a), form(b)
+    # An export does not say where the model lay.
+    for one, other in ((a, b), (for_others(a), for_others(b))):
+        first, second = to_document(one), to_document(other)
         if _extends(first, second):
             return a
         if _extends(second, first):
             return b
     return None
-
-
-def _shared(run: Run) -> dict[str, Any]:
-    """The document as an export has it, which does not say where the model lay."""
-    found: dict[str, Any] = json.loads(without_places_of(encode(run), [run]))
-    return found
 
 
 def _extends(more: Mapping[str, Any], less: Mapping[str, Any]) -> bool:
