@@ -6,9 +6,11 @@ This module is the only public face; everything is imported on first use, so tha
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
+    from typing import Any
+
     from edgewise.api import bench, compare, inspect, open_store, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.improve import evaluate, optimize

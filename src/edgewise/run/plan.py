@@ -12,9 +12,9 @@ from pathlib import Path
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
-from edgewise.registry import Registry
+from edgewise.registry import Registry, availability_of
 from edgewise.run.counters import usable_cores
-from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
+from edgewise.runtime.base import Provider, Runtime, runtimes
 from edgewise.workload.inputs import batch_of, read_arrays, resolve_inputs
 
 MAX_THREADS = 1024
