@@ -9,8 +9,6 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
-    from typing import Any
-
     from edgewise.api import bench, compare, inspect, open_store, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.improve import evaluate, optimize
@@ -66,7 +64,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     try:
         home = _HOMES[name]
     except KeyError:

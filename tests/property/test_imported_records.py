@@ -82,8 +82,16 @@ def mutate(document: dict[str, Any], source: random.Random) -> None:
             at[key] = source.choice(same if same and source.random() < 0.6 else VALUES)
 
 
+class Paper(io.StringIO):
+    """What a terminal would be sent: nothing from a record may drive it."""
+
+    def write(self, text: str) -> int:
+        assert "\x1b" not in text and "\x00" not in text, text
+        return super().write(text)
+
+
 def paper() -> Console:
-    return Console(file=io.StringIO(), width=80)
+    return Console(file=Paper(), width=80)
 
 
 def render_everything(run: Run, other: Run) -> Iterator[Any]:
