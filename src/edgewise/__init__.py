@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
     from edgewise.api import bench, compare, inspect, open_store, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     try:
         home = _HOMES[name]
     except KeyError:

@@ -6,15 +6,23 @@ entry point. Built-ins use the same groups as everybody else. `names` reads meta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from edgewise.errors import Unavailable
 
 T = TypeVar("T")
+A = TypeVar("A")
+
+PATIENCE_S = 20.0
+"""How long somebody else's plug-in may take to be imported, and to say whether it can be used."""
+
+_silent: set[str] = set()
+"""Plug-ins that took longer; they are not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,51 @@ class Availability:
 
     def __bool__(self) -> bool:
         return self.available
+
+
+class Checks(Protocol):
+    """What can say whether it can be used here."""
+
+    def availability(self) -> Availability:
+        """Whether it can be used, and if not, why."""
+
+
+def availability_of(plugin: Checks) -> Availability:
+    """`plugin.availability()`, where a plug-in that fails to answer counts as not available."""
+    try:
+        return _ask(plugin.availability, home=f"{type(plugin).__module__}:{type(plugin).__qualname__}")
+    except Exception as error:
+        return Availability(False, f"its own check failed: {type(error).__name__}: {error}", "report it to its authors")
+
+
+def _ask(question: Callable[[], A], *, home: str) -> A:
+    """What `question` answers. Somebody else's code may raise anything, end the process, or never answer.
+
+    Raises:
+        TimeoutError: it takes longer than `PATIENCE_S`; it is left behind.
+        RuntimeError: it tried to end the process.
+    """
+    if home.partition(".")[0] == "edgewise":
+        return question()
+    answers: list[A] = []
+    errors: list[BaseException] = []
+
+    def answer() -> None:
+        try:
+            answers.append(question())
+        except BaseException as error:
+            errors.append(error)
+
+    if home not in _silent:
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        thread.join(PATIENCE_S)
+    if errors:
+        raise errors[0] if isinstance(errors[0], Exception) else RuntimeError(f"it ended with {errors[0]!r}")
+    if not answers:
+        _silent.add(home)
+        raise TimeoutError(f"no answer within {PATIENCE_S:g} s")
+    return answers[0]
 
 
 class Registry(Generic[T]):
@@ -60,7 +113,7 @@ class Registry(Generic[T]):
         if name not in self._instances:
             point = self._entry_point(name)
             try:
-                self._instances[name] = cast(T, point.load()())
+                self._instances[name] = _ask(lambda: cast(T, point.load()()), home=point.value)
             except Exception as error:  # somebody else's code may raise anything, and must not take the others down
                 raise Unavailable(
                     f"{self.noun} {name!r} can't be loaded: {error}", advice=f"reinstall what provides {point.value}"

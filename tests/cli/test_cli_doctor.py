@@ -88,7 +88,10 @@ def test_runtimes_as_rows(engines, capsys):
     }
     assert (rows["beta"]["available"], rows["beta"]["install_hint"]) == (False, "pip install 'edgewise[beta]'")
     assert rows["broken"]["reason"] == "runtime 'broken' can't be loaded: no module"
-    assert (rows["raises"]["available"], rows["raises"]["reason"]) == (False, "RuntimeError: boom")
+    assert (rows["raises"]["available"], rows["raises"]["reason"]) == (
+        False,
+        "its own check failed: RuntimeError: boom",
+    )
 
 
 def test_tables_say_what_is_there_and_how_to_get_the_rest(engines, capsys):

@@ -153,6 +153,17 @@ def test_hostile_names_can_not_speak_to_the_terminal(call, tmp_path):
     assert max(map(cell_len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("opset", [2**31, 2**63 - 1, -1, -(2**63)])
+def test_an_opset_that_is_none_is_no_internal_error(call, tmp_path, opset):
+    import onnx
+
+    model = onnx.load(DIGITS / "digits_cnn.onnx")
+    model.opset_import[0].version = opset
+    onnx.save(model, tmp_path / "m.onnx")
+    code, out, err = call(tmp_path / "m.onnx")
+    assert code == 0 and "Conv" in out and err == ""
+
+
 @pytest.mark.parametrize("name", ["m.md", "m.csv", "m.json"])
 def test_files(call, document, tmp_path, name):
     path = write_named(tmp_path / "m.onnx", HOSTILE)

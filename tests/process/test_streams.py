@@ -108,3 +108,15 @@ def test_a_width_that_is_none_is_not_believed(place, columns):
     assert done.returncode == 0 and "internal" not in done.stderr and "Traceback" not in done.stderr
     widest = max(map(len, done.stdout.splitlines()))
     assert done.stdout and (widest <= 80 or columns == "1")
+
+
+def test_ctrl_c_is_one_line_from_the_first_import_on(place):
+    """Sent while our code imports what it needs, up to the command itself."""
+    hook = "import os, signal, sys\nfrom edgewise import __main__\n"
+    hook += "def trace(event, arguments, after=sys.argv.pop(1)):\n"
+    hook += "    if event == 'import' and arguments[0] == after: os.kill(os.getpid(), signal.SIGINT)\n"
+    hook += "sys.addaudithook(trace)\nsys.exit(__main__.main())"
+    for module in ("edgewise.cli", "typer", "rich.console", "edgewise.units", "sqlalchemy"):
+        words = [sys.executable, "-c", hook, module, "runs", "list"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (130, False), (module, done.stderr)

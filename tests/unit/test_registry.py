@@ -1,12 +1,13 @@
 """Somebody else's broken plug-in takes nobody down."""
 
+import sys
+import threading
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from edgewise.errors import Unavailable
-from edgewise.registry import Availability, Registry
-from edgewise.runtime.base import availability_of
+from edgewise.registry import Availability, Registry, availability_of
 
 
 class Good:
@@ -18,6 +19,16 @@ class Broken:
         raise ValueError("not today")
 
 
+class Quitter:
+    def __init__(self):
+        raise SystemExit("goodbye")
+
+
+class Sleeper:
+    def __init__(self):
+        threading.Event().wait()
+
+
 class Shy:
     def availability(self):
         raise OSError("no answer")
@@ -27,7 +38,7 @@ class Shy:
 def registry():
     registry = Registry("edgewise.nothing", "thing")
     points = {name: EntryPoint(name, f"{__name__}:{target}", "edgewise.nothing") for name, target in (
-        ("bad", "Broken"), ("gone", "Missing"), ("good", "Good"), ("nowhere", "x"),
+        ("bad", "Broken"), ("asleep", "Sleeper"), ("quits", "Quitter"), ("gone", "Missing"), ("good", "Good"), ("nowhere", "x"),
     )}  # fmt: skip
     points["nowhere"] = EntryPoint("nowhere", "no_such_module:Thing", "edgewise.nothing")
     registry.__dict__["_entry_points"] = points
@@ -35,7 +46,7 @@ def registry():
 
 
 def test_names_need_no_import(registry):
-    assert registry.names() == ("bad", "gone", "good", "nowhere")
+    assert set(registry.names()) == {"asleep", "bad", "gone", "good", "nowhere", "quits"}
     assert registry.location("good") == f"{__name__}:Good"
 
 
@@ -44,8 +55,12 @@ def test_what_loads_is_loaded_once(registry):
     assert registry.get("good") is registry.get("good")
 
 
-@pytest.mark.parametrize(("name", "words"), [("bad", "not today"), ("gone", "Missing"), ("nowhere", "no_such_module")])
-def test_what_does_not_load_is_unavailable_with_the_reason(registry, name, words):
+@pytest.mark.parametrize(("name", "words"), [
+    ("bad", "not today"), ("gone", "Missing"), ("nowhere", "no_such_module"), ("quits", "goodbye"), ("asleep", "no answer"),
+])  # fmt: skip
+def test_what_does_not_load_is_unavailable_with_the_reason(registry, monkeypatch, name, words):
+    monkeypatch.setattr("edgewise.registry.PATIENCE_S", 0.2)
+    monkeypatch.setattr("edgewise.registry._silent", set())
     with pytest.raises(Unavailable, match=words):
         registry.get(name)
 
@@ -56,13 +71,27 @@ def test_an_unknown_name_lists_the_known_ones(registry):
     assert "good" in caught.value.advice
 
 
-def test_iteration_leaves_the_broken_ones_out(registry):
+def test_iteration_leaves_the_broken_ones_out(registry, monkeypatch):
+    monkeypatch.setattr("edgewise.registry.PATIENCE_S", 0.2)
+    monkeypatch.setattr("edgewise.registry._silent", set())
     assert [name for name, _ in registry] == ["good"]
 
 
 def test_a_check_that_raises_is_not_available():
     availability = availability_of(Shy())
     assert not availability and "no answer" in availability.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(lambda: sys.exit(7), "SystemExit"), (threading.Event().wait, "no answer")]
+)
+def test_a_check_that_exits_or_hangs_is_not_available(monkeypatch, answer, words):
+    monkeypatch.setattr("edgewise.registry.PATIENCE_S", 0.2)
+    monkeypatch.setattr("edgewise.registry._silent", set())
+    shy = Shy()
+    shy.availability = answer
+    availability = availability_of(shy)
+    assert not availability and words in availability.reason
 
 
 def test_availability_is_its_truth():

@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+import random
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -739,3 +740,52 @@ def test_a_server_that_is_not_there():
     pytest.importorskip("psycopg", reason="psycopg is not installed: edgewise[postgresql]")
     error = refused("postgresql://u:secret@127.0.0.1:1/d", match="127.0.0.1")
     assert "secret" not in error.message
+
+
+def damaged(tmp_path, table: str, column: str, value) -> Path:
+    """A store with two runs of which the first has `value` in a column, bytes as text."""
+    path = tmp_path / "damaged.db"
+    with open_store(str(path)) as store:
+        store.merge([run(1), run(2)])
+    with sqlite3.connect(path) as connected:
+        new = "CAST(? AS TEXT)" if isinstance(value, bytes) else "?"
+        key = "id" if table != "measurements" else "run"
+        connected.execute(f'UPDATE {table} SET "{column}" = {new} WHERE {key} = ?', (value, run(1).id))
+    return path
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe", b'{"a', "", 5, 1e300, "[" * 100_000])
+def test_a_damaged_document_costs_no_other_run(tmp_path, value):
+    with open_store(str(damaged(tmp_path, "documents", "document", value))) as store:
+        told: list[StoreError] = []
+        assert list(store.each(["all"], unreadable=told.append)) == [run(2)]
+        assert len(told) == 1 and run(1).id in told[0].message
+        with pytest.raises(StoreError, match="can't be read"):
+            store.resolve(["all"])
+        assert [one for one, _ in store.reindex().unreadable] == [run(1).id]
+        assert store.remove([run(1).id]) == 1
+
+
+@pytest.mark.parametrize(("column", "value"), [("model", b"\xff"), ("value", "x"), ("created_at", b"\x80")])
+def test_a_damaged_index_is_said_and_made_again(tmp_path, column, value):
+    with open_store(str(damaged(tmp_path, "runs", column, value))) as store:
+        with pytest.raises(StoreError) as caught:
+            store.list()
+        assert "runs reindex" in caught.value.advice
+        store.reindex()
+        assert len(store.list()) == 2
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_flipped_bytes_are_never_an_internal_error(tmp_path, seed):
+    path = damaged(tmp_path, "runs", "model", "m")
+    source, content = random.Random(seed), bytearray(path.read_bytes())
+    for _ in range(source.choice([1, 3, 30])):
+        content[source.randrange(len(content))] = source.randrange(256)
+    path.write_bytes(content)
+    for ask in (lambda store: store.list(), lambda store: store.resolve(["all"]), lambda store: store.reindex()):
+        try:
+            with open_store(str(path)) as store:
+                ask(store)
+        except (StoreError, BadInput) as error:
+            assert error.message

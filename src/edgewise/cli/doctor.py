@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from edgewise.cli.options import StoreUrl
-from edgewise.registry import Availability, Registry
+from edgewise.errors import Unavailable
+from edgewise.registry import Availability, Registry, availability_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -150,10 +151,9 @@ def _ask(registry: Registry[T]) -> Iterator[tuple[str, T | None, Availability]]:
         plugin: Any = None
         try:
             plugin = registry.get(name)
-            availability: Availability = plugin.availability()
-        except Exception as error:
-            reason = getattr(error, "message", f"{type(error).__name__}: {error}")
-            availability = Availability(False, reason, getattr(error, "advice", ""))
+            availability = availability_of(plugin)
+        except Unavailable as error:
+            availability = Availability(False, error.message, error.advice)
         yield name, plugin, availability
 
 

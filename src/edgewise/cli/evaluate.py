@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from edgewise.cli.options import (
     MEASURE,
@@ -186,13 +185,15 @@ def show(results: Results, *, as_json: bool, details: bool = False) -> None:
 
 def finish(results: Results, *, kept: bool) -> int:
     """Say what failed, and give the exit code."""
+    from edgewise.cli.console import complain
+
     if results.interrupted:
         _say("[bold red]interrupted[/]: the same command goes on where it was")
         return ExitCode.INTERRUPTED
     failed = [one.run for one in results.examined if one.run.status == "failed"]
     for one in failed:
         assert one.failure is not None
-        _say(f"[bold red]error:[/] {escape(one.job.label)}: {escape(one.failure.message)}")
+        complain(f"{one.job.label}: {one.failure.message}")
     if failed:
         return ExitCode.RUN_FAILED
     return ExitCode.UNAVAILABLE if kept and results.save_errors else ExitCode.DONE

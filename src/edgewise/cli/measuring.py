@@ -21,6 +21,7 @@ from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import Plan
 from edgewise.run.variation import stored_history
 from edgewise.store import Store, open_store
+from edgewise.text import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ def show(outcome: Outcome, *, as_json: bool, layers: int | None = None, details:
 
         render_text(outcome.runs, console=out(), details=details)
     for reason in outcome.skipped:
-        err().print(f"[dim]not measured:[/] {escape(reason)}", soft_wrap=True)
+        err().print(f"[dim]not measured:[/] {escape(one_line(reason))}", soft_wrap=True)
 
 
 def check_outputs(paths: Sequence[Path], *, overwrite: bool) -> None:

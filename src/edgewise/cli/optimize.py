@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from edgewise.cli.options import (
     MEASURE,
@@ -269,12 +268,16 @@ def show(result: Optimization, *, as_json: bool, details: bool = False) -> None:
 
 def finish(result: Optimization, *, kept: bool) -> int:
     """Say what could not be met, and give the exit code."""
+    from edgewise.cli.console import complain
+
     if result.interrupted:
         _say("[bold red]interrupted[/]: the best so far is above; the same command goes on with what was made")
         return ExitCode.INTERRUPTED
     if result.unmet:
-        _say(f"[bold red]error:[/] nothing meets the bounds: {escape(result.unmet)}")
-        _say(f"[dim]try:[/] the closest is {escape(result.closest or 'none')}; loosen a bound, or add --passes or time")
+        complain(
+            f"nothing meets the bounds: {result.unmet}",
+            f"the closest is {result.closest or 'none'}; loosen a bound, or add --passes or time",
+        )
         return ExitCode.RUN_FAILED
     return ExitCode.UNAVAILABLE if kept and result.save_errors else ExitCode.DONE
 

@@ -72,7 +72,9 @@ class ProgressLines:
         if self._quiet:
             return
         if run.status == "failed" and run.failure is not None:
-            self._say(f"{self._words}  [red]failed[/]: {escape(run.failure.cause)}: {escape(run.failure.message)}")
+            self._say(
+                f"{self._words}  [red]failed[/]: {escape(one_line(f'{run.failure.cause}: {run.failure.message}'))}"
+            )
             return
         headline = run.measurement(run.headline)
         if headline is None or headline.value is None:

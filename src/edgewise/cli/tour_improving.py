@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgewise.registry import availability_of
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -55,12 +57,11 @@ def choose_errand(models: Sequence[Path], *, data: Path, output: Path) -> Errand
         output: folder of the tour.
     """
     from edgewise.optimizing.base import passes
-    from edgewise.optimizing.planning import available
 
     missing = ""
     for model in models:
         for name in PASSES.get(model.suffix, ()):
-            availability = available(passes().get(name))
+            availability = availability_of(passes().get(name))
             if availability:
                 return Errand(
                     model=model,

@@ -18,11 +18,12 @@ from edgewise.comparing.trial import Trial, check_all, run_trial
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
+from edgewise.registry import availability_of
 from edgewise.run.assembly import Sensors
 from edgewise.run.dispatch import Dispatcher, Interrupted, Observer
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.variation import History
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.runtime.base import runtimes
 
 NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
 """Format → the engine whose own format it is."""

@@ -20,6 +20,7 @@ from edgewise.optimizing.planning import Attempt
 from edgewise.optimizing.variant import AppliedPass
 from edgewise.optimizing.workshop import Cause, Made, apply_pass
 from edgewise.record import ModelRef
+from edgewise.registry import availability_of
 from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 64 * 2**20
@@ -207,7 +208,7 @@ class Makery:
         samples = self._samples(one.capabilities, order.root)
         identity = [
             __version__,
-            order.digest, one.name, one.availability().version, dict(order.attempt.recipe.settings),
+            order.digest, one.name, availability_of(one).version, dict(order.attempt.recipe.settings),
             sorted(order.keep_float), sorted(order.only), self.seed,
             None if samples is None else samples[1],
             {name: list(shape) for name, shape in self.shapes.items()},

@@ -21,8 +21,9 @@ from edgewise.model.identity import open_model
 from edgewise.model.user_code import is_factory
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.commission import CALIBRATION_SAMPLES, LEAST_SNR_DB, TRAINING_SAMPLES, Commission, Limits
-from edgewise.optimizing.planning import available, read_words
+from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
+from edgewise.registry import availability_of
 from edgewise.units import format_bytes, format_duration
 
 MOST_OF_ONE_SPLIT = 4
@@ -255,7 +256,7 @@ def require_data(wish: DataWish | None, words: Sequence[str]) -> None:
     """Refuse passes that are not there or not installed, and those that lack samples. Raises `Unavailable`."""
     registry = passes()
     for name in read_words(words, registry) or ():
-        availability = available(registry.get(name))
+        availability = availability_of(registry.get(name))
         if not availability:
             raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
         if wish is None and registry.get(name).capabilities.calibrates:

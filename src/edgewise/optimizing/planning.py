@@ -12,9 +12,9 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.base import Facts, Pass, Recipe
-from edgewise.registry import Availability, Registry
+from edgewise.registry import Registry, availability_of
 from edgewise.run.plan import count_cores
-from edgewise.runtime.base import Runtime, availability_of, runtimes
+from edgewise.runtime.base import Runtime, runtimes
 from edgewise.workload.networks import resolve_shapes
 
 NO_SAMPLES = "it needs samples: give --data"
@@ -135,7 +135,7 @@ class Menu:
 
     def _obstacle(self, one: Pass, facts: Facts, usable: Sequence[str]) -> str:
         capabilities = one.capabilities
-        availability = available(one)
+        availability = availability_of(one)
         if not availability:
             return f"{availability.reason} ({availability.install_hint})"
         if not usable:
@@ -234,11 +234,3 @@ def find_readers(form: str, names: Sequence[str]) -> list[str]:
 
 def _reads(one: Runtime, form: str) -> bool:
     return one.in_default and form in one.formats
-
-
-def available(one: Pass) -> Availability:
-    """Its availability, where a plug-in that fails to answer counts as not available."""
-    try:
-        return one.availability()
-    except Exception as error:
-        return Availability(False, f"its own check failed: {type(error).__name__}: {error}", "report it to its authors")

@@ -20,7 +20,8 @@ from edgewise.optimizing.kernels import Cache, Rehearsal, key_of, rehearse
 from edgewise.optimizing.processor import Processor, read_processor
 from edgewise.optimizing.reasons import explain
 from edgewise.optimizing.variant import Prediction
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
 
 MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "abridged": 0.1, "sampled": 0.1}
 """Standard deviation of ln(predicted / measured) besides the scatter of the times, per extent of the excerpt.
@@ -115,7 +116,7 @@ class Preflight:
         processor = self._processor
         key = key_of([
             processor.model, processor.architecture, sorted(processor.flags or ()), runtime,
-            availability_of(engine).version, provider, location, one.availability().version, _own_version(),
+            availability_of(engine).version, provider, location, availability_of(one).version, _own_version(),
             dict(recipe.settings), list(keep_float), self._excerpt.digest, self._excerpt.extent, self._threads,
         ])  # fmt: skip
         if (kept := self._cache.get(key)) is not None:
@@ -197,7 +198,7 @@ def _say_unfit(one: Pass, facts: Facts, runtime: str) -> str:
     engine = runtimes().get(runtime)
     if not (available := availability_of(engine)):
         return available.reason
-    if not (available := one.availability()):
+    if not (available := availability_of(one)):
         return available.reason
     for form in (facts.format, abilities.writes or facts.format):
         if form not in engine.formats:

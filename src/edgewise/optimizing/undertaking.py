@@ -26,8 +26,9 @@ from edgewise.optimizing.search import Search
 from edgewise.optimizing.state import Witness
 from edgewise.optimizing.variant import ORIGINAL, Optimization
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec
+from edgewise.registry import availability_of
 from edgewise.run.assembly import METERS_OFF, Assembly
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.runtime.base import runtimes
 
 _FIRST = {"torch": "torch-to-onnx", "keras": "keras-to-litert"}
 """What makes a file of a module, so that there is something to compare with."""
@@ -165,7 +166,7 @@ def _convert(commission: Commission, makery: Makery) -> ModelRef:
     """A file of the module: what the variants are compared with. Raises `Unavailable`, `RunFailed`."""
     name = _FIRST[commission.format]
     one = passes().get(name)
-    availability = one.availability()
+    availability = availability_of(one)
     if not availability:
         raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
     recipe = next(iter(one.recipes(_no_facts(commission))), None)

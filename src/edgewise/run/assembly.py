@@ -17,7 +17,7 @@ from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.record import Caution, Job, Measurement, Run, Variation, new_run_id
 from edgewise.record.facts import precision_of
-from edgewise.registry import Registry
+from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.assemble import measurements_of, session_record
 from edgewise.run.complexity import complexity_of, with_engine_memory
@@ -57,7 +57,7 @@ def find_sensors(registry: Registry[Meter] | None = None) -> Sensors:
     told: set[str] = set()
     reasons: dict[str, list[str]] = defaultdict(list)
     for name, meter in registry:
-        availability = meter.availability()
+        availability = availability_of(meter)
         if availability:
             usable.append(registry.location(name))
             told.update(meter.metrics)

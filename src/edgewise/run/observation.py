@@ -23,7 +23,8 @@ from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.onnx_graph import Observed
 from edgewise.model.readers.onnx_types import Shapes
 from edgewise.record import InputSpec
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
 from edgewise.workload.inputs import load_arrays, make_arrays
 
 TIMEOUT_S = 120.0

@@ -24,7 +24,8 @@ from typing import Any
 
 from edgewise.folders import job_folder
 from edgewise.record import Peak
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
 
 SIDE = 768
 SIZES = (256 * 2**10, 2 * 2**20, 16 * 2**20, 256 * 2**20)

@@ -13,9 +13,9 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
-from edgewise.registry import Registry
+from edgewise.registry import Registry, availability_of
 from edgewise.run.counters import usable_cores
-from edgewise.runtime.base import Provider, Runtime, availability_of, runtimes
+from edgewise.runtime.base import Provider, Runtime, runtimes
 from edgewise.workload.inputs import read_arrays, read_shapes
 from edgewise.workload.sizes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 

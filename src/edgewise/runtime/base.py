@@ -328,14 +328,6 @@ def package_availability(distribution: str, *, extra: str, module: str) -> Avail
     return Availability(True, version=found)
 
 
-def availability_of(runtime: Runtime) -> Availability:
-    """`Runtime.availability`, where a plug-in that fails to answer counts as not available."""
-    try:
-        return runtime.availability()
-    except Exception as error:
-        return Availability(False, f"its own check failed: {type(error).__name__}: {error}", "report it to its authors")
-
-
 def runtimes() -> Registry[Runtime]:
     """All runtimes, built-in and plugged in."""
     return Registry("edgewise.runtimes", "runtime")

@@ -186,6 +186,22 @@ def _check(run: Run) -> None:
                 f"and there are {len(row.samples)} samples",
                 advice="is this a document that edgewise wrote?",
             )
+    if run.profile is not None and run.profile.memory is not None:
+        _check_memory(run.profile.memory)
+
+
+def _check_memory(memory: Mapping[str, Any]) -> None:
+    """What reports read of a memory plan. Raises `BadInput`."""
+    sizes = [("peak_operator", memory.get("peak_operator"))]
+    sizes += [(name, memory.get(name)) for name in ("arena_bytes", "lower_bound_bytes")]
+    for name in ("live_bytes", "unknown"):
+        items = memory.get(name) or []
+        if not isinstance(items, list | tuple):
+            raise BadInput(f"profile.memory.{name}: is not a list", advice="is this a document that edgewise wrote?")
+        sizes += [(name, item) for item in items] if name == "live_bytes" else []
+    for name, size in sizes:
+        if not (size is None and name != "live_bytes") and (not isinstance(size, int) or size < 0):
+            raise BadInput(f"profile.memory.{name}: is no count", advice="is this a document that edgewise wrote?")
 
 
 def _plain(value: Any, *, path: str) -> Any:

@@ -265,7 +265,7 @@ def explaining(name: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _explained(error.orig if error.orig is not None else error, name=name) from error
-    except (sqlite3.Error, SQLAlchemyError) as error:
+    except (sqlite3.Error, SQLAlchemyError, UnicodeDecodeError) as error:  # SQLite quotes bytes of a damaged file
         raise _explained(error, name=name) from error
 
 
@@ -289,7 +289,7 @@ def _explained(error: BaseException, *, name: str) -> StoreError:
             )
     return StoreError(
         f"the store {name} is corrupt or not a store: {reason}",
-        advice="move it away and import an export of it, or rescue it with sqlite3's .recover",
+        advice="try 'edgewise runs reindex'; else move it away and import an export, or use sqlite3's .recover",
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -15,6 +16,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_
 from sqlalchemy import text as sql
+from sqlalchemy.exc import DBAPIError
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import SCHEMA, Run
@@ -131,12 +133,11 @@ class Store:
         added = skipped = updated = 0
         with self._database.writing() as connection:
             for run in incoming:
-                text = connection.scalar(select(documents.c.document).where(documents.c.id == run.id))
-                if text is None:
+                if connection.scalar(select(documents.c.id).where(documents.c.id == run.id)) is None:
                     _write(connection, run, encode(run))
                     added += 1
                     continue
-                stored = self._decode(run.id, text)
+                stored = self._load(connection, run.id)
                 later = later_version(stored, run)
                 if later is None:
                     raise BadInput(
@@ -266,6 +267,8 @@ class Store:
                 tagged[run] = (*tagged.get(run, ()), name)
             query = query.with_only_columns(*(runs.c[name] for name in names)).execution_options(yield_per=1000)
             for row in connection.execute(query):
+                if not isinstance(row.value, float | int | None):
+                    raise StoreError(f"the index of {self.name} is damaged", advice="'edgewise runs reindex' mends it")
                 yield RunRow(**dict(zip(names, row, strict=True)), tags=tagged.get(row.id, ()))
 
     def readings(self, machine: str) -> Sequence[Reading]:
@@ -336,21 +339,19 @@ class Store:
             return _index_again(connection)
 
     def _load(self, connection: Connection, run_id: str) -> Run:
-        return self._decode(
-            run_id, connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
-        )
+        return self._decode(run_id, lambda: _document(connection, run_id))
 
-    def _decode(self, run_id: str, text: str) -> Run:
+    def _decode(self, run_id: str, read: Callable[[], str]) -> Run:
         try:
-            return decode(text)
+            return decode(read())
         except BadInput as error:
             raise StoreError(
                 f"run {run_id} in {self.name} can't be read: {error.message}", advice=error.advice
             ) from error
 
     def _retag(self, connection: Connection, run_id: str, *, add: str | None = None, remove: str | None = None) -> None:
-        text = connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
-        self._decode(run_id, text)  # says what is wrong with it, if anything is
+        text = _document(connection, run_id)
+        self._decode(run_id, lambda: text)  # says what is wrong with it, if anything is
         document = upgrade(parse(text))
         # Changed as JSON, so that fields which a later edgewise of the same schema added stay as they are.
         kept = [tag for tag in document.get("tags", ()) if tag not in (add, remove)]
@@ -398,13 +399,25 @@ def _write(connection: Connection, run: Run, text: str) -> None:
     _write_index(connection, run)
 
 
+def _document(connection: Connection, run_id: str) -> str:
+    """The text of a document. Raises `BadInput` where the database holds something else."""
+    try:
+        text = connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
+    except (DBAPIError, sqlite3.OperationalError) as error:
+        if "decode to UTF-8" not in str(error):
+            raise
+        text = None
+    if not isinstance(text, str):
+        raise BadInput("its text is damaged", advice=f"'edgewise runs rm {run_id}' removes it")
+    return text
+
+
 def _index_again(connection: Connection) -> Reindexed:
     ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
     unreadable = []
     for one in ids:
-        text = connection.execute(select(documents.c.document).where(documents.c.id == one)).scalar_one()
         try:
-            _write_index(connection, decode(text))
+            _write_index(connection, decode(_document(connection, one)))
         except BadInput as error:
             unreadable.append((one, f"run {one} can't be read: {error.message}"))
     return Reindexed(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))

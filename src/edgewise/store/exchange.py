@@ -30,6 +30,9 @@ KIND = "edgewise-bundle"
 MAX_BYTES = 128 * 2**20
 """The most that is read at once: parsed, JSON takes up to twenty times its size in memory."""
 
+LARGEST = 1e100
+"""No number of an imported record may be larger."""
+
 _END = "]}"
 """The last line of a bundle."""
 
@@ -308,7 +311,9 @@ def _too_large(path: Path) -> BadInput:
 
 def _run(document: Any, *, where: str) -> Run:
     try:
-        return from_document(parse(document) if isinstance(document, bytes) else document)
+        document = parse(document) if isinstance(document, bytes) else document
+        _require_sizes(document)
+        return from_document(document)
     except BadInput as error:
         raise BadInput(f"{where}: {error.message}", advice=error.advice) from error
 
@@ -323,6 +328,20 @@ def _cell(row: Measurement | None, *, notes: dict[str, int]) -> str:
     if row.low is not None and row.high is not None:
         text += f" ({format_quantity(row.low, row.unit)} to {format_quantity(row.high, row.unit)})"
     return text if row.basis == "measured" else f"{text}, {row.basis or 'basis unknown'}"
+
+
+def _require_sizes(document: Any) -> None:
+    """Refuse numbers from elsewhere that no quantity has: sums and products of them are infinite. Raises `BadInput`."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict | list):
+            left += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+            raise BadInput(
+                f"a number in it is beyond {LARGEST:g}, larger than any quantity",
+                advice="is this a document that edgewise wrote?",
+            )
 
 
 def _bare(row: Measurement | None) -> Measurement | None:

@@ -62,6 +62,8 @@ def _define(op: str, opset: int) -> _Definition | None:
     """The definition of an operator in an operator set, None where it has none."""
     from onnx import defs
 
+    if not 0 < opset < 2**31:  # a file may say anything, and the package takes an int32
+        return None
     try:
         schema = defs.get_schema(op, opset, "")
     except defs.SchemaError:
