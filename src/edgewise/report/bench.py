@@ -67,6 +67,9 @@ _PREFIXES = {
 MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
 """What the memory of the model consists of."""
 
+MOST_FED = 4
+"""So many different inputs are printed without being asked for."""
+
 LEAST_RANKED = 3
 """So many models have a table of their places: of two, the answer says all."""
 
@@ -328,7 +331,10 @@ def fed_sections(runs: Sequence[Run]) -> list[Section]:
         if words := fed_words(run):
             said.setdefault(words, []).append(label)
     lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
-    return [Section(title="Fed", lines=lines, brief=lines[0] if len(lines) == 1 else None)] if lines else []
+    if not lines:
+        return []
+    brief = lines[0] if len(lines) == 1 else f"{len(lines)} different inputs" if len(lines) > MOST_FED else None
+    return [Section(title="Fed", lines=lines, brief=brief)]
 
 
 def _settings(runs: Sequence[Run]) -> list[Section]:
