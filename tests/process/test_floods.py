@@ -14,6 +14,7 @@ import pytest
 
 import edgewise
 from edgewise.device.transports.local import KEPT_BYTES, LocalTransport
+from edgewise.model.signature import TensorSpec
 from edgewise.optimizing.base import Work
 from edgewise.optimizing.workshop import apply_pass
 from edgewise.run import agreement, assembly, sample_pass
@@ -163,6 +164,9 @@ def test_a_comparison_in_pieces_is_the_same(monkeypatch):
 class Session:
     """Outputs of a kilobyte."""
 
+    inputs = (TensorSpec(name="x", shape=(1,), dtype="float64"),)
+    outputs = (TensorSpec(name="y", shape=(256,), dtype="float32"),)
+
     def bind(self, arrays):
         pass
 
@@ -181,7 +185,7 @@ def test_answers_to_samples_are_bounded(tmp_path, monkeypatch):
     told = []
     with pytest.raises(UnsupportedModel, match="the outputs of 3 samples have 3072 B; at most 2500 are evaluated"):
         sample_pass.answer_samples(
-            Session(), tmp_path, tell=lambda kind, **_: told.append(kind), next_order=lambda: next(orders)
+            Session(), tmp_path, tell=lambda kind, **_: told.append(kind), next_order=lambda: next(orders), reload=None
         )
     assert told == ["ready", "inferred"]
 

@@ -272,13 +272,13 @@ def _listing(rows: list[RunRow]) -> Document:
     tagged = any(row.tags for row in rows)
     columns = (
         Column(title="Run"),
-        Column(title="Made, UTC", rank=3),
+        Column(title="Made, UTC", rank=4),
         Column(title="Model", name=True),
         Column(title="Runtime", name=True),
         Column(title=label_of(metrics.pop()) if len(metrics) == 1 else "Result", numeric=True),
         Column(title="Machine", name=True, rank=1),
-        Column(title="Trust", rank=2),
-        Column(title="Tags", rank=1, hidden=not tagged),
+        Column(title="Trust", rank=3),
+        Column(title="Tags", rank=2, hidden=not tagged),
     )
     cells = tuple(
         (

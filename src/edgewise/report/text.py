@@ -127,23 +127,22 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
     """`table` for `width` cells and the positions of the columns that fit unfolded; those of rank 0 stay in any case.
 
     Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
-    of `LEAST_NAME` cells; names get the cells that are left.
+    of `LEAST_NAME` cells; before one of rank 1 goes, names shrink to `SHORTEST_NAME`. They get the cells that are left.
     """
     if _natural_width(table, list(table.visible)) <= width:
         return table, table.visible
     table = _shortened(table, None)
-    tight = _shortened(table, LEAST_NAME)
+    tight, tightest = _shortened(table, LEAST_NAME), _shortened(table, SHORTEST_NAME)
     shown = list(table.visible)
-    while _natural_width(tight, shown) > width:
-        highest = max(table.columns[index].rank for index in shown)
-        if highest == 0:
+    while highest := max(table.columns[index].rank for index in shown):
+        if _natural_width(tight if highest > 1 else tightest, shown) <= width:
             break
         shown.remove(max(index for index in shown if table.columns[index].rank == highest))
     names = [len(row[index].text) for row in table.rows for index in shown if table.columns[index].name]
     for size in range(max(names, default=0), SHORTEST_NAME, -1):
         if _natural_width(roomy := _shortened(table, size), shown) <= width:
             return roomy, tuple(shown)
-    return _shortened(table, SHORTEST_NAME), tuple(shown)
+    return tightest, tuple(shown)
 
 
 def _shortened(table: Table, most: int | None) -> Table:
