@@ -14,6 +14,7 @@ from edgewise.comparing.like_for_like import Asked, make_job, make_job_like
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.identity import open_model
 from edgewise.record import Run, Scenario, Stopping
+from edgewise.runtime.fake import FakeRuntime
 from edgewise.testing import write_fake_model
 from sample_runs import make_run
 
@@ -61,7 +62,8 @@ def test_a_record_cannot_lead_out_of_the_bundles_folder(model, tmp_path):
     assert find_model(run, beside=inner).path == inner / "m.fake"
 
 
-def test_a_job_like_another_has_its_settings(tmp_path):
+def test_a_job_like_another_has_its_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(FakeRuntime, "settings", ("some",), raising=False)
     first = write_fake_model(tmp_path / "a.fake", inputs=OPEN)
     second = write_fake_model(tmp_path / "b.fake", inputs=[OPEN[0] | {"name": "other"}])
     made = make_job(

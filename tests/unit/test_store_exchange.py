@@ -58,7 +58,8 @@ def test_any_number_of_runs_is_exported_and_imported_one_by_one(tmp_path, name):
     def made():
         nonlocal most
         for number in range(60):
-            most = max(most, alive() - before)
+            if number % 20 == 10:  # a look at all objects takes its time
+                most = max(most, alive() - before)
             yield replace(RUNS[0], id=f"0193-{number:04}")
 
     with open_store(str(tmp_path / "a.db")) as store:
@@ -67,7 +68,10 @@ def test_any_number_of_runs_is_exported_and_imported_one_by_one(tmp_path, name):
         assert export_runs(store.each(["all"]), tmp_path / name, overwrite=True) == 60
     assert most <= 4
     if name.startswith("runs.json"):
-        assert sum(alive() - before <= 4 for _ in read_runs(tmp_path / name)) == 60
+        read = 0
+        for read, _ in enumerate(read_runs(tmp_path / name), start=1):
+            assert read % 20 != 10 or alive() - before <= 4
+        assert read == 60
 
 
 @pytest.mark.parametrize("name", ["runs.json", "runs.jsonl"])

@@ -121,7 +121,8 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
             continue
         worst = 0.0
         for a, b in _pieces(mine, theirs):
-            gap = np.abs(a - b)
+            with np.errstate(invalid="ignore"):  # ∞ − ∞
+                gap = np.abs(a - b)
             gap[np.isnan(a) & np.isnan(b)] = 0.0
             gap[a == b] = 0.0  # equal infinities
             worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max()))

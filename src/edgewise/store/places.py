@@ -12,7 +12,11 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from edgewise.record import Run
 from edgewise.store.codec import encode, from_document
 
-_USERS = re.compile(r"(?:(?<![\w.~-])/(?:home|Users)/|\b[A-Za-z]:\\{1,2}Users\\{1,2})[^/\\\s\"'<>&,;]+")
+_ESCAPED = r"(?<=\\[nrt])"
+"""After a line's end as JSON writes it: a path may begin there."""
+_USERS = re.compile(
+    rf"(?:(?:(?<![\w.~-])|{_ESCAPED})/(?:home|Users)/|\b[A-Za-z]:\\{{1,2}}Users\\{{1,2}})[^/\\\s\"'<>&,;]+"
+)
 
 
 def without_places(text: str, paths: Iterable[str | Path] = ()) -> str:
@@ -51,6 +55,6 @@ def _replace(text: str, folder: str, word: str) -> str:
     own = word.rstrip("/") or _pure(folder).name
     for form in {folder, json.dumps(folder)[1:-1], json.dumps(folder, ensure_ascii=False)[1:-1], html.escape(folder)}:
         if form in text:
-            pattern = rf"(?<![\w.~/-]){re.escape(form)}(?:([/\\]+)|(?![\w-]|\.\w))"
+            pattern = rf"(?:(?<![\w.~/-])|{_ESCAPED}){re.escape(form)}(?:([/\\]+)|(?![\w-]|\.\w))"
             text = re.sub(pattern, lambda match: word if match[1] else own, text)
     return text
