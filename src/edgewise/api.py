@@ -59,8 +59,8 @@ def inspect(
     """
     from edgewise.model.build import build_graph, give_shapes, is_factory
     from edgewise.model.inspection import inspect_graph
-    from edgewise.run.observation import observe
-    from edgewise.workload.networks import read_network, resolve_shapes
+    from edgewise.run.observation import observe_file
+    from edgewise.workload.networks import resolve_shapes
 
     if build is None and model is not None and is_factory(os.fspath(model)):
         build, model = os.fspath(model), None
@@ -75,8 +75,8 @@ def inspect(
     if what_if:
         raise BadInput("--what-if is for models that are built", advice="give the factory with --build MODULE:FUNCTION")
     assert model is not None
-    network = read_network(model, shapes=shapes or {}, hash_weights=hash_weights)
-    return inspect_graph(observe(network.graph, Path(model), network.inputs), source=network.source)
+    graph, network = observe_file(Path(model), shapes=shapes or {}, hash_weights=hash_weights)
+    return inspect_graph(graph, source=network.source)
 
 
 def profile(

@@ -320,3 +320,23 @@ def test_the_command_says_what_was_measured(tmp_path, monkeypatch, capsys):
     told = " ".join(capsys.readouterr().out.split())
     assert "Not measured a run of the model took longer than 0.01 s" in told
     assert "MACs n/a" in told
+
+
+def test_other_plausible_sizes_are_asked_where_the_engine_refuses_the_assumed_ones(tmp_path):
+    """Pictures of 224 pixels don't split into rows of 256; those of 256 do."""
+    path = save(
+        tmp_path / "m.onnx",
+        [
+            node("NonZero", ["x"], ["places"]),
+            node("Reshape", ["x", "rows"], ["split"]),
+            node("MatMul", ["split", "w"], ["y"]),
+        ],
+        inputs=[value("x", FLOAT, [1, 3, "height", "width"])],
+        outputs=[value("y", FLOAT, None), value("places", INT, None)],
+        constants=[constant("rows", np.array([1, 3, 256, -1])), constant("w", weights(256, 4))],
+    )
+    found = inspect(path)
+    assert found.graph.tensors["x"].shape == (1, 3, 256, 256)
+    assert (found.total.macs, found.basis) == (3 * 256 * 256 * 4, "measured")
+    assert any("256" in note for note in found.source["assumed"])
+    assert inspect(path, shapes={"x": (1, 3, 224, 224)}).total.macs is None

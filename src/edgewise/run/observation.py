@@ -10,11 +10,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import EdgewiseError
+from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
 from edgewise.model.cost import cost_of
 from edgewise.model.graph import BITS, Graph
@@ -26,9 +27,12 @@ from edgewise.record import InputSpec
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.workload.inputs import load_arrays, make_arrays
+from edgewise.workload.networks import Network, read_network
+from edgewise.workload.sizes import ATTEMPTS
 
 TIMEOUT_S = 120.0
 MAX_ANSWER = 256 * 2**20
+REFUSED = "the model could not be run on inputs of these shapes"
 _ENGINE = "onnxruntime"
 _WORKER = (sys.executable, "-P", "-m", "edgewise.run.observation_worker")
 
@@ -60,6 +64,33 @@ def observe(
     fed = f"the data in {input_data.name}" if input_data else f"random inputs (seed {seed})"
     method = f"shapes, branches and repetitions as in one unoptimised run of {answer['engine']} on {fed}"
     return replace(complete, metadata={**complete.metadata, "observed": method})
+
+
+def observe_file(
+    path: Path, *, shapes: Mapping[str, tuple[int, ...]], hash_weights: bool = False
+) -> tuple[Graph, Network]:
+    """The network in a file, and what `observe` makes of it with the first plausible sizes that the engine takes.
+
+    Args:
+        shapes: input name → shape, as in `edgewise.workload.networks.read_network`; others are assumed.
+
+    Raises:
+        BadModel, BadInput: as `read_network`.
+    """
+    network = read_network(path, shapes=shapes, hash_weights=hash_weights)
+    graph = observe(network.graph, path, network.inputs)
+    tried = {network.inputs}
+    for attempt in range(1, ATTEMPTS):
+        if not graph.metadata.get("unobserved", "").startswith(REFUSED) or not network.source["assumed"]:
+            break
+        with suppress(BadInput):  # too large
+            other = read_network(path, shapes=shapes, hash_weights=hash_weights, attempt=attempt)
+            if other.inputs not in tried:
+                tried.add(other.inputs)
+                seen = observe(other.graph, path, other.inputs)
+                if "unobserved" not in seen.metadata:
+                    return seen, other
+    return graph, network
 
 
 def is_open(graph: Graph) -> bool:
@@ -114,7 +145,7 @@ def _read_answer(file: Path, status: int) -> Mapping[str, Any]:
         how = f"ended by signal {-status}" if status < 0 else "gave no answer"
         raise _Unobserved(f"a run of the model {how}") from failure
     if error:
-        raise _Unobserved(f"the model could not be run on inputs of these shapes (--shape gives others): {error}")
+        raise _Unobserved(f"{REFUSED} (--shape gives others): {error}")
     return dict(answer)
 
 

@@ -33,36 +33,43 @@ class Network:
 
 
 def read_network(
-    path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, ...]], hash_weights: bool = False
+    path: str | os.PathLike[str],
+    *,
+    shapes: Mapping[str, tuple[int, ...]],
+    hash_weights: bool = False,
+    attempt: int = 0,
 ) -> Network:
     """The network in a file, its open inputs given concrete shapes by the rules of benchmarking.
 
     Args:
         shapes: input name → shape, wins over every default; the name ``""`` stands for the only input.
         hash_weights: read weight files too, for the model's hash.
+        attempt: which of the plausible sizes to assume, the likeliest is 0.
 
     Raises:
-        BadModel, BadInput: as `read_graph`.
+        BadModel, BadInput: as `read_graph`; sizes are too large.
     """
     file = Path(path)
     graph = read_graph(file)
-    concrete, assumed = resolve_shapes(graph, shapes)
+    concrete, assumed = resolve_shapes(graph, shapes, attempt=attempt)
     inputs: tuple[InputSpec, ...] = ()
     with suppress(BadInput):  # what can't be fed can be counted all the same
-        inputs = _resolve(_feedable(graph, shapes), shapes)
+        inputs = _resolve(_feedable(graph, shapes), shapes, attempt)
     if concrete:
         graph = read_graph(file, shapes=concrete)
     source = describe_file(file, read_all=hash_weights)
     return Network(graph=graph, source={**source, "assumed": assumed}, inputs=inputs)
 
 
-def resolve_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+def resolve_shapes(
+    graph: Graph, shapes: Mapping[str, tuple[int, ...]], *, attempt: int = 0
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Concrete shapes for the inputs of `graph`, none where they are all fixed, and what had to be assumed."""
     specs = tuple(_spec(graph.tensors[name]) for name in graph.inputs)
     if not shapes and not any(spec.dynamic for spec in specs):
         return {}, []
     feedable = _feedable(graph, shapes)
-    resolved = _resolve(feedable, shapes)
+    resolved = _resolve(feedable, shapes, attempt)
     notes = []
     for given, spec in zip(feedable, resolved, strict=True):
         if spec.note:
@@ -82,5 +89,7 @@ def _feedable(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tens
     return tuple(spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes))
 
 
-def _resolve(specs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int, ...]]) -> tuple[InputSpec, ...]:
-    return resolve_inputs(Signature(inputs=specs, outputs=()), batch=1, overrides=shapes)
+def _resolve(
+    specs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int, ...]], attempt: int
+) -> tuple[InputSpec, ...]:
+    return resolve_inputs(Signature(inputs=specs, outputs=()), batch=1, overrides=shapes, attempt=attempt)
