@@ -146,6 +146,25 @@ def test_a_sample_rate_is_one():
     assert shapes(("", (1, 2)), ("", (1, 3))) == [(1, 2), (1, 3)]  # names may be the same
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "lengths", "size"),
+    [
+        ("waveforms", ("batch_size", "N"), "waveforms_lens", 16000),  # a bare N behind the batch is no batch
+        ("audio_signal", (None, None), "length", 16000),
+        ("features", ("batch", "time", 80), "feature_lengths", 128),
+    ],
+)
+def test_lengths_are_those_of_what_they_tell_of(name, shape, lengths, size):
+    sequence, told = resolve((name, shape, "float32"), (lengths, ("batch_size",), "int64"))
+    assert (sequence.shape[:2], told.shape, told.value) == ((1, size), (1,), size)
+    assert make_arrays([sequence, told], seed=0)[1].tolist() == [size]
+    assert "the length of another input" in told.note
+
+
+def test_a_number_called_length_beside_fixed_sizes_is_not_known():
+    assert resolve(("x", (1, 8), "float32"), ("length", (1,), "int64"))[1].value is None
+
+
 def test_other_sizes_to_try():
     image = ("x", (None, 3, "height", "width"))
     assert [spec[0].shape for spec in other_inputs(signature(image), batch=1, overrides={})] == [

@@ -93,7 +93,7 @@ def resolve_inputs(
     where the other dimensions look like an image (rank 4 with 1, 3 or 4 channels first or last); 128 for the second
     dimension of integer matrices and masks (tokens); else 1. Beside a cache of 128 tokens there is one token, and a
     mask is as long as both. Sound is a second long, or 512 samples where the model takes the sample rate, which is
-    then 16 kHz. Dimensions of one name have one size.
+    then 16 kHz. An input that says how long another one is tells its length. Dimensions of one name have one size.
 
     Args:
         overrides: input name → full shape; the name ``""`` stands for the only input. They win over every default.
@@ -122,10 +122,19 @@ def resolve_inputs(
 
 
 def _without_marks(spec: TensorSpec) -> TensorSpec:
-    """The input without names of dimensions that are none, such as ``?``: two of them are not the same."""
+    """The input without names of dimensions that tell nothing.
+
+    Two ``?`` are not the same size, and behind a batch a bare ``N`` is no batch but a number of something.
+    """
     if spec.shape is None:
         return spec
-    shape = tuple(size if isinstance(size, int) or re.search(r"\w", size or "") else None for size in spec.shape)
+    batched = bool(spec.shape) and _is_batch(0, spec.shape[0])
+    shape = tuple(
+        size
+        if isinstance(size, int) or (re.search(r"\w", size or "") and not (axis and batched and size in ("N", "n")))
+        else None
+        for axis, size in enumerate(spec.shape)
+    )
     return replace(spec, shape=shape)
 
 
@@ -234,6 +243,9 @@ class _Resolver:
         if _is_sample_rate(spec) and not self.given:
             value = float(SAMPLE_RATES[self.attempt % len(SAMPLE_RATES)])
             notes.append(f"its value {ASSUMED} {value:g} (a sample rate)")
+        elif _is_length(spec) and not self.given and (length := self._longest()):
+            value = float(length)
+            notes.append(f"its value {ASSUMED} {length} (the length of another input)")
         if spec.name in self.overrides:
             shape = self.overrides[spec.name]
             if spec.shape and spec.shape[0] == 1 and shape[0] != 1:
@@ -252,10 +264,16 @@ class _Resolver:
                 self.lengths.setdefault(self._role(spec, axis)[0], shape[axis])
         return InputSpec(name=spec.name, shape=shape, dtype=spec.dtype, note="; ".join(notes), value=value)
 
+    def _longest(self) -> int | None:
+        """The open length of what was resolved so far."""
+        return next(
+            (self.lengths[role] for role in ("sound", "chunk", "sequence", "token") if role in self.lengths), None
+        )
+
     def rank(self, spec: TensorSpec) -> int:
-        """In which order inputs are resolved: plain ones, those with a computed size, masks."""
+        """In which order inputs are resolved: plain ones, those with a computed size, masks and lengths."""
         computed = any(isinstance(size, str) and _is_expression(size) for size in spec.shape or ())
-        return 2 if _MASK.search(spec.name) else int(computed)
+        return 2 if _MASK.search(spec.name) or _is_length(spec) else int(computed)
 
     def _resolve_size(self, spec: TensorSpec, shape: tuple[Dimension, ...], axis: int, notes: list[str]) -> int:
         size = shape[axis]
@@ -412,6 +430,12 @@ def _is_sample_rate(spec: TensorSpec) -> bool:
     single = spec.shape is not None and all(size in (1, None) or isinstance(size, str) for size in spec.shape)
     known = name in ("sr", "fs") or name.endswith(("samplerate", "samplingrate"))
     return known and single and len(spec.shape or ()) <= 1 and spec.dtype in _RATE_TYPES
+
+
+def _is_length(spec: TensorSpec) -> bool:
+    """Whether an input says how long the sequences of a batch are."""
+    named = re.search(r"(^|[a-z]*_)(lens?|lengths?)$", spec.name.lower())
+    return bool(named) and spec.shape is not None and len(spec.shape) <= 1 and spec.dtype in ("int32", "int64")
 
 
 _RATE_TYPES = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64", "float32", "float64"})
