@@ -119,7 +119,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.engine
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plug_ins_of_the_documentation_work(tmp_path: Path, installed: dict[str, str]):
     pages.need_engines()
     printed = []

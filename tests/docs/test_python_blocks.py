@@ -15,6 +15,7 @@ WITH_PYTHON = {pages.name(page): page for page in pages.PAGES if page not in PLU
 
 
 @pytest.mark.engine
+@pytest.mark.long
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_python_blocks_run(name: str, tmp_path: Path):
     pages.need_engines()

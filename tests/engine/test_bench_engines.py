@@ -59,7 +59,7 @@ def test_every_shared_model_is_measured_on_both_engines(shared_models):
     assert all(record.value("latency") for record in measured)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_nine_architectures_of_the_onnx_package(tmp_path):
     need("onnxruntime", "openvino")
     import onnx

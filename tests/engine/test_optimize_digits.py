@@ -17,7 +17,7 @@ from edgewise.optimizing.variant import Optimization
 
 FRAGILE = "/features/features.2/features.2.0/Conv"
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

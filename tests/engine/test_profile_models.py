@@ -25,6 +25,7 @@ LIGHT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
     "zfnet512",
 )  # fmt: skip
+LARGEST = ("bvlc_alexnet", "resnet50", "vgg19")
 LEAST_ATTRIBUTED = 0.99
 ATTEMPTS = 3
 MOST_OF_PEAK = 3.0
@@ -183,8 +184,13 @@ def test_mlperf_tiny(profile, measured_peaks, shared_models, name, runtime):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "runtime"),
-    [(name, "onnxruntime") for name in LIGHT]
-    + [(name, "openvino") for name in ("resnet50", "shufflenet", "squeezenet")],
+    [
+        pytest.param(name, runtime, marks=pytest.mark.long if name in LARGEST else ())
+        for name, runtime in [
+            *((name, "onnxruntime") for name in LIGHT),
+            *((name, "openvino") for name in ("resnet50", "shufflenet", "squeezenet")),
+        ]
+    ],
 )
 def test_light_models(profile, measured_peaks, name, runtime):
     onnx = pytest.importorskip("onnx")

@@ -241,7 +241,7 @@ def test_damaged_meaning_with_another_process_where_it_is_needed(tmp_path, bound
     assert told > 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_operator_of_the_standard(tmp_path, monkeypatch):
     """The onnx package's own models of single operators, and of the functions that define some of them."""
     # Symbolic inference, which takes most of a second each time, is asked of the models below.
