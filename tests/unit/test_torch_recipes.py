@@ -93,7 +93,15 @@ def test_pruning_has_recipes_where_there_is_a_layer_besides_the_last():
 
 def test_what_is_quantised_is_not_quantised_again():
     assert passes().get("torch-pt2e").recipes(make_facts(TWO, quantized=True)) == ()
-    assert len(passes().get("torch-pt2e").recipes(make_facts(TWO))) == 2
+
+
+@pytest.mark.parametrize(("saturate", "other"), [(False, "7-bit"), (True, "8-bit")])
+def test_activations_have_7_bits_first_where_sums_of_8_saturate(monkeypatch, saturate, other):
+    monkeypatch.setattr("edgewise.optimizing.passes.torch_pt2e.sums_saturate", lambda: saturate)
+    recipes = passes().get("torch-pt2e").recipes(make_facts(TWO))
+    assert [(one.label, one.settings) for one in recipes] == [
+        ("", {"reduce_range": saturate}), (other, {"reduce_range": not saturate})
+    ]  # fmt: skip
 
 
 def test_labels_of_recipes_are_distinct():

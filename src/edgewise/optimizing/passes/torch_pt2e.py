@@ -13,6 +13,7 @@ from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.passes.saturation import sums_saturate
 from edgewise.optimizing.passes.torch_modules import TorchModel
 
 _INTEGER_OPS = ("QuantizeLinear", "DequantizeLinear")
@@ -38,15 +39,17 @@ class TorchPt2e(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Eight bits; seven for processors whose 8-bit products saturate (x86 without VNNI)."""
+        """Eight bits, or seven where this processor's sums of 8-bit products saturate; then the other."""
         if facts.quantized:
             return ()
-        return (Recipe(), Recipe(label="7-bit", settings={"reduce_range": True}, rank=1))
+        saturate = sums_saturate()
+        other = Recipe(label="8-bit" if saturate else "7-bit", settings={"reduce_range": not saturate}, rank=1)
+        return (Recipe(settings={"reduce_range": saturate}), other)
 
     def apply(self, work: Work) -> Product:
         """Write ``model.onnx``.
 
-        Settings: ``reduce_range`` (activations in 7 bits), ``samples`` (at most; 128).
+        Settings: ``reduce_range`` (activations in 7 bits; where sums saturate here), ``samples`` (at most; 128).
 
         Raises:
             CannotApply: there are no samples, nothing was quantised, or the export fails.
@@ -54,7 +57,7 @@ class TorchPt2e(Packaged):
         """
         from edgewise.optimizing.passes import torch_modules
 
-        reduce_range = work.settings.get("reduce_range", False)
+        reduce_range = work.settings.get("reduce_range", sums_saturate())
         if not isinstance(reduce_range, bool):
             raise BadInput(f"the setting reduce_range is {reduce_range!r}", advice="give true or false")
         limit = torch_modules.read_count(work.settings, "samples", _SAMPLES)
