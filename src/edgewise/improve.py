@@ -44,6 +44,7 @@ def evaluate(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     latency: bool = True,
     sessions: int = SESSIONS,
+    meters: bool = False,
     timeout: float = 120.0,
     memory_limit: int | None = None,
     fresh: bool = False,
@@ -63,6 +64,7 @@ def evaluate(
         reference: a model whose outputs are taken as right; labels are then not looked at.
         runtimes: empty is the engine whose own format a model has.
         latency: measure it too, in `sessions` fresh processes.
+        meters: read sensors beside the latency, where there are any.
         fresh: forget a pass that was cut off.
 
     Returns:
@@ -74,6 +76,7 @@ def evaluate(
     """
     from edgewise.evaluating.asking import DataWish, make_examination
     from edgewise.evaluating.examination import examine
+    from edgewise.run.assembly import METERS_OFF
     from edgewise.run.plan import Axes
 
     exam = make_examination(
@@ -101,7 +104,7 @@ def evaluate(
         fresh=fresh,
     )
     with saving(store) as save:
-        results = examine(exam, save=save)
+        results = examine(exam, save=save, sensors=None if meters else METERS_OFF)
     warn_of_losses(results.save_errors)
     return results
 

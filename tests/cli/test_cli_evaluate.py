@@ -15,6 +15,7 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
+from edgewise.run.assembly import METERED, Sensors
 from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
@@ -66,6 +67,17 @@ def test_latency_and_accuracy_stand_in_one_row_of_the_store_and_of_the_table(cap
     assert kept.value("latency") == pytest.approx(2e-3) and kept.value("accuracy_top1") == 0.9
 
 
+@pytest.mark.parametrize(("words", "why"), [((), "meters were switched off"), (("--meters",), "no meter is here")])
+def test_sensors_are_asked_where_they_are_wanted(monkeypatch, place, words, why):
+    absences = dict.fromkeys(METERED, "no meter is here")
+    monkeypatch.setattr("edgewise.run.assembly.find_sensors", lambda: Sensors(absences=absences))
+    assert evaluate(*words, "-q", accuracy_only=False) == ExitCode.DONE
+    with open_store(str(place / "runs.db")) as store:
+        (kept,) = store.resolve(["all"])
+    rows = {row.metric: row.absent_because for row in kept.measurements}
+    assert [rows[metric] for metric in METERED] == [why] * len(METERED)
+
+
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_tables_fit_the_terminal(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
@@ -99,6 +111,7 @@ def test_quiet_says_nothing_but_the_result(capsys):
         (["--reference", "none.fake"], ExitCode.BAD_INPUT, "none.fake"),
         (["-o", "report.pdf"], ExitCode.BAD_INPUT, "report.pdf"),
         (["-r", "no-engine"], ExitCode.UNAVAILABLE, "no-engine"),
+        (["--meters"], ExitCode.BAD_INPUT, "sensors are read beside the latency"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -38,7 +38,7 @@ from edgewise.cli.questions import (
     Task,
     TaskOptions,
 )
-from edgewise.errors import ExitCode
+from edgewise.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from edgewise.evaluating.examination import Examination, Results
@@ -92,6 +92,9 @@ def command(
     sessions: Annotated[
         int, typer.Option(metavar="N", help="Fresh processes for the latency", rich_help_panel=MEASURE)
     ] = 3,
+    meters: Annotated[
+        bool, typer.Option("--meters/--no-meters", help="Read sensors, some 3 s a run", rich_help_panel=MEASURE)
+    ] = False,
     timeout: Timeout = "120s",
     memory_limit: MemoryLimit = None,
     fresh: Annotated[
@@ -123,6 +126,8 @@ def command(
     from edgewise.report.evaluation_files import check_target, write_evaluation
 
     settings.check_outputs(output or [], check_target, overwrite=force)
+    if meters and not latency:
+        raise BadInput("sensors are read beside the latency, which is not measured", advice="leave --no-latency out")
     wish = read_wish(
         data,
         task=task,
@@ -150,26 +155,29 @@ def command(
         latency=latency,
         fresh=fresh,
     )
-    results = run(exam, store=store, keep=not no_store, quiet=quiet)
+    results = run(exam, store=store, keep=not no_store, meters=meters, quiet=quiet)
     show(results, as_json=as_json, details=details)
     lost = write_files(output or (), lambda path: write_evaluation(results, path, overwrite=force))
     return finish(results, kept=not no_store) or lost
 
 
-def run(exam: Examination, *, store: str | None, keep: bool, quiet: bool) -> Results:
+def run(exam: Examination, *, store: str | None, keep: bool, meters: bool, quiet: bool) -> Results:
     """Evaluate with progress on standard error."""
     from edgewise.cli.console import err
     from edgewise.cli.measuring import Keeper
     from edgewise.cli.passing import PassLines
     from edgewise.cli.progress import ProgressLines
     from edgewise.evaluating.examination import examine
+    from edgewise.run.assembly import METERS_OFF
 
     console = err()
     with Keeper(store, keep=keep) as keeper, ExitStack() as measuring:
         lines = measuring.enter_context(ProgressLines(console, quiet=quiet))
         # One live line at a time: that of the latency ends where the first pass over the data begins.
         with PassLines(console, quiet=quiet, first=measuring.close) as passes:
-            return examine(exam, save=keeper.save, observer=lines, spectator=passes)
+            return examine(
+                exam, save=keeper.save, observer=lines, spectator=passes, sensors=None if meters else METERS_OFF
+            )
 
 
 def show(results: Results, *, as_json: bool, details: bool = False) -> None:

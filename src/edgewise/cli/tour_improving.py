@@ -96,7 +96,7 @@ def evaluate(
         stopping=Stopping(sessions=sessions, timeout_s=120.0),
         target=TargetSpec(),
     )
-    results = run(exam, store=store, keep=keep, quiet=quiet)
+    results = run(exam, store=store, keep=keep, meters=False, quiet=quiet)
     show(results, as_json=False)
     write_evaluation(results, page, overwrite=True)
     return results, finish(results, kept=keep)
