@@ -34,7 +34,7 @@ def job_folder() -> Iterator[Path]:
 
 
 def sweep_folders(*, now: float | None = None) -> int:
-    """Remove this user's folders that nobody holds any more; returns how many."""
+    """Remove this user's folders that no process holds any more; returns how many."""
     now = time.time() if now is None else now
     swept = 0
     with suppress(OSError):
@@ -52,7 +52,7 @@ def sweep_folders(*, now: float | None = None) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether nobody else holds the folder; where the system has no locks, nothing is known to be free."""
+    """Whether no other process holds the folder. False where the system has no locks, since it can't be known."""
     try:
         import fcntl
 

@@ -75,7 +75,7 @@ class SteadyStreams:
         sys.stdout, sys.stderr = self._before
 
     def loss(self) -> OSError | None:
-        """Why results did not reach standard output; None where they did, or nobody wanted them any more."""
+        """Why results did not reach standard output; None where they did, or where the reader had gone."""
         sys.stdout.flush()
         fault = self._sink.fault if self._sink else None
         return None if fault is None or fault.errno == errno.EPIPE else fault

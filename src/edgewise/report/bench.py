@@ -68,10 +68,10 @@ MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
 """What the memory of the model consists of."""
 
 MOST_FED = 4
-"""So many different inputs are printed without being asked for."""
+"""Up to so many different inputs are printed without `--details`."""
 
 LEAST_RANKED = 3
-"""So many models have a table of their places: of two, the answer says all."""
+"""From so many models on, a table ranks them; of two, the first line says it."""
 
 _TITLES = {
     "latency_first": "First",

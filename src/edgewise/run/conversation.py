@@ -30,7 +30,7 @@ MEMORY_SHARE = 0.95
 """Of the memory that is available when the worker starts: past it the worker fails instead of the machine."""
 
 SLACK = 10
-"""A phase that gives signs of life may take so many times what it should by the first inference, or by the timeout."""
+"""The most that a phase with signs of life may take: so many times what the timeout and first inference let expect."""
 MAX_WORDS = 10_000
 """Characters of a worker's message that a run keeps."""
 _LEAST = 20

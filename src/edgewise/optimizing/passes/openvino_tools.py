@@ -1,4 +1,4 @@
-"""OpenVINO and NNCF as passes use them: silent, and on so many threads."""
+"""OpenVINO and NNCF for passes: without their output, on a given number of threads."""
 
 from __future__ import annotations
 
