@@ -94,7 +94,7 @@ def benchmark_app(model: Path, seconds: float, typical: float) -> float:
 def first_shape(model: Path) -> str:
     """The shape that edgewise uses too."""
     from edgewise.model.identity import open_model
-    from edgewise.workload.sizes import resolve_inputs
+    from edgewise.workload.input_shapes import resolve_inputs
 
     (spec,) = resolve_inputs(open_model(model).signature, batch=1, overrides={})
     return "[" + ",".join(map(str, spec.shape)) + "]"

@@ -111,7 +111,7 @@ def main() -> int:
     words = parser.parse_args()
     work, settings = words.work.resolve(), settings_of(words)
     check_folder(work, settings)
-    # Rehearsals that the pre-flight kept from busier times would be no predictions of now.
+    # Timings that the pre-flight kept from busier times would be no predictions of now.
     os.environ["XDG_CACHE_HOME"] = str(work / "cache")
     only = [name for name in words.only.split(",") if name]
     if words.unlabelled:

@@ -1,10 +1,10 @@
 """Is the pre-flight right? What it predicts of passes, beside what they turn out to do.
 
-python benchmarks/preflight.py [--quick] [--nets NAME…] [--passes NAME…] [--excerpt SECONDS] [--keep FILE]
+python benchmarks/preflight.py [--quick] [--nets NAME…] [--passes NAME…] [--subgraph SECONDS] [--keep FILE]
 
 Every pass is applied to the whole network on random calibration data (which ranges it finds does not change the speed)
-and raced against the original by edgewise's own comparison, in fresh processes that take turns. ``--excerpt`` gives the
-pre-flight less of a network than it would take by itself, to see what that costs.
+and raced against the original by edgewise's own comparison, in fresh processes that take turns. ``--subgraph`` gives
+the pre-flight less of a network than it would take by itself, to see what that costs.
 
 A sign is ``right`` where prediction and measurement are both faster, both slower or both the same (within 5 %). It is
 ``near`` where one of them is the same and the other is not, but the prediction's interval holds the measurement, and
@@ -27,11 +27,12 @@ import preflight_networks
 
 import edgewise
 from edgewise.model.identity import open_model, read_graph
-from edgewise.optimizing import kernels
-from edgewise.optimizing.base import Facts, Pass, Recipe, passes
+from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe, passes
+from edgewise.optimizing.pass_runner import apply_pass
 from edgewise.optimizing.preflight import Preflight
+from edgewise.optimizing.subgraph_files import SAMPLES_FILE, CutSettings, CutSubgraph
 from edgewise.runtime.base import availability_of, runtimes
-from edgewise.workload.sizes import resolve_inputs
+from edgewise.workload.input_shapes import resolve_inputs
 
 CELLS = {
     "onnx": (
@@ -62,17 +63,19 @@ def facts_of(path: Path) -> Facts:
 def measure(facts: Facts, one: Pass, recipe: Recipe, runtime: str, rounds: int) -> tuple[float, str]:
     """The speed-up of the whole network, NaN and why where there is none."""
     shapes = {name: list(facts.graph.tensors[name].shape or ()) for name in facts.graph.inputs}
-    with tempfile.TemporaryDirectory() as folder:
-        request = {
-            "kind": "change", "folder": folder, "source": str(facts.path), "format": facts.format, "cut": None,
-            "pass": f"{type(one).__module__}:{type(one).__qualname__}", "settings": dict(recipe.settings),
-            "keep_float": [], "calibrates": one.capabilities.calibrates, "threads": 1, "shapes": shapes,
-        }  # fmt: skip
-        made = kernels.ask(request, timeout=300)
-        if "changed" not in made or made.get("unchanged"):
-            return math.nan, str(made)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cut = PassTask(
+            model=str(facts.path), format=facts.format, settings=CutSettings(input_shapes=shapes), folder=folder
+        )
+        CutSubgraph().apply(cut)
+        task = PassTask(model=str(facts.path), format=facts.format, settings=recipe.settings, folder=folder / "made",
+                        calibration=folder / SAMPLES_FILE if one.capabilities.calibrates else None)  # fmt: skip
+        (made,) = apply_pass(f"{type(one).__module__}:{type(one).__qualname__}", [task], seconds=300)
+        if made.model is None or made.unchanged:
+            return math.nan, made.why
         found = edgewise.compare(
-            [facts.path, made["changed"]], labels=["before", "after"], runtimes=[runtime], threads=[1], rounds=rounds,
+            [facts.path, made.model], labels=["before", "after"], runtimes=[runtime], threads=[1], rounds=rounds,
             time_budget=60, metrics=["latency"], force=True,
         ).to_document()  # fmt: skip
     rows = [row for row in found["comparisons"] if row["metric"] == "latency"]
@@ -103,7 +106,7 @@ def cells(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]
         if options.nets and name not in options.nets:
             continue
         facts = facts_of(path)
-        preflight = Preflight(facts, budget_s=600, excerpt_s=options.excerpt, cache=folder / "kernels.json")
+        preflight = Preflight(facts, budget_s=600, subgraph_s=options.subgraph, cache=folder / "microbenchmarks.json")
         for pass_name, runtime in CELLS[facts.format]:
             one = passes().get(pass_name)
             recipes = one.recipes(facts)
@@ -163,7 +166,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small networks only")
     parser.add_argument("--nets", nargs="*", default=())
     parser.add_argument("--passes", nargs="*", default=())
-    parser.add_argument("--excerpt", type=float, default=7.5, help="seconds of a pass that the excerpt is cut to")
+    parser.add_argument("--subgraph", type=float, default=7.5, help="seconds of a pass that the subgraph is cut to")
     parser.add_argument("--rounds", type=int, default=3, help="of fresh processes that a measurement takes")
     parser.add_argument("--keep", type=Path, help="JSON file that keeps measurements for the next time")
     options = parser.parse_args()

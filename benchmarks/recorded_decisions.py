@@ -30,9 +30,9 @@ from onnx import helper, numpy_helper
 from peers import PEERS
 from stopping_rule import judge
 
-from edgewise.comparing.comparison import Findings
-from edgewise.comparing.terms import Terms
-from edgewise.comparing.trial import BUDGET_S, Trial, run_trial
+from edgewise.comparing.comparison import ComparisonResult
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.trial import BUDGET_S, TrialSettings, run_trial
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 
@@ -81,7 +81,7 @@ def job_of(model: Path, provider: str) -> Job:
     return plan.jobs[0]
 
 
-def measure(model: Path, provider: str, trial: Trial, *, patient: bool = False) -> Findings:
+def measure(model: Path, provider: str, trial: TrialSettings, *, patient: bool = False) -> ComparisonResult:
     """The model against itself, B with a planted slowdown; `patient` never stops before the budget or the rounds."""
 
     def keep_nothing(_: Run) -> None:
@@ -90,7 +90,7 @@ def measure(model: Path, provider: str, trial: Trial, *, patient: bool = False) 
     return run_trial(
         [job_of(model, "planted0"), job_of(model, provider)],
         labels=["A", "B"],
-        terms=Terms(),
+        criteria=Criteria(),
         trial=trial,
         save=keep_nothing,
         settled=(lambda _: None) if patient else None,
@@ -145,7 +145,7 @@ def record(file: Path, *, model: Path, rounds: int, seed: int) -> None:
     kept: dict[str, np.ndarray] = {}
     for load in LOADS:
         with load_of(load == "bursty"):
-            trial = Trial(budget_s=20.0 * rounds, seed=seed, rounds=rounds)
+            trial = TrialSettings(budget_s=20.0 * rounds, seed=seed, rounds=rounds)
             found = measure(model, "planted0", trial, patient=True)
         if found.failures or not found.pairs or found.elapsed_s is None:
             raise RuntimeError(f"{load}: {dict(found.failures)} {found.stopped_because}")
@@ -235,7 +235,7 @@ def live(model: Path, *, cases: list[str], trials: int, seed: int) -> None:
         held, pairs, seconds = 0, [], []
         with load_of(bursty):
             for index in range(trials):
-                found = measure(model, provider, Trial(seed=seed + index))
+                found = measure(model, provider, TrialSettings(seed=seed + index))
                 row = next(row for row in found.comparisons if row.metric == "latency")
                 if row.low is None or row.high is None or found.pairs is None or found.elapsed_s is None:
                     raise RuntimeError(f"{case}: {row.because} {dict(found.failures)}")

@@ -19,7 +19,7 @@ from markdown_tables import NOTE, plain, table
 from edgewise.metrics import METRICS
 from edgewise.model.cost import ACTIVATIONS, KINDS
 from edgewise.model.dialects import keras, onnx, openvino, tflite, torch
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.graph import Tensor
 from edgewise.profiling import findings
 from edgewise.record.caution import CAUTIONS
@@ -104,12 +104,12 @@ def operator_sets_table() -> str:
 
 
 #: format → how its operators are read, and their names with the set they are of
-DIALECTS: tuple[tuple[str, Callable[[Question], Meaning], Sequence[tuple[str, str]]], ...] = (
-    ("ONNX", onnx.read_meaning, [(domain, op) for domain, ops in onnx.OPERATORS.items() for op in ops]),
-    ("TFLite", tflite.read_meaning, [*(("", op) for op in tflite.BUILTIN), *(("custom", op) for op in tflite.CUSTOM)]),
-    ("OpenVINO IR", openvino.read_meaning, [("", op) for op in openvino.OPERATIONS]),
-    ("PyTorch", torch.read_meaning, [("", op) for op in torch.OPERATORS]),
-    ("Keras", keras.read_meaning, [("", op) for op in keras.OPERATORS]),
+DIALECTS: tuple[tuple[str, Callable[[RawOperator], Semantics], Sequence[tuple[str, str]]], ...] = (
+    ("ONNX", onnx.interpret, [(domain, op) for domain, ops in onnx.OPERATORS.items() for op in ops]),
+    ("TFLite", tflite.interpret, [*(("", op) for op in tflite.BUILTIN), *(("custom", op) for op in tflite.CUSTOM)]),
+    ("OpenVINO IR", openvino.interpret, [("", op) for op in openvino.OPERATIONS]),
+    ("PyTorch", torch.interpret, [("", op) for op in torch.OPERATORS]),
+    ("Keras", keras.interpret, [("", op) for op in keras.OPERATORS]),
 )
 
 
@@ -135,12 +135,12 @@ def operators_page() -> str:
     return NOTE + "".join(parts)
 
 
-def usual_kind(read: Callable[[Question], Meaning], domain: str, op: str) -> str:
+def usual_kind(read: Callable[[RawOperator], Semantics], domain: str, op: str) -> str:
     """The kind of an operator on plain tensors, "" where it can't be told from those."""
-    return next((kind for question in plain_questions(domain, op) if (kind := read(question).kind)), "")
+    return next((kind for operator in plain_operators(domain, op) if (kind := read(operator).kind)), "")
 
 
-def plain_questions(domain: str, op: str) -> Iterator[Question]:
+def plain_operators(domain: str, op: str) -> Iterator[RawOperator]:
     """An operator with six inputs of every common rank and type, without options."""
     for dtype in ("float32", "int8", "bool"):
         for rank in (4, 3, 2, 1, 5):
@@ -150,7 +150,7 @@ def plain_questions(domain: str, op: str) -> Iterator[Question]:
                     for at in range(6)
                 ]
                 output = Tensor(name="y", shape=(2,) * rank, dtype=dtype)
-                yield Question(op=op, domain=domain, inputs=inputs, outputs=[output], values=lambda at: (1,) * 4)
+                yield RawOperator(op=op, domain=domain, inputs=inputs, outputs=[output], values=lambda at: (1,) * 4)
 
 
 def command_page() -> str:

@@ -7,9 +7,10 @@ import re
 from typing import Any, get_args
 
 from markdown_tables import NOTE, plain, table
+from pydantic.fields import FieldInfo
 
 from edgewise.evaluating.dataset import data_formats
-from edgewise.evaluating.step_settings import REQUIRED, Choice, Refused
+from edgewise.evaluating.step_settings import accepted
 from edgewise.evaluating.steps import STEPS
 from edgewise.evaluating.task import tasks
 from edgewise.optimizing.base import PassKind, passes
@@ -40,37 +41,39 @@ def tasks_table() -> str:
 def steps_table() -> str:
     """What can be done to a sample, and what each step can be told, which the page on evaluating includes."""
     steps = (
-        (f"`{kind.name}`", kind.summary, ", ".join(kind.takes), f"`{kind.main}`" if kind.main else "none")
+        (
+            f"`{kind.name}`",
+            str(kind.__doc__).removesuffix("."),
+            ", ".join(kind.takes),
+            f"`{kind.main}`" if kind.main else "none",
+        )
         for kind in STEPS.values()
     )
     alike: dict[tuple[str, str, str, str], list[str]] = {}
     for kind in STEPS.values():
-        for name, choice in kind.settings.items():
-            row = (name, possible_values(choice), default_of(choice), choice.meaning)
+        for name, field in kind.settings().items():
+            row = (name, possible_values(field), default_of(field), str(field.description))
             alike.setdefault(row, []).append(kind.name)
     settings = (
         (", ".join(f"`{step}`" for step in names), f"`{row[0]}`", plain(row[1]), row[2], row[3])
         for row, names in alike.items()
     )
-    text = table(("Step", "What it does", "Samples", "A bare value is its"), steps)
-    return NOTE + text + "\n" + table(("Step", "Setting", "It takes", "Unless said", "Meaning"), settings)
+    text = table(("Step", "What it does", "Samples", "A bare value sets"), steps)
+    return NOTE + text + "\n" + table(("Step", "Setting", "Values", "Default", "Meaning"), settings)
 
 
-def possible_values(choice: Choice) -> str:
-    """What a setting takes, as its own refusal says it."""
-    try:
-        choice.parse(object())
-    except Refused as refused:
-        words = refused.possible.replace("a number such as 0.5 or a fraction such as 1/255", "a number, a fraction")
-        return re.sub(r"a whole number from (\S+) to (\S+)", r"\1 … \2", words).replace(" or ", ", ")
-    raise AssertionError("a setting that takes anything")
+def possible_values(field: FieldInfo) -> str:
+    """The values that a setting accepts, as its error says it."""
+    words = accepted(field.annotation, field.metadata)
+    words = words.replace("a number such as 0.5 or a fraction such as 1/255", "a number, a fraction")
+    return re.sub(r"a whole number from (\S+) to (\S+)", r"\1 … \2", words).replace(" or ", ", ")
 
 
-def default_of(choice: Choice) -> str:
-    """What holds where a setting is left out."""
-    if choice.default is REQUIRED:
-        return "must be said"
-    return "none" if choice.default is None else f"`{json.dumps(choice.default, ensure_ascii=False)}`".replace('"', "")
+def default_of(field: FieldInfo) -> str:
+    """The value of a setting that is left out."""
+    if field.is_required():
+        return "required"
+    return "none" if field.default is None else f"`{json.dumps(field.default, ensure_ascii=False)}`".replace('"', "")
 
 
 FORMATS = {"onnx": "ONNX", "tflite": "TFLite", "openvino": "OpenVINO", "torch": "PyTorch", "keras": "Keras"}

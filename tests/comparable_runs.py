@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from edgewise.comparing.comparison import Comparison, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_runs
 from edgewise.comparing.session_values import Evidence, gather_evidence
-from edgewise.comparing.terms import Terms
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run, Scenario, Workload
 from edgewise.record.job import Interleave
@@ -90,7 +90,7 @@ def apart(metric: str, a: Sequence[float], b: Sequence[float], *, scenario: Scen
 def compare(*runs: Run, metrics: tuple[str, ...] = (), seconds_per_pair: float | None = None) -> tuple[Comparison, ...]:
     """The rows of runs called before, after and third."""
     variants = [Variant(label=label, run=run) for label, run in zip(("before", "after", "third"), runs, strict=False)]
-    return compare_runs(variants, Terms(metrics=metrics), seconds_per_pair=seconds_per_pair)
+    return compare_runs(variants, Criteria(metrics=metrics), seconds_per_pair=seconds_per_pair)
 
 
 def only(*runs: Run, metric: str, seconds_per_pair: float | None = None) -> Comparison:

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
+import warm_start
 from tiny_models import write_tiny_onnx
+
+# How long an example takes depends on the machine, and no test asserts real times.
+settings.register_profile("edgewise", deadline=None)
+settings.load_profile("edgewise")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 """Real models; they lie beside the repository and are never copied into it."""
+WARM = frozenset({"cli", "process", "property", "unit"})
+"""Folders of tests whose workers are forked from a process that has imported what they need (`warm_start`)."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +29,24 @@ def ctrl_c_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[warm_start.Nursery]:
+    """The process that workers are forked from, one for all tests; it is started when it is first needed."""
+    nursery = warm_start.Nursery()
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture(autouse=True)
+def warm_workers(request: pytest.FixtureRequest, nursery: warm_start.Nursery) -> Iterator[None]:
+    """Workers start in milliseconds: in the folders whose tests are of what is done with them, not of their start."""
+    if request.path.parent.name not in WARM or request.node.get_closest_marker("cold"):
+        yield
+        return
+    with warm_start.installed(nursery):
+        yield
 
 
 @pytest.fixture(scope="session")

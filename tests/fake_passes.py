@@ -15,11 +15,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Product, Recipe
+from edgewise.optimizing.base import CannotApply, Capabilities, PassResult, PassSettings, Recipe
 from edgewise.registry import Availability
 
 MARK = "edgewise-fake 1"
@@ -55,17 +55,27 @@ class Scripted:
     def recipes(self, facts):
         return tuple(Recipe(label=label) for label in self.labels)
 
-    def apply(self, work):
-        first, _, rest = Path(work.model).read_text().partition("\n")
+    def apply(self, task):
+        first, _, rest = Path(task.model).read_text().partition("\n")
         assert first == MARK
         script = json.loads(rest)
-        self.change(script, work)
-        file = work.folder / "model.fake"
+        self.change(script, task)
+        file = task.folder / "model.fake"
         file.write_text(f"{MARK}\n{json.dumps(script)}")
-        return Product(model=file, notes=("1 of 1 operators changed",), versions={"scripted": "1.0"})
+        return PassResult(model=file, notes=("1 of 1 operators changed",), versions={"scripted": "1.0"})
 
-    def change(self, script, work):
+    def change(self, script, task):
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed(PassSettings):
+    """What to do, and files to leave word in."""
+
+    do: str = "make"
+    count: str | None = None
+    touch: str | None = None
+    level: int | None = None
 
 
 class Deeds(Scripted):
@@ -73,63 +83,62 @@ class Deeds(Scripted):
 
     name = "deeds"
 
-    def apply(self, work):
-        if count := work.settings.get("count"):
+    def apply(self, task):
+        if count := task.settings.count:
             with Path(count).open("a") as file:
                 file.write(f"{os.getpid()}\n")
-        return DEEDS[work.settings["do"]](work)
+        return DEEDS[task.settings.do](task)
 
 
-def _make(work, data=b"made"):
-    file = work.folder / "model.bin"
+def _make(task, data=b"made"):
+    file = task.folder / "model.bin"
     file.write_bytes(data)
-    return Product(model=file, notes=("one\ntwo\x1b[31m",), versions={"scripted": "1.0"})
+    return PassResult(model=file, notes=("one\ntwo\x1b[31m",), versions={"scripted": "1.0"})
 
 
-def _copy(work):
-    return _make(work, Path(work.model).read_bytes() + b"\n")
+def _copy(task):
+    return _make(task, Path(task.model).read_bytes() + b"\n")
 
 
-def _segfault(work):
+def _segfault(task):
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     ctypes.string_at(0)
 
 
-def _hang(work):
-    Path(work.settings["touch"]).write_text(str(os.getpid())) if "touch" in work.settings else None
+def _hang(task):
+    Path(task.settings.touch).write_text(str(os.getpid())) if task.settings.touch else None
     while True:
         time.sleep(3600)
 
 
-def _eat(work):
+def _eat(task):
     blocks = []
     while True:
         blocks.append(bytearray(b"\x01") * (16 * 2**20))
 
 
-def _babble(work):
+def _babble(task):
     os.write(1, b'\x00\xff{"model": "/etc/passwd"}\n' * 1000)
     print('{"cause": "failed", "reason": "not from here"}', flush=True)
     sys.stderr.write("\x1b[2Jlast words\n")
-    return _make(work)
+    return _make(task)
 
 
-def _flood(work):
-    """40 MiB in two seconds; fails with how much that was and how large the file is at the end."""
+def _flood(task):
+    """40 MiB; fails with how much that was and how large the file is at the end."""
     for _ in range(40):
         os.write(2, b"x" * 2**20)
-        time.sleep(0.05)
     raise RuntimeError(f"{40 * 2**20} {os.fstat(2).st_size}")
 
 
-def _fork(work):
+def _fork(task):
     child = subprocess.Popen(["sleep", "1000"])
-    Path(work.settings["touch"]).write_text(str(child.pid))
-    return _make(work)
+    Path(task.settings.touch).write_text(str(child.pid))
+    return _make(task)
 
 
-def _fork_and_crash(work):
-    _fork(work)
+def _fork_and_crash(task):
+    _fork(task)
     os.abort()
 
 
@@ -144,14 +153,14 @@ class MuteError(Exception):
 
 
 def _raise(error):
-    def deed(work):
+    def deed(task):
         raise error
 
     return deed
 
 
 def _exit(code):
-    def deed(work):
+    def deed(task):
         sys.exit(code)
 
     return deed
@@ -161,8 +170,8 @@ DEEDS = {
     "make": _make,
     "copy": _copy,
     "segfault": _segfault,
-    "abort": lambda work: os.abort(),
-    "kill": lambda work: os.kill(os.getpid(), signal.SIGKILL),
+    "abort": lambda task: os.abort(),
+    "kill": lambda task: os.kill(os.getpid(), signal.SIGKILL),
     "hang": _hang,
     "eat": _eat,
     "babble": _babble,
@@ -180,15 +189,15 @@ DEEDS = {
     "interrupt": _raise(KeyboardInterrupt()),
     "exit": _exit(0),
     "exit-3": _exit(3),
-    "nothing": lambda work: None,
-    "no-file": lambda work: Product(model=work.folder / "model.bin"),
-    "folder": lambda work: Product(model=work.folder),
-    "text": lambda work: Product(model="model.bin"),
-    "unchanged": lambda work: Product(model=Path(work.model), unchanged=True),
-    "odd-notes": lambda work: Product(model=_make(work).model, notes=(3, None, ["x"])),
-    "odd-versions": lambda work: Product(model=_make(work).model, versions={"x": object()}),
-    "broken": lambda work: _make(work, b"edgewise-fake 1\n{ this is no JSON"),
-    "empty": lambda work: _make(work, b""),
+    "nothing": lambda task: None,
+    "no-file": lambda task: PassResult(model=task.folder / "model.bin"),
+    "folder": lambda task: PassResult(model=task.folder),
+    "text": lambda task: PassResult(model="model.bin"),
+    "unchanged": lambda task: PassResult(model=Path(task.model), unchanged=True),
+    "odd-notes": lambda task: PassResult(model=_make(task).model, notes=(3, None, ["x"])),
+    "odd-versions": lambda task: PassResult(model=_make(task).model, versions={"x": object()}),
+    "broken": lambda task: _make(task, b"edgewise-fake 1\n{ this is no JSON"),
+    "empty": lambda task: _make(task, b""),
 }
 
 
@@ -203,7 +212,7 @@ class Faster(Scripted):
     name = "faster"
     capabilities = FUSION
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["latency_ns"] = [number // 2 for number in script["latency_ns"]]
 
 
@@ -212,7 +221,7 @@ class Fastest(Faster):
 
     name = "fastest"
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["latency_ns"] = [number // 10 for number in script["latency_ns"]]
         script["outputs_value"] = 0.0
 
@@ -220,7 +229,7 @@ class Fastest(Faster):
 class Slower(Faster):
     name = "slower"
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["latency_ns"] = [number * 2 for number in script["latency_ns"]]
 
 
@@ -229,7 +238,7 @@ class Same(Faster):
 
     name = "same"
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["import_ns"] = 5
 
 
@@ -238,37 +247,37 @@ class Copied(Faster):
 
     name = "copied"
 
-    def apply(self, work):
-        file = work.folder / "copy.fake"
-        file.write_bytes(Path(work.model).read_bytes())
-        return Product(model=file)
+    def apply(self, task):
+        file = task.folder / "copy.fake"
+        file.write_bytes(Path(task.model).read_bytes())
+        return PassResult(model=file)
 
 
 class Unchanged(Faster):
     name = "unchanged"
 
-    def apply(self, work):
-        return Product(model=Path(work.model), unchanged=True)
+    def apply(self, task):
+        return PassResult(model=Path(task.model), unchanged=True)
 
 
 class Failing(Faster):
     name = "failing"
 
-    def apply(self, work):
+    def apply(self, task):
         raise OddError
 
 
 class Crashing(Faster):
     name = "crashing"
 
-    def apply(self, work):
+    def apply(self, task):
         os.abort()
 
 
 class Filling(Faster):
     name = "filling"
 
-    def apply(self, work):
+    def apply(self, task):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -277,15 +286,15 @@ class Broken(Faster):
 
     name = "broken"
 
-    def apply(self, work):
-        return _make(work, b"edgewise-fake 1\n{ this is no JSON")
+    def apply(self, task):
+        return _make(task, b"edgewise-fake 1\n{ this is no JSON")
 
 
 class Nan(Faster):
     name = "nan"
 
-    def change(self, script, work):
-        super().change(script, work)
+    def change(self, script, task):
+        super().change(script, task)
         script["behaviour"] = {"at": "outputs", "do": "nan"}
 
 
@@ -294,14 +303,14 @@ class Narrow(Faster):
 
     name = "narrow"
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["outputs"][0]["shape"] = [1, 2]
 
 
 class Unloadable(Faster):
     name = "unloadable"
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["behaviour"] = {"at": "load", "do": "abort"}
 
 
@@ -310,8 +319,8 @@ class Dying(Faster):
 
     name = "dying"
 
-    def change(self, script, work):
-        super().change(script, work)
+    def change(self, script, task):
+        super().change(script, task)
         script["behaviour"] = {"at": "invoke", "after": 30, "do": "segfault"}
 
 
@@ -320,15 +329,15 @@ class Tiring(Faster):
 
     name = "tiring"
 
-    def change(self, script, work):
-        super().change(script, work)
+    def change(self, script, task):
+        super().change(script, task)
         script["behaviour"] = {"at": "invoke", "after": 110, "do": "segfault"}
 
 
 class Hanging(Faster):
     name = "hanging"
 
-    def apply(self, work):
+    def apply(self, task):
         time.sleep(3600)
 
 
@@ -338,8 +347,8 @@ class Looking(Faster):
     name = "looking"
     capabilities = replace(FUSION, calibrates=True)
 
-    def change(self, script, work):
+    def change(self, script, task):
         script["latency_ns"] = [number // 4 for number in script["latency_ns"]]
 
-    def apply(self, work):
-        return replace(super().apply(work), notes=(f"looked at {work.calibration.name}",))
+    def apply(self, task):
+        return replace(super().apply(task), notes=(f"looked at {task.calibration.name}",))

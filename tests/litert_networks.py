@@ -10,8 +10,9 @@ import numpy as np
 
 from edgewise.model.identity import open_model
 from edgewise.model.readers.tflite import TfliteReader
-from edgewise.optimizing.base import Facts, Pass, Product, Work
+from edgewise.optimizing.base import Facts, Pass, PassResult, PassTask
 from edgewise.optimizing.calibration import write_calibration
+from pass_settings import settings_of
 
 
 class NetworkWriter:
@@ -182,17 +183,17 @@ def names_of(path: Path, op: str) -> list[str]:
     return [operator.name for operator in TfliteReader().read_graph(path).operators if operator.op == op]
 
 
-def apply_in(folder: Path) -> Callable[..., Product]:
+def apply_in(folder: Path) -> Callable[..., PassResult]:
     """A function that applies a pass to a file, each time in a new folder inside `folder`."""
 
-    def apply(one: Pass, model: Path, samples: Path | None = None, **settings: Any) -> Product:
+    def apply(one: Pass, model: Path, samples: Path | None = None, **settings: Any) -> PassResult:
         keep, only = (tuple(settings.pop(name, ())) for name in ("keep", "only"))
         made = folder / f"made{len(list(folder.iterdir()))}"
         made.mkdir()
-        work = Work(
-            model=str(model), format="tflite", settings=settings, folder=made, keep_float=keep, only=only,
+        task = PassTask(
+            model=str(model), format="tflite", settings=settings_of(one, **settings), folder=made, keep_float=keep, only=only,
             calibration=samples,
         )  # fmt: skip
-        return one.apply(work)
+        return one.apply(task)
 
     return apply

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.model.cost import KINDS, OperatorCost, count
-from edgewise.model.dialects.base import Meaning, Question
-from edgewise.model.dialects.onnx import read_meaning
+from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.dialects.onnx import interpret
 from edgewise.model.graph import Graph, Operator, Tensor
 
 Shape = tuple[int | str | None, ...]
@@ -54,9 +54,9 @@ class Case:
         return f"{self.domain}.{self.op}" if self.domain else self.op
 
 
-def ask(case: Case) -> Question:
+def ask(case: Case) -> RawOperator:
     constant = range(1, len(case.inputs)) if case.constant is None else case.constant
-    return Question(
+    return RawOperator(
         op=case.op,
         domain=case.domain,
         version=case.version,
@@ -67,36 +67,34 @@ def ask(case: Case) -> Question:
     )
 
 
-def cost_of_question(question: Question) -> tuple[Meaning, OperatorCost]:
+def cost_of_question(raw: RawOperator) -> tuple[Semantics, OperatorCost]:
     """What the dialect says, and what the formulas make of it."""
-    meaning = read_meaning(question)
-    assert meaning.kind == "" or set(meaning.geometry) <= set(KINDS[meaning.kind].geometry)
-    tensors = {each.name: each for each in (*question.inputs, *question.outputs) if each is not None}
+    semantics = interpret(raw)
+    assert semantics.kind == "" or set(semantics.geometry) <= set(KINDS[semantics.kind].geometry)
+    tensors = {each.name: each for each in (*raw.inputs, *raw.outputs) if each is not None}
     operator = Operator(
         index=0,
         name="it",
-        op=question.op,
-        kind=meaning.kind,
-        inputs=tuple("" if each is None else each.name for each in question.inputs),
-        outputs=tuple("" if each is None else each.name for each in question.outputs),
-        weights=tuple(
-            each.name for at in meaning.weights if (each := question.inputs[at]) is not None and each.constant
-        ),
-        geometry=meaning.geometry,
-        unknown_because=meaning.why,
+        op=raw.op,
+        kind=semantics.kind,
+        inputs=tuple("" if each is None else each.name for each in raw.inputs),
+        outputs=tuple("" if each is None else each.name for each in raw.outputs),
+        weights=tuple(each.name for at in semantics.weights if (each := raw.inputs[at]) is not None and each.constant),
+        geometry=semantics.geometry,
+        unknown_because=semantics.why,
     )
     graph = Graph(name="", format="onnx", tensors=tensors, operators=(operator,), inputs=(), outputs=())
-    return meaning, count(operator, graph)
+    return semantics, count(operator, graph)
 
 
 def check(case: Case) -> None:
     """Asserts what the case says."""
-    meaning, cost = cost_of_question(ask(case))
-    assert (cost.macs, cost.ops) == (case.macs, case.ops), (meaning, cost)
+    semantics, cost = cost_of_question(ask(case))
+    assert (cost.macs, cost.ops) == (case.macs, case.ops), (semantics, cost)
     if case.parameters is not None:
-        assert cost.parameters == case.parameters, (meaning, cost)
+        assert cost.parameters == case.parameters, (semantics, cost)
     if case.kind is not None:
-        assert meaning.kind == case.kind
+        assert semantics.kind == case.kind
     if case.macs is None or case.ops is None:
         assert cost.why
     assert case.why in cost.why

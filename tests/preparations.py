@@ -10,8 +10,8 @@ from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.instructions import Instructions, read_flags
 from edgewise.evaluating.preparing import Preparer
 from edgewise.evaluating.step_settings import Item
-from edgewise.evaluating.steps import STEPS, read_step
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.steps import parse_step
+from edgewise.evaluating.task import Preparation
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
 
@@ -36,14 +36,14 @@ def sample(data: Any, *, name: str = "s", rate: int | None = None) -> Sample:
     return Sample(index=0, name=name, data=data, rate=rate)
 
 
-def prepare(data: Any, *flags: str, rate: int | None = None, **model: Any) -> tuple[np.ndarray, Feed]:
+def prepare(data: Any, *flags: str, rate: int | None = None, **model: Any) -> tuple[np.ndarray, Preparation]:
     """The array that the model's only input is fed."""
-    (array,), feed = preparer(*flags, **model).prepare(sample(data, rate=rate))
-    return array, feed
+    (array,), preparation = preparer(*flags, **model).prepare(sample(data, rate=rate))
+    return array, preparation
 
 
 def apply(data: Any, name: str, *, rate: int | None = None, channels: int | None = None, **settings: Any) -> np.ndarray:
     """What one step makes of `data`."""
     item = Item(data=data, sample="s", input="x", rate=rate, channels=channels)
-    STEPS[name].build(read_step(name, settings, where="test"))(item)
+    parse_step(name, settings, where="test").build()(item)
     return item.data

@@ -58,8 +58,8 @@ def tensorflow_graph(width=4, classes=2):
     return message(
         node("x", "Placeholder", dtype=kind, shape=message((7, shape(-1, width)))),
         constant("w", np.ones((width, classes))),
-        node("product", "MatMul", "x", "w", T=kind),
-        node("y", "Relu", "product", T=kind),
+        node("result", "MatMul", "x", "w", T=kind),
+        node("y", "Relu", "result", T=kind),
         (4, message((1, 987))),
     )
 
@@ -109,12 +109,12 @@ def paddle_model(path, *, width=4, classes=2):
         variable("fetch", PADDLE_FETCH, kept=True),
         variable("x", PADDLE_TENSOR, -1, width),
         variable("w", PADDLE_TENSOR, width, classes, kept=True),
-        variable("product", PADDLE_TENSOR, -1, classes),
+        variable("result", PADDLE_TENSOR, -1, classes),
         variable("y", PADDLE_TENSOR, -1, classes),
         operator("feed", {"X": "feed"}, {"Out": "x"}, flag("col", 3, 0, 0)),
-        operator("matmul_v2", {"X": "x", "Y": "w"}, {"Out": "product"},
+        operator("matmul_v2", {"X": "x", "Y": "w"}, {"Out": "result"},
                  flag("trans_x", 10, 6, 0), flag("trans_y", 10, 6, 0)),
-        operator("relu", {"X": "product"}, {"Out": "y"}),
+        operator("relu", {"X": "result"}, {"Out": "y"}),
         operator("fetch", {"X": "y"}, {"Out": "fetch"}, flag("col", 3, 0, 0)),
     )  # fmt: skip
     path.write_bytes(message((1, block), (4, message((1, 0)))))

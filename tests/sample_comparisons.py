@@ -7,8 +7,17 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from edgewise.comparing.comparison import Comparison, Difference, Findings, Front, Ranked, Ranking, Side, Variant
-from edgewise.report.comparison_text import print_comparison
+from edgewise.comparing.comparison import (
+    Comparison,
+    ComparisonResult,
+    Difference,
+    ParetoFront,
+    Ranked,
+    Ranking,
+    Side,
+    Variant,
+)
+from edgewise.report.comparison import print_comparison
 from sample_runs import NO_ENERGY, failed_run, make_run, single_session
 
 PAIRED = "Student's t on the log ratios of 18 pairs of fresh processes, several looks allowed for"
@@ -53,11 +62,11 @@ def rows_of_two() -> tuple[Comparison, ...]:
     )  # fmt: skip
 
 
-def two_variants() -> Findings:
+def two_variants() -> ComparisonResult:
     """B is clearly faster and takes more memory."""
     first = make_run(1, latency=4.21e-4, half=4.5e-6)
     second = make_run(2, runtime="openvino", latency=1.735e-4, half=1.5e-6, memory=92e6, cautions=(single_session(),))
-    return Findings(
+    return ComparisonResult(
         variants=(Variant(label="A", run=first), Variant(label="B", run=second)),
         comparisons=rows_of_two(),
         stated=("engine: onnxruntime 1.2.3 → openvino 1.2.3",),
@@ -67,7 +76,7 @@ def two_variants() -> Findings:
     )
 
 
-def stored_runs() -> Findings:
+def stored_runs() -> ComparisonResult:
     """Runs of two days: nothing is known of what happened in between, and it was forced."""
     found = two_variants()
     later = Variant(label="B", run=make_run(2, latency=4.212e-4, half=4.4e-6, cautions=(single_session(),)))
@@ -92,7 +101,7 @@ def stored_runs() -> Findings:
     )  # fmt: skip
 
 
-def four_variants() -> Findings:
+def four_variants() -> ComparisonResult:
     """C and D can't be told apart, A is the baseline, B is slower."""
     runs = {
         "A": make_run(1, latency=4.21e-4, half=4.5e-6),
@@ -100,7 +109,7 @@ def four_variants() -> Findings:
         "C": make_run(3, runtime="openvino", latency=1.735e-4, half=1.5e-6),
         "D": make_run(4, runtime="litert", latency=1.741e-4, half=1.5e-6),
     }
-    return Findings(
+    return ComparisonResult(
         variants=tuple(Variant(label=label, run=run) for label, run in runs.items()),
         comparisons=(
             latency_row(b="B", verdict="slower", ratio=1.1876, low=1.1701, high=1.2054, after=Side(value=5.0e-4, low=4.95e-4, high=5.05e-4, replicates=18)),
@@ -116,16 +125,16 @@ def four_variants() -> Findings:
                 Ranked(label="B", place=4, groups="c", value=5.0e-4, ratio=2.882, low=2.831, high=2.934),
             ),
         ),
-        front=Front(metrics=("latency", "memory_peak"), members=("C", "D"), beaten={"A": ("C", "D"), "B": ("A", "C", "D")}),
+        front=ParetoFront(metrics=("latency", "memory_peak"), members=("C", "D"), beaten={"A": ("C", "D"), "B": ("A", "C", "D")}),
         stopped_because="the time budget of 60 s is spent",
         elapsed_s=60.3,
         pairs=27,
     )  # fmt: skip
 
 
-def one_failed() -> Findings:
+def one_failed() -> ComparisonResult:
     """B could not be measured."""
-    return Findings(
+    return ComparisonResult(
         variants=(Variant(label="A", run=make_run(1)), Variant(label="B", run=failed_run(2))),
         comparisons=(),
         failures={"B": "Unsupported: operator 'Einsum' is not supported"},
@@ -134,7 +143,7 @@ def one_failed() -> Findings:
     )
 
 
-def hostile() -> Findings:
+def hostile() -> ComparisonResult:
     """Labels, names and reasons that want to be markup."""
     found = two_variants()
     return replace(
@@ -149,7 +158,7 @@ def hostile() -> Findings:
     )
 
 
-def comparison_text(findings: Findings, *, width: int = 80, details: bool = True) -> str:
+def comparison_text(findings: ComparisonResult, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `findings` as plain text without colours, at most `width` cells wide."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from edgewise.evaluating.examination import Examined, Results
-from edgewise.evaluating.scores import Gap, Score
+from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
+from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.optimizing.variant import (
     AppliedPass,
     Bound,
     Candidate,
     LayerSensitivity,
-    Number,
+    MetricValue,
     Optimization,
     Prediction,
 )
@@ -31,12 +31,12 @@ NO_TIME = "the time for the pre-flight was used up"
 NO_VNNI = "ConvInteger has no VNNI kernel here"
 
 
-def number(value, low=None, high=None, **facts) -> Number:
+def number(value, low=None, high=None, **facts) -> MetricValue:
     """A measured number."""
-    return Number(value=value, low=low, high=high, **facts)
+    return MetricValue(value=value, low=low, high=high, **facts)
 
 
-def exact(value: float) -> Number:
+def exact(value: float) -> MetricValue:
     """A number without doubt."""
     return number(value, value, value)
 
@@ -46,7 +46,7 @@ def model(name: str, size: int, mark: str) -> ModelRef:
     return ModelRef(name=name, path=f"/out/{name}", format="onnx", sha256=mark * 64, size_bytes=size)
 
 
-def original(**metrics: Number) -> Candidate:
+def original(**metrics: MetricValue) -> Candidate:
     """What the others are compared with."""
     told = {
         "model_size": exact(53_936.0),
@@ -56,7 +56,7 @@ def original(**metrics: Number) -> Candidate:
     }
     return Candidate(
         id="original", parent=None, runtime=RuntimeSpec(name="onnxruntime", version="1.2.3", threads=1), model=KWS,
-        stage="judged", why="what the others are compared with", metrics={**told, **metrics}, run="run-0",
+        stage="judged", why="the baseline of all comparisons", metrics={**told, **metrics}, run="run-0",
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def optimization_text(result: Optimization, *, width: int = 80, details: bool = 
     return _text(print_optimization, result, width, details)
 
 
-def evaluation_text(results: Results, *, width: int = 80, details: bool = True) -> str:
+def evaluation_text(results: EvaluationResults, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `results` as plain text without colours, at most `width` cells wide."""
     return _text(print_evaluation, results, width, details)
 
@@ -226,58 +226,62 @@ def scores(top1: float = 851 / 900) -> tuple[Score, ...]:
     )  # fmt: skip
 
 
-def examined(place: int = 1, *, top1: float = 851 / 900, gaps: tuple[Gap, ...] = (), **facts) -> Examined:
+def evaluated(
+    place: int = 1, *, top1: float = 851 / 900, differences: tuple[MetricDifference, ...] = (), **facts
+) -> ModelEvaluation:
     """A model that was judged."""
-    from edgewise.evaluating.recording import measurement_of
+    from edgewise.evaluating.run_records import measurement_of
 
     rated = scores(top1)
     run = make_run(place, **facts)
     kept = tuple(row for row in run.measurements if row.metric not in ("agreement_top1", "output_max_abs_error"))
     run = replace(run, evaluation=evaluation(), measurements=kept + tuple(map(measurement_of, rated)))
-    return Examined(
+    return ModelEvaluation(
         run=run,
         scores=rated,
-        gaps=gaps,
+        differences=differences,
         headline="accuracy_top1",
         notes=("image: scale 1/255 → float32 [1, 49, 10, 1]",),
     )
 
 
-def gaps() -> tuple[Gap, ...]:
+def gaps() -> tuple[MetricDifference, ...]:
     """Against the first model, which is better."""
     return (
-        Gap(metric="accuracy_top1", difference=-0.0222, low=-0.0361, high=-0.0089, p_value=0.0007, n=900,
+        MetricDifference(metric="accuracy_top1", difference=-0.0222, low=-0.0361, high=-0.0089, p_value=0.0007, n=900,
             method="McNemar's exact test; 8 gained, 28 lost"),
-        Gap(metric="loss:cross_entropy", difference=0.05, low=None, high=None, p_value=None, n=900, method="no interval"),
-        Gap(metric="auroc", difference=None, low=None, high=None, p_value=None, n=900, method="", absent_because="A has no value"),
+        MetricDifference(metric="loss:cross_entropy", difference=0.05, low=None, high=None, p_value=None, n=900, method="no interval"),
+        MetricDifference(metric="auroc", difference=None, low=None, high=None, p_value=None, n=900, method="", absent_because="A has no value"),
     )  # fmt: skip
 
 
-def one_model() -> Results:
+def one_model() -> EvaluationResults:
     """One model."""
-    return Results(examined=(examined(),))
+    return EvaluationResults(models=(evaluated(),))
 
 
-def two_models() -> Results:
+def two_models() -> EvaluationResults:
     """A better one in onnxruntime, a worse one in litert, and one that failed."""
     from sample_runs import VWW
 
-    second = replace(examined(2, top1=831 / 900, gaps=gaps(), model=VWW, runtime="litert", latency=2.1e-4), resumed=120)
-    return Results(examined=(examined(), second))
+    second = replace(
+        evaluated(2, top1=831 / 900, differences=gaps(), model=VWW, runtime="litert", latency=2.1e-4), resumed=120
+    )
+    return EvaluationResults(models=(evaluated(), second))
 
 
-def with_failure() -> Results:
+def with_failure() -> EvaluationResults:
     """The second could not be run."""
-    return Results(examined=(examined(), Examined(run=failed_run(4), headline="accuracy_top1")))
+    return EvaluationResults(models=(evaluated(), ModelEvaluation(run=failed_run(4), headline="accuracy_top1")))
 
 
-def hostile_evaluation() -> Results:
+def hostile_evaluation() -> EvaluationResults:
     """Names of models, classes, samples and reasons that want to be markup."""
-    one = examined()
+    one = evaluated()
     told = evaluation(classes=(HOSTILE, "no", "silence"), data=replace(TEST, name=HOSTILE),
                       skipped=(Skipped(name=HOSTILE, reason=HOSTILE),), skipped_count=1, settings={HOSTILE: HOSTILE})  # fmt: skip
     run = replace(one.run, evaluation=told, job=replace(one.run.job, model=replace(KWS, name=HOSTILE)))
-    return Results(examined=(replace(one, run=run, notes=(HOSTILE,)),))
+    return EvaluationResults(models=(replace(one, run=run, notes=(HOSTILE,)),))
 
 
 def detection_run():

@@ -31,8 +31,11 @@ from edgewise.record import (
 CREATED = "2026-03-04T05:06:07.000+00:00"
 GROUP = "0195f0c0-0000-7000-8000-00000000ffff"
 NO_ENERGY = "rapl: /sys/class/powercap has no intel-rapl domain"
-NO_DEPLOYMENT = "the job ran on this machine; nothing was deployed"
-MISMATCH = "openvino/cpu is the odd one out against onnxruntime/cpu, fake/cpu (max abs error 0.31, 31.00% of the largest output)"
+NO_DEPLOYMENT = "the job ran on this machine, so nothing was deployed"
+MISMATCH = (
+    "the outputs of openvino/cpu differ from those of onnxruntime/cpu, fake/cpu, which agree (max abs error 0.31, "
+    "31.00% of the largest output)"
+)
 
 KWS = ModelRef(name="kws.onnx", path="/models/kws.onnx", format="onnx", sha256="a" * 64, size_bytes=53_936)
 VWW = ModelRef(name="vww.tflite", path="/models/vww.tflite", format="tflite", sha256="b" * 64, size_bytes=333_288)
@@ -152,11 +155,17 @@ def make_run(
         missing("temperature", "thermal: no thermal zone"),
         missing("clock_rate", "cpufreq: no cpufreq in sysfs"),
         missing("deployment_time", NO_DEPLOYMENT),
-        missing("network_bytes", "the job ran on this machine; nothing crossed a network"),
+        missing("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
         measured(
-            "output_max_abs_error", 1.2e-7, method="outputs of one inference against onnxruntime/cpu's, same inputs"
+            "output_max_abs_error",
+            1.2e-7,
+            method=("outputs of one inference compared with those of onnxruntime/cpu, on the same inputs"),
         ),
-        measured("agreement_top1", 1.0, method="outputs of one inference against onnxruntime/cpu's, same inputs"),
+        measured(
+            "agreement_top1",
+            1.0,
+            method=("outputs of one inference compared with those of onnxruntime/cpu, on the same inputs"),
+        ),
     )
     return Run(
         id=run_id(number),
@@ -222,7 +231,7 @@ def failed_run(number: int = 4, *, model: ModelRef = KWS, runtime: str = "litert
             stderr_tail="INFO: created delegate\nERROR: no kernel",
         ),
         environment=ENVIRONMENT,
-        trust=Trust(grade="D", reasons=("there is no headline number",)),
+        trust=Trust(grade="D", reasons=("no headline value",)),
     )
 
 
@@ -236,7 +245,7 @@ def paced_run(number: int = 6) -> Run:
         sampled("latency_paced", 9.1e-4, half=3e-5, seed=61),
         sampled("response_time", 9.9e-4, half=3e-5, seed=62),
         measured("deadline_miss_rate", 0.002, half=0.001),
-        missing("throughput", "the paced scenario fixes the rate of arrivals"),
+        missing("throughput", "the paced scenario sets the rate of arrivals"),
     )
     return replace(run, measurements=extra + kept)
 
@@ -246,7 +255,7 @@ def offline_run(number: int = 7) -> Run:
     run = make_run(number, model=VWW, runtime="openvino", threads=4, scenario=Scenario(kind="offline", requests=4))
     kept = tuple(row for row in run.measurements if row.metric not in ("latency", "throughput"))
     extra = (
-        missing("latency", "the offline scenario keeps several inferences in flight; it measures throughput"),
+        missing("latency", "the offline scenario has several inferences in flight and measures throughput"),
         replace(sampled("throughput", 5200.0, half=60.0, seed=71, n=50)),
     )
     return replace(run, measurements=extra + kept)

@@ -1,4 +1,4 @@
-"""Whole searches on make-believe models below one folder, and what holds of every one of them."""
+"""Whole searches on fake models below one folder, and what holds of every one of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import fake_passes as scripted
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
 from edgewise.optimizing.choice import check_bounds
-from edgewise.optimizing.commission import Commission, Limits
-from edgewise.optimizing.ordering import make_bounds
-from edgewise.optimizing.state import Silent
-from edgewise.optimizing.undertaking import undertake
+from edgewise.optimizing.pipeline import find_best_variant
+from edgewise.optimizing.search_settings import Limits, SearchSettings
+from edgewise.optimizing.settings_builder import make_bounds
+from edgewise.progress import StageStarted, VariantTested, reporting_to
 from edgewise.testing import write_fake_model
-from small_questions import NET, Rows, question, rows
+from small_selections import NET, Rows, rows, selection
 
 MS = 1_000_000
 CLASSES = 3
@@ -40,19 +40,20 @@ def labelled(**settings) -> Rows:
     return Rows(rows(COUNT), [CLASSES - 1 if index % 10 else 0 for index in range(COUNT)], **settings)
 
 
-class Watching(Silent):
-    """Notes what it is told; `racing` may press Ctrl-C."""
+class Watching:
+    """Notes the events of a search; a stage may press Ctrl-C."""
 
     def __init__(self, *, interrupt=""):
-        self.stages, self.examined_ids, self.interrupt = [], [], interrupt
+        self.stages, self.tested_ids, self.interrupt = [], [], interrupt
 
-    def stage(self, title):
-        self.stages.append(title)
-        if self.interrupt and title.startswith(self.interrupt):
-            raise KeyboardInterrupt
-
-    def examined(self, candidate):
-        self.examined_ids.append(candidate.id)
+    def __call__(self, event):
+        match event:
+            case StageStarted():
+                self.stages.append(event.title)
+                if self.interrupt and event.title.startswith(self.interrupt):
+                    raise KeyboardInterrupt
+            case VariantTested():
+                self.tested_ids.append(event.id)
 
 
 class Bench:
@@ -65,14 +66,14 @@ class Bench:
         scripted.install(self.monkeypatch, self.folder, *classes)
         self.names = tuple(one.name for one in classes)
 
-    def search(self, *classes, data=None, limits=None, witness=None, model=None, labels=True, **settings):
+    def search(self, *classes, data=None, limits=None, progress=None, model=None, labels=True, **settings):
         if classes:
             self.install(*classes)
         data = labelled() if data is None else data
-        judged = question(data) if data is not False else None
+        judged = selection(data) if data is not False else None
         task = tasks().get("classification") if judged is not None and labels else None
         headline = "" if judged is None else "accuracy_top1" if labels else "agreement_top1"
-        commission = Commission(
+        settings = SearchSettings(
             **{
                 "model": str(model or original(self.folder)),
                 "format": "fake",
@@ -89,7 +90,8 @@ class Bench:
                 **settings,
             }
         )
-        result = undertake(commission, save=self.saved.append, witness=witness or Silent())
+        with reporting_to(progress):
+            result = find_best_variant(settings, save=self.saved.append)
         assert_proven(result)
         return result
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgewise.evaluating.dataset import Sample
-from edgewise.evaluating.task import Feed, Setting
+from edgewise.evaluating.task import Preparation, TaskContext
 from edgewise.model.signature import Signature, TensorSpec
 
 
@@ -33,9 +33,9 @@ class Data:
         return ""
 
 
-def setting(*shapes, dtype="float32", data=(), model=(), labelled=True, inputs=((1, 4),), **options):
+def context(*shapes, dtype="float32", data=(), model=(), labelled=True, inputs=((1, 4),), **options):
     """A setting: outputs of these shapes, called out0, out1 …; class names of the data and of the model."""
-    return Setting(
+    return TaskContext(
         signature=Signature(
             inputs=tuple(
                 TensorSpec(name=f"in{i}", shape=tuple(shape), dtype="float32") for i, shape in enumerate(inputs)
@@ -48,12 +48,14 @@ def setting(*shapes, dtype="float32", data=(), model=(), labelled=True, inputs=(
     )
 
 
-def judge_all(judge, outputs, labels, *, data=None, feed=None):
+def judge_all(scorer, outputs, labels, *, data=None, preparation=None):
     """Records of samples with these outputs (the leading 1 is added) and labels."""
     data = [np.zeros(4, np.float32)] * len(labels) if data is None else data
     return [
-        judge.record(
-            [np.asarray(output)[None]], Sample(index=i, name=f"x[{i}]", data=each, label=label), feed or Feed()
+        scorer.record(
+            [np.asarray(output)[None]],
+            Sample(index=i, name=f"x[{i}]", data=each, label=label),
+            preparation or Preparation(),
         )
         for i, (output, label, each) in enumerate(zip(outputs, labels, data, strict=True))
     ]

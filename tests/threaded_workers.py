@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from edgewise.device.target import LocalTarget
 from edgewise.run import interleaving
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.worker import Worker, explain
@@ -147,9 +148,11 @@ class ThreadTransport:
         self.parts: dict[tuple[str, int], Part] = {}
         self._count = 0
 
-    def start(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> ThreadProcess:
+    def start(
+        self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str], stderr: Path
+    ) -> ThreadProcess:
         """As a transport does; `command` says nothing that is not known."""
-        del command, environment
+        del command, environment, stderr
         self._count += 1
         return ThreadProcess(self, self._count - 1, folder)
 
@@ -162,11 +165,6 @@ class ThreadTransport:
         """Whose turn it was, one after the other."""
         return [name for name, kind in self.orders if kind == "turn"]
 
-    def get(self, name: str) -> ThreadTransport:
-        """As the registry of transports does."""
-        del name
-        return self
-
 
 def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
     """From now on workers are threads, and a round has so many turns.
@@ -174,8 +172,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
     The collector of garbage, which a worker stops and freezes, here is the test's own and left alone.
     """
     threads = ThreadTransport()
-    for module in ("interleaving", "dispatch"):
-        monkeypatch.setattr(f"edgewise.run.{module}.transports", lambda: threads)
+    monkeypatch.setattr("edgewise.device.target._TARGETS", {"local": LocalTarget(threads)})
     words = ("collect", "freeze", "disable", "enable")
     monkeypatch.setattr("edgewise.run.worker.gc", SimpleNamespace(**dict.fromkeys(words, lambda: None)))
     monkeypatch.setattr("edgewise.run.interleaving.TURNS", turns)

@@ -35,8 +35,8 @@ def write_tiny_onnx(
         inputs.append(value("z", TensorProto.FLOAT, batch, 4))
         nodes.append(helper.make_node("Add", [fed, "z"], ["xz"]))
         fed = "xz"
-    nodes.append(helper.make_node("MatMul", [fed, "w"], ["product"]))
-    result = "product"
+    nodes.append(helper.make_node("MatMul", [fed, "w"], ["result"]))
+    result = "result"
     if "ids" in extra_inputs:
         inputs.append(value("ids", TensorProto.INT64, batch, 2))
         nodes.append(helper.make_node("Cast", ["ids"], ["ids_float"], to=TensorProto.FLOAT))

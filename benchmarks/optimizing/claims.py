@@ -15,7 +15,7 @@ from optimizing.cells import judge_sign
 from optimizing.entries import ENGINES, FREE
 from optimizing.tools import TOOLS
 
-from edgewise.comparing.terms import THRESHOLD
+from edgewise.comparing.criteria import THRESHOLD
 
 DROP = 0.01
 FASTER, INT8, SIGN = 1.1, 3.0, 0.95

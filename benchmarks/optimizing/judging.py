@@ -10,19 +10,19 @@ from typing import Any
 from optimizing.entries import ENGINES, FREE, Entry
 from optimizing.subjects import Subject
 
-from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
-from edgewise.comparing.terms import Terms
-from edgewise.comparing.trial import Trial, run_trial
+from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.errors import EdgewiseError
-from edgewise.evaluating.asking import DataWish, make_examination
-from edgewise.evaluating.examination import Examined, examine
-from edgewise.evaluating.form import Form
+from edgewise.evaluating.data_options import DataOptions, plan_evaluation
+from edgewise.evaluating.evaluation import ModelEvaluation, run_evaluation
+from edgewise.evaluating.output_format import OutputFormat
 from edgewise.record import Run, Stopping, TargetSpec
-from edgewise.run.assembly import METERS_OFF
 from edgewise.run.plan import Axes
+from edgewise.run.run_builder import METERS_OFF
 
-TERMS = Terms(metrics=("latency",), force=True)
+TERMS = Criteria(metrics=("latency",), force=True)
 """Forced: that engines, precisions and outputs differ is the point. The threshold is the usual 3 %."""
 
 Couple = tuple[str, str]
@@ -50,7 +50,9 @@ class Raced:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def judge_answers(subject: Subject, entries: Sequence[Entry], *, limit: int | None, form: Form | None = None) -> None:
+def judge_answers(
+    subject: Subject, entries: Sequence[Entry], *, limit: int | None, form: OutputFormat | None = None
+) -> None:
     """Put ``accuracy`` and ``drop``, or ``agreement`` and ``snr``, into the entries' numbers, in place."""
     for engine in ENGINES:
         group = [one for one in entries if one.engine == engine and one.path is not None]
@@ -58,13 +60,13 @@ def judge_answers(subject: Subject, entries: Sequence[Entry], *, limit: int | No
             _judge_group(subject, group, limit=limit, form=form)
 
 
-def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None, form: Form | None) -> None:
+def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None, form: OutputFormat | None) -> None:
     """The files of one engine, its float first; what fails in it is out of everything that follows."""
     reference = group[0]
     assert reference.kind == "float" and reference.path is not None
-    exam = make_examination(
+    exam = plan_evaluation(
         [reference.path],
-        DataWish(source=str(subject.data), split=subject.split, limit=limit, file=subject.instructions),
+        DataOptions(source=str(subject.data), split=subject.split, limit=limit, file=subject.instructions),
         reference=None if subject.labelled else reference.path,
         axes=Axes(runtimes=(reference.engine,), threads=(1,)),
         stopping=Stopping(),
@@ -76,15 +78,15 @@ def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None,
     for one in group:
         unique.setdefault(one.identity(), []).append(one)
     shared = [one[0] for one in unique.values()]
-    results = examine(replace(exam, jobs=tuple(one.job() for one in shared), form=form), save=_forget)
-    for twins, found in zip(unique.values(), results.examined, strict=True):
+    results = run_evaluation(replace(exam, jobs=tuple(one.job() for one in shared), form=form), save=_forget)
+    for twins, found in zip(unique.values(), results.models, strict=True):
         for one in twins:
             one.numbers |= _numbers_of(found, labelled=subject.labelled)
             if found.run.failure is not None:
                 one.why, one.path = f"failed on the data: {found.run.failure.message}", None
 
 
-def _numbers_of(found: Examined, *, labelled: bool) -> dict[str, dict[str, Any]]:
+def _numbers_of(found: ModelEvaluation, *, labelled: bool) -> dict[str, dict[str, Any]]:
     scores = {each.metric: each for each in found.scores}
     numbers: dict[str, dict[str, Any]] = {}
     worst = scores.get("output_snr_worst", scores.get("output_snr"))
@@ -105,13 +107,13 @@ def _numbers_of(found: Examined, *, labelled: bool) -> dict[str, dict[str, Any]]
         if snr is not None:
             numbers["snr"] = _number(snr.value, snr.low, snr.high, snr.n)
         return numbers
-    gap = next((each for each in found.gaps if each.metric == found.headline), None)
+    gap = next((each for each in found.differences if each.metric == found.headline), None)
     if gap is not None and gap.difference is not None:
         low, high = gap.low, gap.high
         numbers["drop"] = _number(
             -gap.difference, None if high is None else -high, None if low is None else -low, gap.n
         )
-    elif not found.gaps:  # the first one, which the others are compared with
+    elif not found.differences:  # the first one, which the others are compared with
         numbers["drop"] = {"value": 0.0}
     return numbers
 
@@ -161,8 +163,8 @@ def race(entries: Sequence[Entry], couples: Sequence[Couple], *, budget_s: float
     findings = run_trial(
         [one.job() for one in racers],
         labels=[one.name for one in racers],
-        terms=TERMS,
-        trial=Trial(budget_s=budget_s, until="latency", rounds=rounds),
+        criteria=TERMS,
+        trial=TrialSettings(budget_s=budget_s, until="latency", rounds=rounds),
         save=_forget,
         sensors=METERS_OFF,
         settled=settled,
@@ -190,11 +192,11 @@ def compare(variants: Sequence[Variant], couples: Sequence[Couple], twins: dict[
     for name in dict.fromkeys(b for _, b in couples):
         own = [couple for couple in couples if couple[1] == name]
         pairs = [(places[twins[a]], places[twins[b]]) for a, b in own]
-        rows |= zip(own, compare_pairs(variants, pairs, ["latency"], terms=TERMS), strict=True)
+        rows |= zip(own, compare_pairs(variants, pairs, ["latency"], criteria=TERMS), strict=True)
     return rows
 
 
-def _latencies(findings: Findings) -> dict[str, dict[str, Any]]:
+def _latencies(findings: ComparisonResult) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for variant in findings.variants:
         row = variant.run.measurement("latency")

@@ -20,8 +20,8 @@ from optimizing.tools import TOOLS, make
 
 import edgewise
 from edgewise.errors import EdgewiseError
-from edgewise.evaluating.form import Form
-from edgewise.optimizing.commission import LEAST_SNR_DB
+from edgewise.evaluating.output_format import OutputFormat
+from edgewise.optimizing.search_settings import LEAST_SNR_DB
 from edgewise.record import RuntimeSpec
 from edgewise.units import parse_duration
 
@@ -196,7 +196,7 @@ class Stage:
             entry, engine=spec.name, path=Path(chosen["path"]), spec=spec, seconds=found["elapsed_s"], why=why
         )
 
-    def _judge(self, entries: list[Entry], form: Form | None) -> list[Entry]:
+    def _judge(self, entries: list[Entry], form: OutputFormat | None) -> list[Entry]:
         asked = [one.to_document() for one in entries]
         known = self._known("answers", asked)
         if known is not None:
@@ -254,12 +254,12 @@ class Stage:
         return found
 
 
-def _form_of(searches: dict[str, dict[str, Any]]) -> Form | None:
+def _form_of(searches: dict[str, dict[str, Any]]) -> OutputFormat | None:
     """What the searches took the outputs for, so that everybody is judged as they judged; None for class scores."""
     told = next((found["judged_by"] for found in searches.values() if found.get("judged_by")), None)
     if told is None or told["outputs"] != "values":
         return None
-    return Form(kind="values", because=told["because"], probabilities=tuple(told["probabilities"]))
+    return OutputFormat(kind="values", because=told["because"], probabilities=tuple(told["probabilities"]))
 
 
 def _engine_words(key: str) -> str:

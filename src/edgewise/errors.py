@@ -1,17 +1,19 @@
-"""The family of errors a user can meet, each with advice and an exit code.
+"""Errors for users, each with advice and an exit code.
 
-Every error that reaches the command line prints one line that says what is wrong, one that says what to do about it,
-and ends the process with :attr:`EdgewiseError.exit_code`. Anything else that escapes is a bug (exit code 1).
+The command line prints the message and the advice, one line each, and exits with :attr:`EdgewiseError.exit_code`. Any
+other exception is a bug (exit code 1).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from enum import IntEnum
 from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """What the process answers; users' scripts rest on these."""
+    """Exit codes. Scripts depend on them: never change one."""
 
     DONE = 0
     INTERNAL = 1
@@ -26,8 +28,8 @@ class EdgewiseError(Exception):
     """Base of all expected errors.
 
     Args:
-        message: what is wrong, one line, naming the thing at fault.
-        advice: what the user can do about it, one line; empty when there is nothing to do.
+        message: what is wrong and with which option, field or file, in one line.
+        advice: what the user can do, in one line; "" if nothing.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
@@ -39,34 +41,73 @@ class EdgewiseError(Exception):
 
 
 class BadInput(EdgewiseError):
-    """A flag, file, array or value that can't be used."""
+    """Invalid option, field, file or data."""
 
     exit_code = ExitCode.BAD_INPUT
 
 
+class BadField(BadInput):
+    """A field of a request that can't be used.
+
+    Args:
+        message: as in `EdgewiseError`. ``{iterations}`` stands for the field of that name, ``{scenario=paced}`` for the
+            field with that value. Python users read ``iterations`` and ``scenario='paced'``; `named` words it for
+            those who know fields by other names.
+        advice: the same.
+    """
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        self._texts = message, advice
+        super().__init__(_name_fields(message, _in_python), advice=_name_fields(advice, _in_python))
+
+    @property
+    def field(self) -> str:
+        """The name of the first field in the message; empty where there is none."""
+        found = _FIELD.search(self._texts[0])
+        return found[1] if found else ""
+
+    def named(self, name: Callable[[str, str | None], str]) -> BadInput:
+        """The same error with fields called as `name` says, which is given a field's name and its value, if any."""
+        message, advice = (_name_fields(text, name) for text in self._texts)
+        return BadInput(message, advice=advice)
+
+
+_FIELD = re.compile(r"\{([a-z_]+)(?:=([^{}]+))?\}")
+
+
+def _name_fields(text: str, name: Callable[[str, str | None], str]) -> str:
+    return _FIELD.sub(lambda found: name(found[1], found[2]), text)
+
+
+def _in_python(field: str, value: str | None) -> str:
+    if value is None:
+        return field
+    return f"{field}={value}" if re.fullmatch(r"[-+0-9.]+|True|False|None", value) else f"{field}={value!r}"
+
+
 class BadModel(BadInput):
-    """A model file that is missing, corrupt, hostile or of an unknown format."""
+    """Missing, damaged or hostile model file, or one in an unknown format."""
 
 
 class Unavailable(EdgewiseError):
-    """A runtime, device, sensor, data set or library that is not there."""
+    """A runtime, device, sensor, data set or package is missing."""
 
     exit_code = ExitCode.UNAVAILABLE
 
 
 class StoreError(EdgewiseError):
-    """A store that can't be opened, read or written."""
+    """The store can't be opened, read or written."""
 
     exit_code = ExitCode.UNAVAILABLE
 
 
 class RunFailed(EdgewiseError):
-    """A job was started and did not end well."""
+    """A job started and failed."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class BudgetExceeded(EdgewiseError):
-    """A gate or a budget was exceeded."""
+    """A gate failed or a budget was exceeded."""
 
     exit_code = ExitCode.BUDGET_EXCEEDED

@@ -1,19 +1,18 @@
-"""The Python API of judging and improving models: `evaluate` and `optimize`, the same engine as the command line."""
+"""The Python functions `evaluate` and `optimize`; the command line carries out the same requests."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.api import saving, warn_of_losses
-from edgewise.record import Stopping, TargetSpec
+from edgewise.api import carry_out, context_of, several
 
 if TYPE_CHECKING:
-    from edgewise.evaluating.examination import Results
+    from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.choice import Aim
     from edgewise.optimizing.variant import Optimization
+    from edgewise.progress import Progress
     from edgewise.store import Store
 
 PathLike = str | os.PathLike[str]
@@ -47,16 +46,18 @@ def evaluate(
     meters: bool = False,
     timeout: float = 120.0,
     memory_limit: int | None = None,
+    device: str = "local",
     fresh: bool = False,
     store: str | Store | None = None,
-) -> Results:
-    """Judge one or more models on labelled data, or against another model's outputs.
+    progress: Progress | None = None,
+) -> EvaluationResults:
+    """Measure the accuracy of models on labelled data, or against another model's outputs.
 
     Args:
         data: a file or folder, or ``module:function``.
         task: None takes that of the instructions beside the model.
         split: of the data; None is its test part, or all of it.
-        limit: so many samples, chosen by `seed`.
+        limit: number of samples, chosen by `seed`; None is all.
         strict: a sample that can't be used is an error instead of being skipped and counted.
         prepare: ``STEP=VALUE`` words; they win over instructions beside the model.
         instructions: a YAML file to read instead of the one beside the model.
@@ -65,48 +66,20 @@ def evaluate(
         runtimes: empty is the engine whose own format a model has.
         latency: measure it too, in `sessions` fresh processes.
         meters: read sensors beside the latency, where there are any.
-        fresh: forget a pass that was cut off.
+        fresh: don't resume an evaluation that was cut off.
 
     Returns:
-        An `edgewise.evaluating.examination.Results`: per model a run with measurements and an `evaluation`, its scores,
-        and their paired differences from the first model's.
+        An `edgewise.evaluating.evaluation.EvaluationResults`: per model a run with measurements and an `evaluation`,
+        its scores, and their paired differences from the first model's.
 
     Raises:
         BadInput, BadModel, Unavailable.
     """
-    from edgewise.evaluating.asking import DataWish, make_examination
-    from edgewise.evaluating.examination import examine
-    from edgewise.run.assembly import METERS_OFF
-    from edgewise.run.plan import Axes
-
-    exam = make_examination(
-        [models] if isinstance(models, str | os.PathLike) else list(models),
-        DataWish(
-            source=os.fspath(data),
-            format=data_format,
-            options=data_options or {},
-            split=split,
-            limit=limit,
-            seed=seed,
-            strict=strict,
-            task=task,
-            task_options=task_options or {},
-            classes=tuple(classes),
-            prepare=tuple(prepare),
-            file=None if instructions is None else Path(instructions),
-        ),
-        own=metrics,
-        reference=None if reference is None else Path(reference),
-        axes=Axes(runtimes=runtimes, threads=(threads,), shapes=shapes or {}),
-        stopping=Stopping(sessions=sessions, timeout_s=timeout),
-        target=TargetSpec(memory_limit_bytes=memory_limit),
-        latency=latency,
-        fresh=fresh,
+    fields = {name: value for name, value in locals().items() if name not in ("models", "metrics", "store", "progress")}
+    found: EvaluationResults = carry_out(
+        "evaluate", context_of(store, progress), models=several(models), own_metrics=metrics, **fields
     )
-    with saving(store) as save:
-        results = examine(exam, save=save, sensors=None if meters else METERS_OFF)
-    warn_of_losses(results.save_errors)
-    return results
+    return found
 
 
 def optimize(
@@ -144,8 +117,10 @@ def optimize(
     everything: bool = False,
     time_budget: float | None = None,
     memory_limit: int | None = None,
+    device: str = "local",
     fresh: bool = False,
     store: str | Store | None = None,
+    progress: Progress | None = None,
 ) -> Optimization:
     """Find the fastest variant of a model that keeps its accuracy, by making variants and measuring them.
 
@@ -154,16 +129,18 @@ def optimize(
         also: files of the same network in other formats, so that engines which do not read the first can be tried.
         data: what variants are judged on; passes look at its training part, or at a part that is then not judged.
         output: folder for variants and the result; None is ``MODEL-optimized`` here.
-        calibrate_on: the split that passes may look at.
+        calibrate_on: the split that passes may use; None is the training part, else a part that is then not judged.
+        calibration_limit: number of samples for that; None is 128.
         max_latency: s. max_size, max_memory: B. min_accuracy: of the task's headline metric.
         max_accuracy_drop: ``1pt`` (of a share), ``2%`` of the original's value, or a number in the metric's unit; None
             is 1pt, and 1% of a metric that is no share.
         min_snr: dB, of outputs against the original's where there are no labels; None is 20, where they are neither
             class scores nor boxes.
         aim: ``latency``, or ``size``, where what is smaller and as fast is accepted too.
-        runtimes: engines that may be used; empty leaves them free.
+        runtimes: engines that may be used; empty is all.
         threads: None is one, and tuning tries more.
         passes: ``NAME`` or ``NAME:RECIPE``; empty is everything that is installed.
+        keep_float: layers that passes leave alone.
         sensitivity: whether layers are tried one by one; None: where a quantised variant loses too much.
         everything: try the recipes that seldom win, too.
         time_budget: s.
@@ -177,57 +154,6 @@ def optimize(
         BadInput, BadModel, Unavailable: before anything was measured.
         RunFailed: the original does not run.
     """
-    from edgewise.evaluating.asking import DataWish
-    from edgewise.optimizing.commission import BUDGET_S, Limits
-    from edgewise.optimizing.ordering import make_commission
-    from edgewise.optimizing.state import Silent
-    from edgewise.optimizing.undertaking import undertake
-
-    wish = None
-    if data is not None:
-        wish = DataWish(
-            source=os.fspath(data),
-            format=data_format,
-            options=data_options or {},
-            split=split,
-            limit=limit,
-            seed=seed,
-            strict=strict,
-            task=task,
-            task_options=task_options or {},
-            classes=tuple(classes),
-            prepare=tuple(prepare),
-            file=None if instructions is None else Path(instructions),
-        )
-    commission = make_commission(
-        os.fspath(model),
-        folder=None if output is None else Path(output),
-        wish=wish,
-        calibrate_on=calibrate_on,
-        calibration_limit=calibration_limit,
-        limits=Limits(
-            latency_s=max_latency,
-            size_bytes=max_size,
-            memory_bytes=max_memory,
-            accuracy_drop=max_accuracy_drop,
-            least_accuracy=min_accuracy,
-            least_snr_db=min_snr,
-        ),
-        also=tuple(map(os.fspath, also)),
-        aim=aim,
-        runtimes=tuple(runtimes),
-        threads=threads,
-        shapes=shapes or {},
-        passes=tuple(passes),
-        keep_float=tuple(keep_float),
-        sensitivity="auto" if sensitivity is None else "on" if sensitivity else "off",
-        rank=2 if everything else 1,
-        seed=seed,
-        budget_s=BUDGET_S if time_budget is None else time_budget,
-        memory_limit=memory_limit,
-        fresh=fresh,
-    )
-    with saving(store) as save:
-        result = undertake(commission, save=save, witness=Silent())
-    warn_of_losses(result.save_errors)
-    return result
+    fields = {name: value for name, value in locals().items() if name not in ("output", "store", "progress")}
+    found: Optimization = carry_out("optimize", context_of(store, progress), folder=output, **fields)
+    return found

@@ -20,10 +20,10 @@ class Metric:
     Attributes:
         id: stable identifier used in records and on the command line.
         unit: SI base unit of every stored value (``s B J W K Hz 1/s 1``), or ``dB``.
-        label: what tables print.
-        better: which direction is an improvement.
-        aggregation: how the headline value follows from the samples.
-        definition: exactly what was measured.
+        label: name in tables.
+        better: direction of an improvement.
+        aggregation: how the headline value is computed from the samples.
+        definition: what exactly is measured.
     """
 
     id: str
@@ -36,119 +36,121 @@ class Metric:
 
 _ROWS = (
     Metric("latency", "s", "Latency", "lower", "median",
-           "Time of one call of the engine after warm-up, back to back, inputs already bound and outputs left with the "
-           "engine; the same clock around the same kind of call for every engine."),
+           "Time of one call of the engine after the warm-up. Calls follow one another directly; binding inputs and "
+           "reading outputs are not included. All engines are timed with the same clock around the same kind of call."),
     Metric("latency_p99", "s", "Latency p99", "lower", "ratio",
-           "Time within which 99 of 100 inferences end, of the scenario's latency."),
+           "99th percentile of the scenario's latency."),
     Metric("latency_engine", "s", "Latency (engine's clock)", "lower", "median",
-           "Time of the same inferences as the scenario's latency by the engine's own clock, where it has one: without "
-           "the Python call."),
+           "Time of the same inferences by the engine's own clock, if it has one. The Python call is not included."),
     Metric("latency_first", "s", "First inference", "lower", "median",
            "Time of the first inference after loading (cold)."),
     Metric("inference_time", "s", "Inference time", "lower", "median",
-           "Time of one inference on a sample of the data, all of it: preparing the sample, copying it in, the call of "
-           "the engine, copying out, and reading the answer as the task does. Preparing and reading are edgewise's."),
+           "Time of one complete inference on a sample: preparing the sample, copying it in, the call of the engine, "
+           "copying the outputs, and computing the answer. Preparation and answer are computed by edgewise."),
     Metric("latency_paced", "s", "Paced latency", "lower", "median",
-           "Time of one call of the engine when inputs arrive on a schedule with idle gaps between them."),
+           "Time of one call of the engine when inputs arrive on a schedule, with idle time between them."),
     Metric("response_time", "s", "Response time", "lower", "median",
-           "Paced scenario: from the scheduled arrival of an input to the end of its inference, queueing included."),
+           "Paced scenario: time from the scheduled arrival of an input to the end of its inference, with queueing."),
     Metric("deadline_miss_rate", "1", "Deadline misses", "lower", "mean",
-           "Paced scenario: share of inputs that were not finished when the next one was due."),
+           "Paced scenario: share of inputs that were unfinished when the next one was due."),
     Metric("idle_gap_penalty", "1", "Idle-gap penalty", "lower", "ratio",
-           "Median paced latency over median back-to-back latency of the same process."),
+           "Median paced latency divided by the median back-to-back latency of the same process."),
     Metric("import_time", "s", "Engine import", "lower", "median", "Time to import the inference engine."),
     Metric("load_time", "s", "Load", "lower", "median",
-           "Time from the model file to a session that can infer (parse, optimise, compile, allocate)."),
+           "Time to make a model file ready for inference (parse, optimise, compile, allocate)."),
     Metric("startup_time", "s", "Start-up", "lower", "median",
-           "Process start to the end of the first inference: interpreter, import, load, first inference."),
+           "Time from process start to the end of the first inference: Python, import, load, first inference."),
     Metric("deployment_time", "s", "Deployment", "lower", "median",
-           "Bytes moved to the target plus load on the target."),
+           "Time to copy the model to the target and load it there."),
     Metric("throughput", "1/s", "Throughput", "higher", "mean",
-           "Inferences (samples: runs × batch) per second of the scenario that is named beside it."),
-    Metric("model_size", "B", "Model size", "lower", "last", "Size of the model's files on disk, weights included."),
-    Metric("parameters_size", "B", "Parameters size", "lower", "last", "Bytes of the model's constant weights."),
+           "Samples (inferences × batch) per second in the run's scenario."),
+    Metric("model_size", "B", "Model size", "lower", "last", "Size of the model's files on disk, with weights."),
+    Metric("parameters_size", "B", "Parameters size", "lower", "last", "Size of the model's constant weights."),
     Metric("parameters", "1", "Parameters", "lower", "last", "Number of the model's constant weights."),
     Metric("depth", "1", "Depth", "none", "last",
-           "Operators on the longest path from an input to an output, data movement included."),
+           "Number of operators on the longest path from an input to an output, data movement included."),
     Metric("memory_baseline", "B", "Memory baseline", "lower", "median",
-           "Resident memory (VmRSS) of the fresh process with the engine imported, before the model is loaded."),
+           "Resident memory (VmRSS) of the process after importing the engine, before loading the model."),
     Metric("memory_load", "B", "Memory after load", "lower", "median",
-           "Resident memory (VmRSS) after the model was loaded, before the first inference."),
+           "Resident memory (VmRSS) after loading the model, before the first inference."),
     Metric("memory_peak", "B", "Peak memory", "lower", "median",
-           "Highest resident memory (VmHWM, reset through clear_refs after loading) in the first inferences."),
+           "Highest resident memory during the first inferences (VmHWM, reset through clear_refs after loading)."),
     Metric("memory_delta", "B", "Memory of the model", "lower", "median",
-           "Peak memory in inference less the baseline: what this model added to the process."),
+           "Peak memory minus the baseline: what the model added to the process."),
     Metric("memory_activations", "B", "Activations", "lower", "last",
-           "Most bytes of tensors that live at one time in an inference, by the model's graph. Weights are the "
-           "parameters size; scratch memory and padding are the engine's."),
+           "Most bytes of activations alive at one time during an inference, computed from the model's graph. Weights, "
+           "scratch memory of the engine and padding are not included."),
     Metric("memory_engine", "B", "Engine overhead", "lower", "median",
-           "Memory of the model less its parameters size and its activations: what the engine adds."),
+           "Memory of the model minus its weights and activations: what the engine adds."),
     Metric("memory_arena", "B", "Arena", "lower", "last", "Size of the engine's tensor arena."),
-    Metric("flash", "B", "Flash", "lower", "last", "Read-only memory that model and code occupy on the device."),
+    Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
-           "Processor time over wall time of the measured phase; 1 is one core fully busy."),
+           "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),
     Metric("clock_rate", "Hz", "Clock", "none", "median", "Frequency of the cores that ran the inference."),
     Metric("energy", "J", "Energy", "lower", "mean",
-           "Energy of one inference above an idle baseline measured in the same run."),
-    Metric("power", "W", "Power", "lower", "mean", "Mean power while inferring, above the idle baseline."),
-    Metric("temperature", "K", "Temperature", "lower", "max", "Highest temperature while inferring."),
-    Metric("network_bytes", "B", "Network", "lower", "sum", "Bytes that moving the job to its target sent."),
+           "Energy of one inference, minus the idle consumption measured in the same run."),
+    Metric("power", "W", "Power", "lower", "mean", "Mean power during inference, minus the idle power."),
+    Metric("temperature", "K", "Temperature", "lower", "max", "Highest temperature during inference."),
+    Metric("network_bytes", "B", "Network", "lower", "sum", "Bytes sent to move the job to its target."),
     Metric("macs", "1", "MACs", "none", "last", "Multiply-accumulate operations of one inference."),
     Metric("ops", "1", "Operations", "none", "last", "Arithmetic operations of one inference."),
     Metric("cpu_cycles", "1", "CPU cycles", "lower", "median", "Processor cycles of one inference."),
     Metric("accelerator_cycles", "1", "Accelerator cycles", "lower", "median", "Accelerator cycles of one inference."),
     Metric("instructions", "1", "Instructions", "lower", "median", "Instructions of one inference."),
     Metric("accuracy_top1", "1", "Top-1 accuracy", "higher", "mean",
-           "Share of samples whose best class is the label; of equal scores the first class is the best."),
+           "Share of samples whose best class is the label. Of equal scores, the first class is the best."),
     Metric("accuracy_top5", "1", "Top-5 accuracy", "higher", "mean",
-           "Share of samples whose label is in the top five; of equal scores the last class comes first, as in "
-           "scikit-learn's top_k_accuracy_score."),
-    Metric("error_rate", "1", "Error rate", "lower", "mean", "Share of samples that are wrong."),
-    Metric("accuracy_balanced", "1", "Balanced accuracy", "higher", "mean", "Mean over classes of each one's recall."),
-    Metric("precision_macro", "1", "Precision (macro)", "higher", "mean", "Mean over classes of each one's precision."),
+           "Share of samples whose label is among the five best classes. Of equal scores, the last class comes first, "
+           "as in scikit-learn's top_k_accuracy_score."),
+    Metric("error_rate", "1", "Error rate", "lower", "mean", "Share of wrong answers."),
+    Metric("accuracy_balanced", "1", "Balanced accuracy", "higher", "mean", "Mean recall of the classes."),
+    Metric("precision_macro", "1", "Precision (macro)", "higher", "mean", "Mean precision of the classes."),
     Metric("recall_macro", "1", "Recall (macro)", "higher", "mean",
-           "Mean over the classes that occur, as labels or answers, of each one's recall."),
+           "Mean recall of the classes that occur as labels or answers."),
     Metric("f1_macro", "1", "F1 (macro)", "higher", "mean",
-           "Mean over classes of the harmonic mean of precision and recall."),
+           "Mean F1 (harmonic mean of precision and recall) of the classes."),
     Metric("map_50_95", "1", "mAP@[.50:.95]", "higher", "mean",
            "COCO's mean average precision over IoU 0.50 to 0.95 in steps of 0.05, all areas, 100 detections."),
     Metric("map_50", "1", "mAP@.50", "higher", "mean", "COCO's mean average precision at IoU 0.50."),
     Metric("map_75", "1", "mAP@.75", "higher", "mean", "COCO's mean average precision at IoU 0.75."),
     Metric("recall_100", "1", "AR@100", "higher", "mean",
-           "COCO's average recall with 100 detections an image, over IoU 0.50 to 0.95."),
-    Metric("miou", "1", "mIoU", "higher", "mean", "Mean over classes of intersection over union of all pixels."),
+           "COCO's average recall with 100 detections per image, over IoU 0.50 to 0.95."),
+    Metric("miou", "1", "mIoU", "higher", "mean", "Mean over classes of the intersection over union of all pixels."),
     Metric("pixel_accuracy", "1", "Pixel accuracy", "higher", "mean", "Share of labelled pixels with the right class."),
     Metric("auroc", "1", "AUC (ROC)", "higher", "mean", "Area under the receiver operating characteristic."),
     Metric("average_precision", "1", "Average precision", "higher", "mean",
-           "Precision at each threshold weighted by the gain in recall there."),
-    Metric("exact_match", "1", "Exact match", "higher", "mean", "Share of answers equal to a reference, normalised."),
+           "Sum over thresholds of precision times the gain in recall."),
+    Metric("exact_match", "1", "Exact match", "higher", "mean",
+           "Share of answers that equal a reference, both normalised."),
     Metric("f1_tokens", "1", "F1 (tokens)", "higher", "mean",
-           "Mean over samples of the F1 of shared tokens between answer and reference."),
+           "Mean over samples of the F1 of the tokens that answer and reference share."),
     Metric("bleu", "1", "BLEU", "higher", "mean",
            "Corpus BLEU, 0 to 1, with brevity penalty, as sacreBLEU computes it."),
     Metric("mae", "1", "MAE", "lower", "mean", "Mean absolute error, in the labels' own unit."),
     Metric("rmse", "1", "RMSE", "lower", "mean", "Root of the mean squared error, in the labels' own unit."),
     Metric("r2", "1", "R²", "higher", "mean", "Coefficient of determination."),
     Metric("recall_at_1", "1", "Recall@1", "higher", "mean",
-           "Share of queries whose nearest other sample is of their class."),
+           "Share of queries whose nearest other sample has the same class."),
     Metric("recall_at_5", "1", "Recall@5", "higher", "mean",
-           "Share of queries with a sample of their class among the five nearest others."),
+           "Share of queries with a sample of the same class among the five nearest others."),
     Metric("recall_at_10", "1", "Recall@10", "higher", "mean",
-           "Share of queries with a sample of their class among the ten nearest others."),
+           "Share of queries with a sample of the same class among the ten nearest others."),
     Metric("agreement_top1", "1", "Top-1 agreement", "higher", "mean",
-           "Share of output rows whose largest element is where the reference runtime has it."),
+           "Share of output rows whose largest element is at the same position as the reference's."),
     Metric("output_max_abs_error", "1", "Max abs error", "lower", "max",
-           "Largest absolute difference of any output element from the reference runtime's, same inputs."),
+           "Largest absolute difference of an output element from the reference's, on the same inputs."),
     Metric("output_max_rel_error", "1", "Max rel error", "lower", "max",
-           "Max abs error over the largest magnitude of the reference output (8/16-bit: over the type's range)."),
+           "Max abs error divided by the largest magnitude of the reference's output (8 and 16 bits: by the type's "
+           "range)."),
     Metric("output_snr", "dB", "Output SNR", "higher", "mean",
-           "Power of the reference's outputs over the power of the difference from them, all samples together."),
+           "Signal-to-noise ratio: power of the reference's outputs divided by the power of the difference from them, "
+           "over all samples."),
     Metric("output_snr_worst", "dB", "SNR of the worst output", "higher", "mean",
-           "The lowest over the outputs of the power of the reference's output over the power of the difference from "
-           "it, all samples together. `optimize` takes the power of an output that is one probability as 1."),
+           "Lowest signal-to-noise ratio of a single output, over all samples. `optimize` uses a signal power of 1 for "
+           "an output that is a single probability."),
     Metric("agreement_boxes", "1", "Box agreement", "higher", "mean",
-           "Twice the boxes that match one of the reference's, over the boxes of both, all samples together, after "
-           "suppression of near-duplicates; two boxes match where they have one class and an IoU of 0.5 or more."),
+           "2 × number of boxes that match a box of the reference, divided by the number of boxes of both, over all "
+           "samples and without near-duplicates. Boxes match if they have the same class and an IoU of at least 0.5."),
 )  # fmt: skip
 
 SHARES = frozenset(
@@ -160,14 +162,14 @@ SHARES = frozenset(
          "miou", "pixel_", "agreement_", "error_rate", "deadline_miss_rate")
     )
 )  # fmt: skip
-"""Metrics that are parts of a whole, 0 to 1: people read them in percent."""
+"""Metrics from 0 to 1 that are printed in percent."""
 
 _IDS = tuple(row.id for row in _ROWS)
 _SCORES = frozenset(_IDS[_IDS.index("accuracy_top1") :])
 
 
 def is_score(metric: str) -> bool:
-    """Whether a metric tells how right answers are."""
+    """Whether a metric says how accurate the answers are."""
     return metric in _SCORES or _OWN.fullmatch(metric) is not None
 
 
@@ -175,7 +177,7 @@ _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
 
 
 class _Catalogue(dict[str, Metric]):
-    """The rows by id, and users' own metrics: ``score:NAME``, where more is better, and ``loss:NAME``."""
+    """The rows by id, and the user's metrics: ``score:NAME`` (higher is better) and ``loss:NAME`` (lower is better)."""
 
     def __missing__(self, key: str) -> Metric:
         found = self._own(key)
@@ -201,7 +203,7 @@ class _Catalogue(dict[str, Metric]):
 
 
 METRICS: dict[str, Metric] = _Catalogue({row.id: row for row in _ROWS})
-"""By id. Iterating gives edgewise's own rows only; users' metrics are found by their ids."""
+"""Metrics by id. Iteration yields edgewise's metrics only; a user's metric is found by its id."""
 
 OWN_METRIC = _OWN.pattern
-"""What the id of a user's own metric looks like."""
+"""Pattern of the id of a user's metric."""

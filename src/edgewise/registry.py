@@ -6,14 +6,18 @@ entry point. Built-ins use the same groups as everybody else. `names` reads meta
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, Protocol, TypeVar, cast
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from edgewise.errors import Unavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -38,14 +42,14 @@ class Availability:
         return self.available
 
 
-class Checks(Protocol):
+class ReportsAvailability(Protocol):
     """What can say whether it can be used here."""
 
     def availability(self) -> Availability:
         """Whether it can be used, and if not, why."""
 
 
-def availability_of(plugin: Checks) -> Availability:
+def availability_of(plugin: ReportsAvailability) -> Availability:
     """`plugin.availability()`, where a plug-in that fails to answer counts as not available."""
     try:
         return _ask(plugin.availability, home=f"{type(plugin).__module__}:{type(plugin).__qualname__}")
@@ -83,6 +87,25 @@ def _ask(question: Callable[[], A], *, home: str) -> A:
     return answers[0]
 
 
+def _entry_points() -> EntryPoints:
+    """Every installed entry point. They are read again only where a folder of `sys.path` has changed."""
+    folders = []
+    for folder in sys.path:
+        try:
+            folders.append((folder, Path(folder).stat().st_mtime_ns))
+        except OSError:
+            continue
+    return _read_entry_points(tuple(folders))
+
+
+@lru_cache(maxsize=2)
+def _read_entry_points(folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+    del folders  # the key of the cache
+    from importlib.metadata import entry_points  # slow to import; a worker on a device never needs it
+
+    return cast("EntryPoints", entry_points())  # Python 3.11 has another type with the same `select`
+
+
 class Registry(Generic[T]):
     """The plug-ins of one entry-point group.
 
@@ -98,7 +121,8 @@ class Registry(Generic[T]):
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
+        points = _entry_points().select(group=self.group)
+        return {point.name: point for point in sorted(points, key=lambda point: point.name)}
 
     def names(self) -> tuple[str, ...]:
         """All names, sorted, without importing anything."""
@@ -116,7 +140,8 @@ class Registry(Generic[T]):
                 self._instances[name] = _ask(lambda: cast(T, point.load()()), home=point.value)
             except Exception as error:  # somebody else's code may raise anything, and must not take the others down
                 raise Unavailable(
-                    f"{self.noun} {name!r} can't be loaded: {error}", advice=f"reinstall what provides {point.value}"
+                    f"{self.noun} {name!r} can't be loaded: {error}",
+                    advice=(f"reinstall the package that provides {point.value}"),
                 ) from error
         return self._instances[name]
 
@@ -137,4 +162,4 @@ class Registry(Generic[T]):
             near = get_close_matches(name, self.names(), n=1)
             known = f"known: {', '.join(self.names()) or 'none'}"
             advice = f"did you mean {near[0]!r}? {known}" if near else known
-            raise Unavailable(f"no {self.noun} is called {name!r}", advice=advice) from None
+            raise Unavailable(f"unknown {self.noun} {name!r}", advice=advice) from None

@@ -40,6 +40,11 @@ def enumerate_few(words: Sequence[str], most: int = 4) -> str:
     rest = len(words) - most
     if rest > 1:
         return f"{', '.join(words[:most])} and {rest} others"
+    return listing(words)
+
+
+def listing(words: Sequence[str]) -> str:
+    """``"A, B and C"``."""
     return " and ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
 
 
@@ -59,3 +64,17 @@ def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[b
     for own, word in zip(chosen, words, strict=True):
         kinds.setdefault(tuple(own), set()).add(word)
     return [len(kinds[tuple(own)]) > 1 for own in chosen]
+
+
+# TensorFlow Lite says "failed to allocate tensors" of every graph that it can't prepare.
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|bad allocation|failed to allocate(?! tensors)|(cannot|can't|could not|unable to) allocate|"
+    r"out of memory|not enough memory|memory allocation|memory exhausted|MemoryError|"
+    r"CL_MEM_OBJECT_ALLOC|CL_OUT_OF_(HOST_)?",
+    re.IGNORECASE,
+)
+
+
+def means_out_of_memory(text: str) -> bool:
+    """Whether what an engine, a library or the system printed or raised says that memory ran out."""
+    return _OUT_OF_MEMORY.search(text) is not None

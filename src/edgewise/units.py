@@ -26,7 +26,7 @@ def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) ->
     match = _QUANTITY.fullmatch(text)
     unit = (match[2] or default) if match else ""
     if match is None or unit not in table:
-        raise BadInput(f"{text!r} is not a {what}", advice=f"write a number and a unit, one of: {', '.join(table)}")
+        raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
     return float(match[1]) * table[unit]
 
 

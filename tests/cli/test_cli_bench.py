@@ -1,6 +1,7 @@
 """`edgewise bench` through the fake engine: exact numbers from the command line to the store and back."""
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -231,28 +232,28 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--threads", "0"], "--threads 0"),
+        (["--threads", "0"], "--threads must be 1 to 1024, not 0"),
         (["--threads", "two"], "whole number"),
-        (["--batch", "0"], "--batch 0"),
-        (["--sessions", "0"], "--sessions 0"),
-        (["--iterations", "0"], "--iterations 0"),
-        (["--iterations", "5", "--duration", "1s"], "contradict"),
+        (["--batch", "0"], "--batch must be at least 1, not 0"),
+        (["--sessions", "0"], "--sessions must be at least 1"),
+        (["--iterations", "0"], "--iterations must be at least 1"),
+        (["--iterations", "5", "--duration", "1s"], "--iterations and --duration exclude each other"),
         (["--duration", "soon"], "not a duration"),
-        (["--timeout", "0s"], "--timeout 0"),
+        (["--timeout", "0s"], "--timeout must be above 0 s"),
         (["--memory-limit", "lots"], "not a size"),
         (["--scenario", "sideways"], "sideways"),
-        (["--scenario", "paced"], "rate of arrivals"),
+        (["--scenario", "paced"], "--fps"),
         (["--fps", "30"], "paced"),
         (["--report-every", "5"], "--report-every"),
         (["--report-every", "5", "--iterations", "9", "--scenario", "offline"], "--report-every"),
         (["--streams", "2"], "offline"),
-        (["--scenario", "offline", "--streams", "0"], "--streams 0"),
-        (["--scenario", "offline", "--requests", "-1"], "--requests -1"),
-        (["--seed", "-1"], "--seed -1"),
-        (["--memory-limit", "0"], "--memory-limit 0"),
-        (["--timeout", "1e12s"], "--timeout 1e+12"),
-        (["--provider", "nowhere"], "nothing that was asked for"),
-        (["--precision", "f7"], "nothing that was asked for"),
+        (["--scenario", "offline", "--streams", "0"], "--streams must be at least 1"),
+        (["--scenario", "offline", "--requests", "-1"], "--requests must be at least 1"),
+        (["--seed", "-1"], "--seed must be 0 to"),
+        (["--memory-limit", "0"], "--memory-limit must be at least 1"),
+        (["--timeout", "1e12s"], "not 1e+12 s"),
+        (["--provider", "nowhere"], "none of the requested runtimes"),
+        (["--precision", "f7"], "none of the requested runtimes"),
         (["--shape", "nonsense"], "nonsense"),
         (["--input-data", "missing.npz"], "missing.npz"),
         (["-o", "report.docx"], "docx"),
@@ -397,7 +398,7 @@ def test_reference_times_are_kept_with_every_session_and_widen_the_interval(tmp_
 
 def test_spread_lays_the_sessions_of_all_jobs_apart(tmp_path, capsys, monkeypatch):
     waits = []
-    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", waits.append)
+    monkeypatch.setattr("edgewise.run.dispatch.sleep", waits.append)
     models = [fake(tmp_path, f"{name}.fake", reference_ns=[80_000]) for name in "ab"]
     assert run(["bench", *models, "--spread", "10min", "--iterations", "20", "--sessions", "3", "--json"]) == 0
     captured = capsys.readouterr()
@@ -414,7 +415,7 @@ def test_spread_lays_the_sessions_of_all_jobs_apart(tmp_path, capsys, monkeypatc
 
 
 def test_a_failing_job_of_a_spread_leaves_the_others(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("edgewise.run.dispatch.sleep", lambda seconds: None)
     bad = fake(tmp_path, "bad.fake", behaviour={"at": "load", "do": "raise"})
     good = fake(tmp_path, "good.fake")
     assert run(["bench", bad, good, "--spread", "10min", "--sessions", "2", "--iterations", "9", "--json", "-q"]) == 4
@@ -431,8 +432,78 @@ def test_ctrl_c_in_a_spread_keeps_the_sessions_that_are_there(tmp_path, capsys, 
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", sleep)
+    monkeypatch.setattr("edgewise.run.dispatch.sleep", sleep)
     model = fake(tmp_path)
     assert run(["bench", model, "--spread", "10min", "--sessions", "4", "--iterations", "9", "--json", "-q"]) == 130
     (record,) = document_of(capsys)["runs"]
     assert (record["status"], len(record["sessions"])) == ("cancelled", 2)
+
+
+def test_a_dry_run_measures_nothing_and_says_what_would_be_measured(tmp_path, capsys):
+    assert run(["bench", fake(tmp_path), "--threads", "1,2", "--iterations", "9", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "--threads 1,2 --iterations 9" in shown and "iterations: 9" in shown
+    assert [line for line in shown.splitlines() if line.startswith("job: ")] == [
+        "job: m.fake · fake/cpu 1T, 1 session",
+        "job: m.fake · fake/cpu 2T, 1 session",
+    ]
+    assert not (tmp_path / "store.db").exists()
+    assert run(["bench", fake(tmp_path), "--batch", "0", "--dry-run"]) == 2
+
+
+def test_a_request_is_written_by_a_dry_run_and_carried_out_later(tmp_path, capsys, monkeypatch):
+    fake(tmp_path, latency_ns=[3 * MS])
+    assert run(["bench", "m.fake", "--iterations", "9", "--seed", "7", "--dry-run", "--json"]) == 0
+    request = document_of(capsys)
+    assert (request["verb"], request["models"], request["seed"]) == ("bench", ["m.fake"], 7)
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    # From another folder: paths count from the request's.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run(["run", "../request.json", "--json", "-q", "-o", "report.md"]) == 0
+    (record,) = document_of(capsys)["runs"]
+    assert measurements(record)["latency"]["value"] == pytest.approx(3e-3)
+    assert record["job"]["workload"]["seed"] == 7 and record["job"]["model"]["path"] == str(tmp_path / "m.fake")
+    assert (tmp_path / "elsewhere" / "report.md").exists()
+    assert run(["runs", "show", "last", "--json"]) == 0
+    assert document_of(capsys)["runs"] == [record]
+
+
+def test_a_request_comes_from_standard_input_too(tmp_path, capsys, monkeypatch):
+    fake(tmp_path)
+    assert run(["bench", "m.fake", "--iterations", "9", "--dry-run", "--json", "--absolute"]) == 0
+    request = capsys.readouterr().out
+    assert json.loads(request)["models"] == [str(tmp_path / "m.fake")]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(request.encode())))
+    assert run(["run", "-", "-q", "--json", "--no-store"]) == 0
+    assert len(document_of(capsys)["runs"]) == 1
+    assert not (tmp_path / "store.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "it is not JSON"),
+        ("[]", "not a request"),
+        ('{"schema": 2, "verb": "bench"}', "schema 2"),
+        ('{"schema": 1, "verb": "dance"}', "'dance' is not a verb"),
+        ('{"schema": 1, "verb": "bench", "models": ["m.fake"], "colour": 1}', "'colour' is not a field"),
+        ('{"schema": 1, "verb": "bench", "models": ["m.fake"], "batches": [0]}', "batches must be at least 1"),
+        ('{"schema": 1, "verb": "bench", "models": ["missing.fake"]}', "missing.fake"),
+    ],
+)
+def test_a_bad_request_is_one_line_with_advice_and_exit_code_2(tmp_path, capsys, text, words):
+    (tmp_path / "request.json").write_text(text)
+    assert run(["run", "request.json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and words in captured.err
+    assert captured.err.startswith("error: ") and len(captured.err.strip().splitlines()) <= 2
+    assert "--batch" not in captured.err
+
+
+def test_a_request_that_runs_code_says_so(tmp_path, capsys):
+    (tmp_path / "nets.py").write_text("def make():\n    raise RuntimeError('called')\n")
+    (tmp_path / "request.json").write_text('{"schema": 1, "verb": "bench", "models": ["nets.py:make"]}')
+    assert run(["run", "request.json"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"this request runs code: {tmp_path}/nets.py:make") and "called" in said

@@ -190,12 +190,12 @@ def test_names_and_settings_behind_a_model(models, capsys):
     [
         (["a.fake"], "nothing to compare with"),
         (["a.fake", "absent.fake"], "absent.fake"),
-        (["a.fake", "x=a.fake", "x=b.fake"], "two things are called 'x'"),
+        (["a.fake", "x=a.fake", "x=b.fake"], "two subjects are called 'x'"),
         (["a.fake", "b.fake", "--metrics", "latenzy"], "did you mean: latency"),
-        (["a.fake", "b.fake", "--until", "latenzy"], "no metric"),
+        (["a.fake", "b.fake", "--until", "latenzy"], "unknown metric"),
         (["a.fake", "b.fake", "--until", "depth"], "neither better high nor low"),
-        (["a.fake", "b.fake", "--pareto", "latenzy"], "no metric"),
-        (["a.fake", "b.fake", "--floor", "latenzy=1us"], "no metric"),
+        (["a.fake", "b.fake", "--pareto", "latenzy"], "unknown metric"),
+        (["a.fake", "b.fake", "--floor", "latenzy=1us"], "unknown metric"),
         (["a.fake", "b.fake", "--floor", "latency"], "METRIC=AMOUNT"),
         (["a.fake", "b.fake", "--floor", "latency=soon"], "soon"),
         (["a.fake", "b.fake", "--threshold", "0%"], "share above 0"),
@@ -207,7 +207,7 @@ def test_names_and_settings_behind_a_model(models, capsys):
         (["a.fake", "b.fake", "--time-budget", "30d"], ""),
         (["a.fake", "b.fake", "--rounds", "0"], "--rounds"),
         (["a.fake", "b.fake", "--scenario", "burst"], "burst"),
-        (["a.fake", "b.fake", "--scenario", "paced"], "rate of arrivals"),
+        (["a.fake", "b.fake", "--scenario", "paced"], "arrivals per second"),
         (["a.fake", "b.fake", "--fps", "30"], "paced"),
         (["a.fake", "b.fake", "--scenario", "offline", "--duet"], "single-stream"),
         (["a.fake", "b.fake", "--vary", "colour=red"], "colour"),
@@ -244,14 +244,14 @@ def test_other_shapes_are_refused_unless_forced(models, transport, capsys):
 
 def test_another_task_is_refused_after_one_round(models, transport, capsys):
     fake("three.fake", outputs=THREE)
-    assert "another task" in refused(capsys, "a.fake", "three.fake", "-q")
+    assert "a different task" in refused(capsys, "a.fake", "three.fake", "-q")
     assert len(transport.jobs) == 2
 
 
 def test_a_duet_needs_cores(models, transport, monkeypatch, capsys):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0,))
-    assert "needs 2 cores; 1 may be used" in refused(capsys, "a.fake", "b.fake", "--duet")
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0, 1))
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0,))
+    assert "needs 2 cores; usable cores: 1" in refused(capsys, "a.fake", "b.fake", "--duet")
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1))
     code, document = compare(capsys, "a.fake", "b.fake", "--duet", "-q")
     assert code == 0 and row(document, "latency")["design"] == "duet"
 
@@ -483,8 +483,8 @@ def scattering(line: Line, transport: ThreadTransport) -> None:
 def test_an_open_verdict_is_told_at_every_look(models, transport, capsys, words):
     transport.parts = {("b.fake", start): lambda line: scattering(line, transport) for start in range(50)}
     assert run(["compare", *words, "--rounds", "9", "--metrics", "latency", "--json"]) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if "not decided yet" in line]
-    assert lines == [f"{count} rounds of fresh processes: not decided yet" for count in (5, 8)]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "no verdict yet" in line]
+    assert lines == [f"{count} rounds of fresh processes: no verdict yet" for count in (5, 8)]
 
 
 def test_quiet_is_quiet(models, capsys):

@@ -117,7 +117,7 @@ def test_json_is_the_only_thing_on_standard_output(capsys):
     fitness = document["fitness"]
     assert fitness["grade"] in "ABCD"
     assert len(fitness["reasons"]) == len(fitness["advice"])
-    assert "watching the machine" in captured.err
+    assert "observing the machine" in captured.err
 
 
 def test_it_fits_80_columns(capsys):
@@ -192,7 +192,7 @@ def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monk
     def sleep(seconds):
         asked.append(seconds)
 
-    monkeypatch.setattr("edgewise.run.dispatch.time.sleep", sleep)
+    monkeypatch.setattr("edgewise.run.dispatch.sleep", sleep)
     monkeypatch.setattr(doctor, "CALIBRATION_STEP_S", 120.0)
     assert run(["doctor", "--calibrate", "6min"]) == 0
     assert max(asked) > 200.0

@@ -15,11 +15,11 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
-from edgewise.run.assembly import METERED, Sensors
+from edgewise.run.run_builder import METERED, Sensors
 from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
-from small_questions import NET, rows
+from small_selections import NET, rows
 
 COUNT, CLASSES = 60, 3
 OUTPUTS = [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}]
@@ -70,7 +70,7 @@ def test_latency_and_accuracy_stand_in_one_row_of_the_store_and_of_the_table(cap
 @pytest.mark.parametrize(("words", "why"), [((), "meters were switched off"), (("--meters",), "no meter is here")])
 def test_sensors_are_asked_where_they_are_wanted(monkeypatch, place, words, why):
     absences = dict.fromkeys(METERED, "no meter is here")
-    monkeypatch.setattr("edgewise.run.assembly.find_sensors", lambda: Sensors(absences=absences))
+    monkeypatch.setattr("edgewise.run.run_builder.find_sensors", lambda **_: Sensors(absences=absences))
     assert evaluate(*words, "-q", accuracy_only=False) == ExitCode.DONE
     with open_store(str(place / "runs.db")) as store:
         (kept,) = store.resolve(["all"])
@@ -96,9 +96,9 @@ def test_quiet_says_nothing_but_the_result(capsys):
     [
         (["--data", "none.npz"], ExitCode.BAD_INPUT, "none.npz"),
         (["--task", "clasification"], ExitCode.UNAVAILABLE, "classification"),
-        (["--task", "detection"], ExitCode.BAD_INPUT, "no task for array samples"),
+        (["--task", "detection"], ExitCode.BAD_INPUT, "does not support array samples"),
         (["--split", "holdout"], ExitCode.UNAVAILABLE, "holdout"),
-        (["--limit", "0"], ExitCode.BAD_INPUT, "--limit 0"),
+        (["--limit", "0"], ExitCode.BAD_INPUT, "--limit must be at least 1"),
         (["--task-option", "offset"], ExitCode.BAD_INPUT, "NAME=VALUE"),
         (["--task-option", "a=1", "--task-option", "a=2"], ExitCode.BAD_INPUT, "given twice"),
         (["--task-option", "colour=red"], ExitCode.BAD_INPUT, "colour"),
@@ -111,7 +111,7 @@ def test_quiet_says_nothing_but_the_result(capsys):
         (["--reference", "none.fake"], ExitCode.BAD_INPUT, "none.fake"),
         (["-o", "report.pdf"], ExitCode.BAD_INPUT, "report.pdf"),
         (["-r", "no-engine"], ExitCode.UNAVAILABLE, "no-engine"),
-        (["--meters"], ExitCode.BAD_INPUT, "sensors are read beside the latency"),
+        (["--meters"], ExitCode.BAD_INPUT, "--meters needs the latency"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -217,4 +217,4 @@ def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(place):
     again = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=120.0, check=False)
     assert again.returncode == ExitCode.DONE, again.stderr
     document = json.loads(again.stdout)
-    assert document["run"]["evaluation"]["n"] == 60 and "from before" in again.stderr
+    assert document["run"]["evaluation"]["n"] == 60 and "from an earlier pass" in again.stderr

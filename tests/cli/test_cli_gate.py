@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
-from edgewise.run.assembly import Sensors
+from edgewise.run.run_builder import Sensors
 from edgewise.stats.comparison import LOOKS
 from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
@@ -134,7 +134,9 @@ def test_a_metric_that_nothing_here_tells_is_unmeasured(place, capsys):
 
 def test_what_no_measuring_can_tell_ends_at_the_first_look(place, capsys, monkeypatch):
     transport = install(monkeypatch, turns=5)
-    monkeypatch.setattr("edgewise.run.assembly.find_sensors", lambda: Sensors(absences={"energy": "no meter is here"}))
+    monkeypatch.setattr(
+        "edgewise.run.run_builder.find_sensors", lambda **_: Sensors(absences={"energy": "no meter is here"})
+    )
     code, document = gate(capsys, "same.fake", "--baseline", "base.fake", "--max-regression", "energy=3%")
     assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
     assert "energy" in document["checks"][0]["because"] and "no meter is here" in document["checks"][0]["because"]
@@ -169,7 +171,7 @@ def test_a_time_budget_that_ends_between_processes_leaves_those_that_are_complet
     (kept,) = json.loads(capsys.readouterr().out)["runs"]
     assert kept["status"] == "done" and kept["failure"] is None and len(kept["sessions"]) == 2
     cautions = {caution["code"]: caution["message"] for caution in kept["cautions"]}
-    assert cautions["fewer-sessions"] == "2 of 5 sessions fitted into the time budget"
+    assert cautions["fewer-sessions"] == "only 2 of 5 sessions fit into the time budget"
 
 
 # --- the baseline's samples ---
@@ -246,7 +248,7 @@ def test_stored_runs_of_an_untold_machine_are_unmeasured(place, capsys):
     Path("untold.json").write_text(json.dumps(document))
     code, document = gate(capsys, "untold.json", "--baseline", "main", "--max-regression", "3%")
     assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
-    assert "hardware that their records do not tell" in document["checks"][0]["because"]
+    assert "hardware that their records do not describe" in document["checks"][0]["because"]
     assert "processor" in document["checks"][0]["because"]
 
 
@@ -332,7 +334,7 @@ def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place
     document["runs"][0]["job"]["runtime"]["options"] = {"cache": "/etc/passwd"}
     Path("hostile.json").write_text(json.dumps(document))
     error = refused(capsys, "same.fake", "--baseline", "hostile.json", "--max-regression", "3%")
-    assert "Fake engine takes no setting 'cache' here (it takes: none)" in error
+    assert "setting 'cache' of Fake engine is not supported (supported: none)" in error
 
 
 # --- bad input ---
@@ -341,11 +343,14 @@ def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["same.fake"], "there is nothing to check"),
+        (["same.fake"], "no requirement given"),
         (["same.fake", "--max-regression", "3%"], "3% needs a baseline"),
         (["same.fake", "--baseline", "main", "--max-regression", "3"], "write the percent sign: 3%"),
-        (["same.fake", "--budget", "latency=5ms", "--on-inconclusive", "hope"], "pass, fail or retry"),
-        (["same.fake", "--budget", "latency=5ms", "--time-budget", "0s"], "--time-budget 0s makes no sense"),
+        (
+            ["same.fake", "--budget", "latency=5ms", "--on-inconclusive", "hope"],
+            "'pass', 'fail' or 'retry', not 'hope'",
+        ),
+        (["same.fake", "--budget", "latency=5ms", "--time-budget", "0s"], "--time-budget must be above 0 s"),
         (["same.fake", "--budget", "latency=5ms", "-o", "five.json"], "--force"),
         (["same.fake", "--budget", "latency=5ms", "-o", "x.csv"], "one of: .xml, .md, .json, .html"),
         (["same.fake", "--baseline", "nothing", "--max-regression", "3%"], "nothing"),

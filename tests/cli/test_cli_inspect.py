@@ -381,7 +381,7 @@ def test_a_sweep_of_designs(call, document, factory):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "give a model file or a factory"),
+        ([], "give model files or a factory"),
         (["m.onnx", "--build", "networks.py:make"], "not both"),
         (["m.onnx", "--what-if", "width=1"], "--what-if"),
         (["--build", "networks.py:make", "--what-if", "width"], "NAME=VALUE"),
@@ -390,7 +390,7 @@ def test_a_sweep_of_designs(call, document, factory):
         (["--build", "missing.py:make"], "missing.py"),
         (["--build", "no_such_module_at_all:make"], "no_such_module_at_all"),
         (["--build", "networks.py:fail"], "as always"),
-        (["--build", "networks.py:nothing"], "no model"),
+        (["--build", "networks.py:nothing"], "not a supported model"),
         (["--build", "networks.py:make", "--what-if", "width=1,2", "-o", "m.md"], "-o takes one model"),
         (["--build", "networks.py:make", "--what-if", "width=" + ",".join(["1"] * 1001)], "1001"),
         (["--nonsense"], "--nonsense"),

@@ -13,7 +13,7 @@ import fake_passes as scripted
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.testing import write_fake_model
-from small_questions import NET, rows
+from small_selections import NET, rows
 
 COUNT, CLASSES = 60, 3
 OUTPUTS = [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}]
@@ -41,7 +41,7 @@ def optimize(*words: str, passes: str = "failing", data: bool = True) -> int:
     ("words", "code", "said"),
     [
         (["--max-accuracy-drop", "1"], ExitCode.BAD_INPUT, "1pt"),
-        (["--max-accuracy-drop", "much"], ExitCode.BAD_INPUT, "no amount"),
+        (["--max-accuracy-drop", "much"], ExitCode.BAD_INPUT, "is not a valid drop"),
         (["--min-accuracy", "95"], ExitCode.BAD_INPUT, "between 0 and 1"),
         (["--max-latency", "0ms"], ExitCode.BAD_INPUT, "--max-latency"),
         (["--max-latency", "soon"], ExitCode.BAD_INPUT, "soon"),
@@ -70,7 +70,7 @@ def test_words_that_make_no_sense_are_one_error_with_advice(capsys, words, code,
 def test_an_engine_that_does_not_read_the_model_is_unavailable(capsys):
     words = ["optimize", "net.fake", "--passes", "failing", "-r", "onnxruntime", "-o", "out"]
     assert run(words) == ExitCode.UNAVAILABLE
-    assert "no engine that may be used reads fake" in capsys.readouterr().err
+    assert "no selected engine reads fake" in capsys.readouterr().err
 
 
 def test_where_nothing_wins_it_says_so_and_that_is_no_error(capsys):

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from edgewise.cli.main import run as edgewise
 from edgewise.record import Peak
-from edgewise.run.layer_pass import BUDGET_NS
+from edgewise.run.layer_mode import BUDGET_NS
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
 
@@ -68,7 +68,7 @@ SCRIPT = {
 }
 
 
-def give_peaks(dtypes, threads, *, again=False):
+def give_peaks(dtypes, threads, *, again=False, **_):
     assert (dtypes, threads) == (("float32",), 1)
     return PEAKS, None
 
@@ -236,7 +236,7 @@ def test_an_operator_without_a_step_is_eliminated_without_a_time(record):
     graph["operators"][1] |= {"op": "Identity", "kind": "movement", "geometry": {}}
     (gone,) = [row for row in record(layers=layers, graph=graph)["layers"] if row["kind"] == "eliminated"]
     assert (gone["name"], gone["time"], gone["share"]) == ("relu", None, None)
-    assert gone["time_absent_because"] == "it hands on the values that it takes"
+    assert gone["time_absent_because"] == "it returns its input unchanged"
 
 
 # -- what is shown
@@ -335,7 +335,7 @@ def test_the_store_keeps_layers(record, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ({"layers": None}, "this runtime does not time its layers"),
+        ({"layers": None}, "this runtime can't time layers"),
         ({"behaviour": {"at": "profile", "do": "cannot-profile"}}, "the script says so, at profile"),
         ({"graph": None}, "its script has no object 'graph'"),
     ],
@@ -379,7 +379,7 @@ def test_a_model_that_fails_is_exit_code_4_and_the_others_are_profiled(tmp_path,
         (["m.fake", "--what-if", "width=1"], 2, "--what-if"),
         (["m.fake", "-r", "nope"], 3, "nope"),
         (["m.fake", "-d", "moon"], 3, "moon"),
-        (["m.fake", "-r", "onnxruntime"], 2, "nothing that was asked for"),
+        (["m.fake", "-r", "onnxruntime"], 2, "none of the requested runtimes"),
     ],
 )
 def test_bad_settings_are_one_line_with_advice(tmp_path, capsys, words, code, said):

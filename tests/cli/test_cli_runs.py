@@ -12,7 +12,7 @@ from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Failure
 from edgewise.store import from_document, open_store, to_document
-from edgewise.store.places import for_others
+from edgewise.store.redaction import redact_run
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
 
@@ -269,7 +269,7 @@ def test_what_a_run_says_can_not_drive_the_terminal(call, path):
 def test_show_what_is_not_there(call):
     code, out, err = call("show", "nothing")
     assert (code, out) == (2, "")
-    assert "no run is called 'nothing'" in err
+    assert "there is no run 'nothing'" in err
 
 
 def test_export_and_import(call, tmp_path):
@@ -278,9 +278,9 @@ def test_export_and_import(call, tmp_path):
     assert "3 runs written to all.json" in err
     other = tmp_path / "other.db"
     assert "3 runs added" in call("import", "all.json", "--store", other)[2]
-    assert stored(other) == [for_others(run) for run in RUNS]
-    assert "0 runs added, 3 were there already" in call("import", "all.json", "--store", other)[2]
-    assert stored(other) == [for_others(run) for run in RUNS]
+    assert stored(other) == [redact_run(run) for run in RUNS]
+    assert "0 runs added, 3 were in the store already" in call("import", "all.json", "--store", other)[2]
+    assert stored(other) == [redact_run(run) for run in RUNS]
 
 
 def test_export_some(call, tmp_path):
@@ -289,7 +289,7 @@ def test_export_some(call, tmp_path):
     assert len((tmp_path / "two.md").read_text().splitlines()) > 4
     code, _, err = call("export", "last", "-o", "two.md")
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     assert call("export", "last", "-o", "two.md", "--force")[0] == 0
     assert RUNS[0].id not in (tmp_path / "two.md").read_text()
     assert call("export", "last")[0] == 2
@@ -308,7 +308,7 @@ def test_import_refuses_a_conflict_and_keeps_what_there_is(call, tmp_path, path)
     (tmp_path / "conflict.json").write_text(json.dumps({"runs": [new, changed]}))
     code, _, err = call("import", "conflict.json")
     assert code == 2
-    assert "with other content" in err
+    assert "with different content" in err
     assert stored(path) == RUNS
 
 
@@ -336,7 +336,7 @@ def test_rm_on_a_terminal(call, path, monkeypatch, answer, left):
     code, out, err = call("rm", "baseline")
     assert (code, out) == (0, "")
     assert err.startswith("Remove 1 run from ")
-    assert "for good? [y/N] " in err
+    assert "permanently? [y/N] " in err
     assert len(stored(path)) == left
     assert ("nothing was removed" in err) == (left == 3)
 
@@ -378,7 +378,7 @@ def test_tag(call, path):
     assert call("tag", "quick", "baseline")[0] == 2
     assert call("tag", "quick", "baseline", "--move")[0] == 0
     assert [run.tags for run in stored(path)] == [("baseline", "quick"), (), ()]
-    assert "quick taken from 1 run" in call("tag", "quick", "--delete")[2]
+    assert "quick removed from 1 run" in call("tag", "quick", "--delete")[2]
     assert [run.tags for run in stored(path)] == [("baseline",), (), ()]
     assert call("tag", "quick")[0] == 2
     assert call("tag", "quick", "last", "--delete")[0] == 2

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.cli.subjects import pair_runs, read_subjects, split_vary
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.record import Scenario
 from edgewise.report.files import runs_document
+from edgewise.service.subjects import pair_runs, read_subjects, split_vary
 from edgewise.store import open_store
 from edgewise.store.exchange import bundle_document, export_runs
 from sample_runs import KWS, VWW, make_run, run_id, same_model_runs
@@ -93,7 +93,7 @@ def test_an_existing_file_as_a_whole_wins(folder, name):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("model.onnx,speed=2", "no setting 'speed'"),
+        ("model.onnx,speed=2", "unknown setting 'speed'"),
         ("model.onnx,threads", "'threads' is not key=value"),
         ("model.onnx,threads=", "threads has no value"),
         ("model.onnx,threads=two", "threads 'two' is not a whole number of 1 or more"),
@@ -101,9 +101,9 @@ def test_an_existing_file_as_a_whole_wins(folder, name):
         ("model.onnx,threads=-1", "is not a whole number"),
         ("model.onnx,batch=99999999999", "is not a whole number"),
         ("model.onnx,threads=1,threads=2", "gives threads twice"),
-        ("=model.onnx", "gives no usable name"),
-        (" \t=model.onnx", "gives no usable name"),
-        (f"{'n' * 61}=model.onnx", "gives no usable name"),
+        ("=model.onnx", "has no usable name"),
+        (" \t=model.onnx", "has no usable name"),
+        (f"{'n' * 61}=model.onnx", "has no usable name"),
         ("", "is empty"),
         ("  ", "is empty"),
     ],
@@ -129,7 +129,7 @@ def test_labels_are_one_printable_line(folder):
 
 def test_doubled_labels_are_refused(folder):
     model(folder)
-    with pytest.raises(BadInput, match="two things are called 'x'"):
+    with pytest.raises(BadInput, match="two subjects are called 'x'"):
         read_subjects(["x=model.onnx", "x=model.onnx,threads=2"], store=None)
 
 
@@ -198,7 +198,7 @@ def test_a_run_takes_no_settings(store, folder, word):
     [
         (json.dumps({"schema": 99, "kind": "edgewise-bundle", "runs": []}), "newer edgewise"),
         (json.dumps({"schema": 1, "kind": "edgewise-bundle", "runs": []}), "holds no runs"),
-        (json.dumps([1, 2]), "holds no runs"),
+        (json.dumps([1, 2]), "contains no runs"),
         ('{"runs": [', "not JSON"),
         ('{"comparisons": []}', "b.json"),
         ("[" * 100_000, "nested too deeply"),
@@ -214,17 +214,17 @@ def test_a_wrong_file_of_runs_is_told(folder, text, message):
 @pytest.mark.parametrize(
     ("word", "what", "run"),
     [
-        ("nowhere.onnx", "'nowhere.onnx' is no file that can be read", "no run is called 'nowhere.onnx'"),
-        ("x=nowhere.onnx,threads=2", "'nowhere.onnx' is no file", "no run is called 'nowhere.onnx'"),
-        ("./a=b/nowhere.onnx", "'./a=b/nowhere.onnx' is no file", "no run is called './a=b/nowhere.onnx'"),
-        ("nothing", "is no file", "no run is called 'nothing'"),
-        ("folder", "'folder' is a folder, not a model file", "no run is called 'folder'"),
+        ("nowhere.onnx", "'nowhere.onnx' is no file that can be read", "there is no run 'nowhere.onnx'"),
+        ("x=nowhere.onnx,threads=2", "'nowhere.onnx' is no file", "there is no run 'nowhere.onnx'"),
+        ("./a=b/nowhere.onnx", "'./a=b/nowhere.onnx' is no file", "there is no run './a=b/nowhere.onnx'"),
+        ("nothing", "is no file", "there is no run 'nothing'"),
+        ("folder", "'folder' is a folder, not a model file", "there is no run 'folder'"),
         ("last~99", "is no file", "the store has 4"),
-        ("group:none", "is no file", "no group of runs"),
-        ("0195f0c0", "is no file", "'0195f0c0' names several"),
-        ("x" * 5000, "is no file", "no run is called"),
-        ("a\0b", "is no file", "no run is called"),
-        ("\udcff", "is no file", "no run is called"),
+        ("group:none", "is no file", "there is no group"),
+        ("0195f0c0", "is no file", "'0195f0c0' matches several"),
+        ("x" * 5000, "is no file", "there is no run"),
+        ("a\0b", "is no file", "there is no run"),
+        ("\udcff", "is no file", "there is no run"),
     ],
 )
 def test_what_is_neither_a_file_nor_a_run_says_that_both_were_tried(store, folder, word, what, run):
@@ -357,8 +357,8 @@ def test_what_is_varied_is_read_axis_by_axis():
     ("value", "message"),
     [
         ("threads", "is not KEY=VALUE"),
-        ("speed=1", "no setting 'speed'"),
-        ("=1", "no setting ''"),
+        ("speed=1", "unknown setting 'speed'"),
+        ("=1", "unknown setting ''"),
         ("threads=", "threads has no value"),
         ("threads=1,,2", "threads has no value"),
         ("threads=1,x", "threads 'x' is not a whole number"),

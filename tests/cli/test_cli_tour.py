@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 import fake_passes
-from edgewise.cli import tour, tour_improving
+from edgewise.cli import tour, tour_requests
 from edgewise.cli.main import run
-from edgewise.cli.subjects import read_subjects
-from edgewise.cli.tour_comparison import choose_contest
-from edgewise.cli.tour_improving import choose_errand
+from edgewise.cli.tour_requests import compare_request, optimize_request
 from edgewise.data import path
 from edgewise.optimizing.planning import installed_runtimes
 from edgewise.registry import Availability
 from edgewise.runtime.base import runtimes
+from edgewise.service.command_line import command_of
+from edgewise.service.subjects import read_subjects
 from edgewise.testing import write_fake_model
 from sample_optimizations import found, nothing_found
 from sample_runs import KWS, failed_run, same_model_runs
@@ -68,7 +68,7 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
     assert ("optimised" in titles[5]) == any(word.startswith("optimised=") for word in typed["compare"]) == bool(chosen)
     # What was printed can be typed; one round will do to see it.
-    assert run([*typed["compare"], "--rounds", "1", "--json", "-q", *store]) == 0
+    assert run([*typed["compare"], "--force", "--rounds", "1", "--json", "-q", *store]) == 0
     assert '"design": "interleaved"' in capsys.readouterr().out
     assert run([*typed["evaluate"], "--no-latency", "--json", "-q", "--force", *store]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"][0]["value"] == 538 / 540
@@ -84,17 +84,17 @@ def test_a_file_in_the_folders_place_is_one_clear_error(tmp_path, capsys):
 
 
 def test_the_chosen_variant_meets_the_original():
-    contest = choose_contest(_runs(), found(), cores=1)
-    assert contest.title == "Compare: is the optimised one really faster, once more?"
-    assert contest.words == (
+    title, request = compare_request(_runs(), found(), cores=1)
+    assert title == "Compare: is the optimised one really faster, once more?"
+    assert request.subjects == (
         f"original={KWS.path},runtime=onnxruntime",
         "optimised=/out/kws.ort-static.onnx,runtime=openvino",
     )
-    assert contest.command.endswith("--time-budget 30s")
+    assert command_of(request).endswith("--time-budget 30s")
 
 
 def test_where_nothing_was_chosen_the_two_fastest_meet():
-    assert choose_contest(_runs(), nothing_found(), cores=2) == choose_contest(_runs(), None, cores=2)
+    assert compare_request(_runs(), nothing_found(), cores=2) == compare_request(_runs(), None, cores=2)
 
 
 class Absent(fake_passes.Scripted):
@@ -116,24 +116,25 @@ class Absent(fake_passes.Scripted):
 )
 def test_optimised_is_the_first_model_that_an_installed_pass_can_change(tmp_path, monkeypatch, passes, chosen):
     _install(monkeypatch, tmp_path, passes)
-    errand = choose_errand([path(name) for name in tour.MODELS], data=path("digits_test.npz"), output=Path("a b"))
-    assert (errand.model.name, errand.passes) == (chosen, "deeds")
-    words = shlex.split(errand.command)
-    assert words[:3] == ["edgewise", "optimize", str(errand.model)]
-    assert words[-4:] == ["-o", "a b/optimized", "--report", "a b/optimize.html"]
+    models = [path(name) for name in tour.MODELS]
+    request = optimize_request(models, data=path("digits_test.npz"), folder=Path("a b/optimized"))
+    assert (Path(request.model).name, request.passes) == (chosen, ("deeds",))
+    words = shlex.split(command_of(request))
+    assert words[:3] == ["edgewise", "optimize", request.model]
+    assert words[-2:] == ["--output", "a b/optimized"]
 
 
 def test_without_any_pass_the_tour_says_what_to_install(tmp_path, monkeypatch):
     _install(monkeypatch, tmp_path, {".onnx": ("absent",)})
     models = [path(name) for name in tour.MODELS]
-    why = choose_errand(models, data=path("digits_test.npz"), output=tmp_path)
+    why = optimize_request(models, data=path("digits_test.npz"), folder=tmp_path)
     assert why == "the package scripts is not installed; pip install scripts"
-    assert choose_errand([], data=path("digits_test.npz"), output=tmp_path) == "no model was measured"
+    assert optimize_request([], data=path("digits_test.npz"), folder=tmp_path) == "no model was measured"
 
 
 def _install(monkeypatch, folder, passes):
     fake_passes.install(monkeypatch, folder, Absent, fake_passes.Deeds)
-    monkeypatch.setattr(tour_improving, "PASSES", passes)
+    monkeypatch.setattr(tour_requests, "PASSES", passes)
 
 
 def test_a_model_that_no_installed_engine_reads_is_left_out(tmp_path):
@@ -141,33 +142,32 @@ def test_a_model_that_no_installed_engine_reads_is_left_out(tmp_path):
     write_fake_model(other)
     if not installed_runtimes("onnx"):
         pytest.skip("no engine that reads ONNX is installed")
-    assert tour._readable([readable, other]) == [readable]
+    assert tour.readable([readable, other]) == [readable]
     # Where nothing can be read, the benchmark's own error says what to install.
-    assert tour._readable([other]) == [other]
+    assert tour.readable([other]) == [other]
 
 
 def test_the_two_fastest_meet_and_the_fastest_comes_first():
     slower, fastest, slowest = (
         _with_latency(one, seconds) for one, seconds in zip(_runs(), (2e-3, 1e-3, 3e-3), strict=True)
     )
-    contest = choose_contest([slower, failed_run(), slowest, fastest], None, cores=2)
+    _, request = compare_request([slower, failed_run(), slowest, fastest], None, cores=2)
     path = fastest.job.model.path
-    assert contest.words == (
+    assert request.subjects == (
         f"{path},runtime={fastest.job.runtime.name}",
         f"{path},runtime={slower.job.runtime.name}",
     )
-    assert contest.threads == ()
-    assert contest.command == f"edgewise compare {contest.words[0]} {contest.words[1]} --time-budget 30s"
+    assert command_of(request) == f"edgewise compare {' '.join(request.subjects)} --time-budget 30s"
 
 
 def test_a_single_run_meets_itself_with_two_threads_where_there_are_two_cores():
     only = _runs()[0]
     word = f"{only.job.model.path},runtime={only.job.runtime.name}"
-    contest = choose_contest([failed_run(), only], None, cores=2)
-    assert (contest.words, contest.threads) == ((word,), (1, 2))
-    assert contest.command == f"edgewise compare {word} --vary threads=1,2 --time-budget 30s"
-    assert "no more than one core" in choose_contest([only], None, cores=1)
-    assert "nothing was measured" in choose_contest([failed_run()], None, cores=2)
+    _, request = compare_request([failed_run(), only], None, cores=2)
+    assert (request.subjects, request.threads) == ((word,), (1, 2))
+    assert command_of(request) == f"edgewise compare {word} --threads 1,2 --time-budget 30s"
+    assert "no more than one core" in compare_request([only], None, cores=1)
+    assert "nothing was measured" in compare_request([failed_run()], None, cores=2)
 
 
 def test_a_path_with_blanks_and_commas_survives_the_shell_and_the_comparison(tmp_path):
@@ -179,7 +179,8 @@ def test_a_path_with_blanks_and_commas_survives_the_shell_and_the_comparison(tmp
         file.write_bytes(b"\x08\x07")
         model = replace(one.job.model, path=str(file))
         runs.append(replace(one, job=replace(one.job, model=model)))
-    words = shlex.split(choose_contest(runs, None, cores=2).command)[2:4]
+    _, request = compare_request(runs, None, cores=2)
+    words = shlex.split(command_of(request))[2:4]
     subjects = read_subjects(words, store=None)
     assert {subject.path for subject in subjects} == {Path(one.job.model.path) for one in runs}
     assert {subject.settings["runtime"] for subject in subjects} == {one.job.runtime.name for one in runs}

@@ -9,7 +9,7 @@ from edgewise.testing import write_fake_model
 
 
 class Broken(FakeRuntime):
-    """The make-believe engine with a session that a test breaks."""
+    """The fake engine with a session that a test breaks."""
 
     session: type[FakeSession] = FakeSession
 
@@ -122,7 +122,7 @@ class ShoutsName(Broken):
 
 
 class TellsLayers(FakeRuntime):
-    """The make-believe engine with a profile that a test changes."""
+    """The fake engine with a profile that a test changes."""
 
     change = staticmethod(lambda session, profile: profile)
 

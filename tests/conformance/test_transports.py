@@ -13,7 +13,7 @@ def test_the_local_transport(tmp_path):
 
 
 def test_an_unknown_transport_names_the_known_ones():
-    with pytest.raises(Unavailable, match="no transport is called 'pigeon'") as caught:
+    with pytest.raises(Unavailable, match="unknown transport 'pigeon'") as caught:
         transports().get("pigeon")
     assert "local" in caught.value.advice
 
@@ -24,8 +24,8 @@ class Broken(LocalTransport):
     def __init__(self, kind):
         self.kind = kind
 
-    def start(self, command, *, folder, environment):
-        process = super().start(command, folder=folder, environment=environment)
+    def start(self, command, **settings):
+        process = super().start(command, **settings)
         process.__class__ = self.kind
         return process
 

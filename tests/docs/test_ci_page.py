@@ -60,7 +60,7 @@ def _expression(text: str) -> str:
 
 
 def model(path: Path, latency_ms: float) -> None:
-    """A make-believe model: what a file is, its content says, and this one runs anywhere in no time."""
+    """A fake model: what a file is, its content says, and this one runs anywhere in no time."""
     times = [round(latency_ms * MS * (1 + 0.001 * step)) for step in (-1, 0, 1, 0, 1, -1)]
     write_fake_model(path, latency_ns=times)
 

@@ -14,7 +14,7 @@ import pytest
 from edgewise.errors import EdgewiseError
 from edgewise.evaluating.dataset import data_formats
 from edgewise.evaluating.steps import STEPS
-from edgewise.evaluating.task import Setting, tasks
+from edgewise.evaluating.task import TaskContext, tasks
 from edgewise.evaluating.tasks.detection_outputs import DECODERS
 from edgewise.model.signature import Signature
 from edgewise.optimizing.base import passes
@@ -46,18 +46,18 @@ class Labelled:
 
 
 def options_of_task(name: str) -> set[str]:
-    setting = Setting(signature=Signature(inputs=(), outputs=()), data=Labelled(), options={"no-such-option": "1"})
+    context = TaskContext(signature=Signature(inputs=(), outputs=()), data=Labelled(), options={"no-such-option": "1"})
     with pytest.raises(EdgewiseError) as refused:
-        tasks().get(name).prepare(setting)
+        tasks().get(name).prepare(context)
     assert "no-such-option" in refused.value.message, refused.value.message
-    return set(re.findall(r"(?:knows |has: |, )([a-z_]+)(?==|,|$)", refused.value.advice))
+    return set(re.findall(r"(?:options are |has: |, )([a-z_]+)(?==|,|$)", refused.value.advice))
 
 
 @pytest.mark.parametrize("name", ["npz", "folders", "csv", "coco", "idx", "wav", "huggingface"])
 def test_the_options_of_every_format_are_on_the_page(name):
     with pytest.raises(EdgewiseError) as refused:
         data_formats().get(name).open(Path("nowhere"), {"no-such-option": "1"})
-    known = refused.value.advice.removeprefix("it takes: ").split(", ")
+    known = refused.value.advice.removeprefix("its options: ").split(", ")
     assert _OPTION.findall(rows(EVALUATE, "Format")[name][0]) == known
 
 

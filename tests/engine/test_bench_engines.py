@@ -17,7 +17,7 @@ from edgewise.data import path as bundled
 from edgewise.runtime.base import runtimes
 
 pytestmark = [pytest.mark.engine]
-QUICK = {"iterations": 10, "warmup": 2, "meters": False}
+QUICK = {"iterations": 10, "warmup": 2, "sessions": 1, "meters": False}
 
 
 def need(*names):
@@ -140,7 +140,7 @@ def test_the_next_plausible_size_where_an_engine_refuses_the_first(tmp_path):
     for record in records:
         assert record.job.workload.inputs[0].shape == (1, 3, 256, 256)
         (assumed,) = [caution for caution in record.cautions if caution.code == "assumed-shape"]
-        assert "[1, 3, 224, 224] was refused" in assumed.message
+        assert "the engine rejected [1, 3, 224, 224]" in assumed.message
         assert record.effective["inputs"][0]["shape"] == [1, 3, 256, 256]
         assert 0 <= record.effective["inputs"][0]["low"] < record.effective["inputs"][0]["high"] < 1
 
@@ -162,12 +162,12 @@ def test_refused_sizes_are_blamed_on_the_assumption(tmp_path, capsys):
     assert records[0].failure.message.endswith("177 by 224")  # the reason
     for record in records:
         assert record.status == "failed"
-        assert "the sizes were assumed" in record.failure.advice
+        assert "the input sizes were assumed" in record.failure.advice
         assert "--shape x=1x3x224x224" in record.failure.advice
         assert "convert" not in record.failure.advice
     words = ["bench", str(tmp_path / "m.onnx"), "--shape", "1x3x118x118", "--iterations", "10", "-q"]
     assert run([*words, "--sessions", "1"]) == 0
-    assert "Fed: all runs: x float32 1×3×118×118 of " in capsys.readouterr().out
+    assert "Inputs: all runs: x float32 1×3×118×118 of " in capsys.readouterr().out
 
 
 def test_a_decoder_with_a_cache(tmp_path):
@@ -248,7 +248,7 @@ def test_an_output_that_changes_its_rank_from_run_to_run(changing_rank, scenario
     assert record.status == "done"
     assert record.effective["call"] == "run"
     (caution,) = [caution for caution in record.cautions if caution.code == "slower-call"]
-    assert "timed is run: run_with_iobinding failed" in caution.message
+    assert "the timed call is run, because run_with_iobinding failed" in caution.message
     assert "shape {" in caution.message  # the engine's reason
     (still,) = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["onnxruntime"], **QUICK)
     assert still.effective["call"] == "run_with_iobinding"
@@ -264,7 +264,7 @@ def test_layers_of_a_network_whose_output_changes_its_rank(changing_rank):
 def test_precisions_side_by_side_are_named_unless_they_were_asked_for():
     need("openvino")
     from edgewise.record import Run
-    from edgewise.run.assembly import _mixed_precisions
+    from edgewise.run.run_builder import _mixed_precisions
 
     asked = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["openvino"], precisions=["f32", "bf16"], **QUICK)
     assert not any(caution.code == "precision-differs" for record in asked for caution in record.cautions)
@@ -373,9 +373,9 @@ def test_a_classifier_as_scikit_learn_exports_it(tmp_path):
         helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=8),
         tmp_path / "m.onnx",
     )
-    with pytest.raises(edgewise.EdgewiseError, match="takes text") as caught:
+    with pytest.raises(edgewise.EdgewiseError, match="needs text") as caught:
         edgewise.bench(tmp_path / "m.onnx", runtimes=["onnxruntime"], **QUICK)
-    assert "--input-data" in caught.value.advice
+    assert "input_data" in caught.value.advice
     np.savez(tmp_path / "in.npz", x=np.array([["a", "b"], ["b", "b"], ["a", "a"]]))
     (record,) = edgewise.bench(tmp_path / "m.onnx", runtimes=["onnxruntime"], input_data=tmp_path / "in.npz", **QUICK)
     assert record.status == "done" and record.job.workload.batch == 3

@@ -9,16 +9,16 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import BadInput
-from edgewise.evaluating.evaluator import ask
-from small_questions import Recorder, Rows, assembly, pupil, question, rows
+from edgewise.evaluating.evaluator import run_samples
+from small_selections import Recorder, Rows, model_under_test, rows, run_builder, selection
 from tiny_models import write_tiny_onnx
 
 WEIGHTS = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
 
 
-def put(path, data, *, runtime="onnxruntime", judge=None, **settings):
-    return ask(
-        pupil(path, runtime=runtime, **settings), question(data), judge or Recorder(), assembly=assembly()
+def put(path, data, *, runtime="onnxruntime", scorer=None, **settings):
+    return run_samples(
+        model_under_test(path, runtime=runtime, **settings), selection(data), scorer or Recorder(), builder=run_builder()
     )  # fmt: skip
 
 
@@ -59,12 +59,12 @@ def test_an_open_batch_may_be_asked_for(tmp_path):
 @pytest.mark.engine
 def test_a_judge_that_drives_asks_one_sample_at_a_time_of_a_batch(tmp_path):
     class Driver(Recorder):
-        def drive(self, infer, arrays, sample):
+        def run_model(self, infer, arrays, sample):
             first = infer(arrays)
             return [first[0] + infer([arrays[0] * 2])[0]]
 
     data = np.abs(rows(6))
-    answers = put(write_tiny_onnx(tmp_path / "m.onnx", batch=4), Rows(data), judge=Driver())
+    answers = put(write_tiny_onnx(tmp_path / "m.onnx", batch=4), Rows(data), scorer=Driver())
     np.testing.assert_allclose([record[0] for record in answers.records], [3 * y for y in expected(data)], rtol=1e-5)
 
 

@@ -22,7 +22,7 @@ def test_a_run_that_failed_has_them_too(tmp_path):
 
 
 def evaluate(model="digits_cnn.onnx", **settings):
-    return edgewise.evaluate(path(model), data=path("digits_test.npz"), limit=60, latency=False, **settings).examined[0]
+    return edgewise.evaluate(path(model), data=path("digits_test.npz"), limit=60, latency=False, **settings).models[0]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_best_classes_of_one_sample_are_told(judged):
 
 def test_there_is_no_inference_time_where_no_task_reads_the_outputs():
     run = evaluate(reference=path("digits_cnn.onnx")).run
-    assert run.measurement("inference_time").absent_because.startswith("no task read the outputs as answers")
+    assert run.measurement("inference_time").absent_because.startswith("no task reads the outputs as answers")
     assert run.evaluation.example is None
 
 

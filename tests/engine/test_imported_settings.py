@@ -41,5 +41,5 @@ def test_a_bundle_can_not_make_an_engine_write(runtime, model, name, module, tmp
     ):
         assert run(words) == ExitCode.BAD_INPUT
         error = " ".join(capsys.readouterr().err.split())
-        assert f"takes no setting '{name}' here" in error and "measure its model here" in error
+        assert f"setting '{name}' of" in error and "is not supported" in error and "measure its model here" in error
     assert precious.read_text() == "kept" and len(list(tmp_path.iterdir())) == 2

@@ -276,4 +276,4 @@ def test_a_built_model_is_written_as_onnx(factory: str, tmp_path: Path):
     session = runtime.InferenceSession(export_runnable(built, tmp_path))
     ones = keras.ops.convert_to_numpy(keras.ops.ones((1, 6)))
     made = session.run(None, {session.get_inputs()[0].name: ones})[0]
-    assert abs(made - keras.ops.convert_to_numpy(built.network.value(ones))).max() < 1e-5
+    assert abs(made - keras.ops.convert_to_numpy(built.made.value(ones))).max() < 1e-5

@@ -10,7 +10,7 @@ import pytest
 import edgewise.data
 from edgewise.runtime.base import CannotProfile, LoadOptions, ProfilesLayers
 from edgewise.runtime.litert import CompiledSession, InterpreterSession, LiteRt
-from edgewise.runtime.litert_capi import EVENT_LAYOUTS
+from edgewise.runtime.litert_capi import CHECKED
 from edgewise.runtime.litert_xnnpack import KINDS_OF_STEPS, type_of
 
 RUNTIME = LiteRt()
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.engine,
     pytest.mark.skipif(not RUNTIME.availability(), reason="ai-edge-litert is not installed"),
     pytest.mark.skipif(
-        bool(RUNTIME.availability()) and RUNTIME.availability().version not in EVENT_LAYOUTS,
+        bool(RUNTIME.availability()) and RUNTIME.availability().version not in CHECKED,
         reason="LiteRT's profiler was not checked with this version",
     ),
 ]
@@ -157,9 +157,16 @@ def test_reference_kernels_can_not_be_profiled():
         profile_of(DIGITS, provider="interpreter-reference")
 
 
-def test_another_version_is_refused(monkeypatch):
+def test_a_newer_version_is_profiled_and_named(monkeypatch):
     monkeypatch.setattr("edgewise.runtime.litert_profile.version", lambda name: "2.4.0")
-    with pytest.raises(CannotProfile, match=r"checked with ai-edge-litert 2\.3\.0 and this is 2\.4\.0"):
+    assert "but not with 2.4.0" in profile_of(DIGITS).notes[-1]
+
+
+def test_an_older_version_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setattr("edgewise.runtime.litert_profile.version", lambda name: "2.1.5")
+    with pytest.raises(
+        CannotProfile, match=r"needs ai-edge-litert 2\.1\.6 or newer, and this is 2\.1\.5 \(pip install"
+    ):
         profile_of(DIGITS)
 
 

@@ -16,7 +16,7 @@ from edgewise.model.cost import total_of
 from edgewise.record import InputSpec
 from edgewise.registry import Availability
 from edgewise.run import observation
-from edgewise.run.profiled import _read_graph
+from edgewise.run.complexity import complexity_of
 from edgewise.runtime.onnxruntime import OnnxRuntime
 from edgewise.workload.inputs import make_arrays
 from sample_runs import same_model_runs
@@ -79,8 +79,8 @@ def write_selection(path):
             node("ReduceMean", ["x"], ["mean"], axes=[1], keepdims=0),
             node("Greater", ["mean", "half"], ["chosen"]),
             node("Compress", ["x", "chosen"], ["rows"], axis=0),
-            node("MatMul", ["rows", "w"], ["product"]),
-            node("Relu", ["product"], ["y"]),
+            node("MatMul", ["rows", "w"], ["result"]),
+            node("Relu", ["result"], ["y"]),
         ],
         inputs=[value("x", FLOAT, [40, 6])],
         outputs=[value("y", FLOAT, None)],
@@ -238,7 +238,7 @@ def test_repetitions_are_counted(tmp_path):
     assert (found.basis, found.total.macs) == ("measured", count * 4 * 6 * 6)
 
 
-def test_a_profile_reads_the_network_as_it_ran(tmp_path):
+def test_counts_and_layers_rest_on_one_run(tmp_path, monkeypatch):
     path = write_selection(tmp_path / "selection.onnx")
     data = tmp_path / "data.npz"
     np.savez(data, x=np.repeat([[0.0], [1.0]], [37, 3], axis=0).repeat(6, axis=1).astype(np.float32))
@@ -246,7 +246,11 @@ def test_a_profile_reads_the_network_as_it_ran(tmp_path):
     fed = (InputSpec(name="x", shape=(40, 6), dtype="float32"),)
     workload = replace(run.job.workload, inputs=fed, input_data="0" * 64, input_path=str(data))
     job = replace(run.job, model=replace(run.job.model, path=str(path), format="onnx"), workload=workload)
-    graph = _read_graph(replace(run, job=job))
+    ran, once = [], observation._run
+    monkeypatch.setattr(observation, "_run", lambda *given, **named: ran.append(1) or once(*given, **named))
+    rows = {row.metric: row for row in complexity_of(job)}
+    graph = observation.read_run_graph(job)
+    assert ran == [1] and rows["macs"].value == 3 * 6 * 3 and rows["macs"].basis == "measured"
     assert graph.tensors["rows"].shape == (3, 6)
     assert total_of(graph).macs == 3 * 6 * 3
     assert "the data in data.npz" in graph.metadata["observed"]
@@ -257,7 +261,7 @@ def test_without_the_engine_the_reason_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(OnnxRuntime, "availability", lambda self: absent)
     found = inspect(write_selection(tmp_path / "selection.onnx"))
     assert (found.basis, found.total.macs) == ("derived", None)
-    assert found.method == "a run of the model would tell, but onnxruntime is not installed (pip install it)"
+    assert found.method == "a run of the model would show it, but onnxruntime is not installed (pip install it)"
     assert found.plan.unknown
 
 
@@ -314,7 +318,7 @@ def test_the_command_says_what_was_measured(tmp_path, monkeypatch, capsys):
     path = write_selection(tmp_path / "selection.onnx")
     assert edgewise_cli(["inspect", str(path)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "Measured shapes, branches and repetitions as in one unoptimised run of ONNX Runtime" in told
+    assert "Measured shapes, branches and repetitions observed in one unoptimised run of ONNX Runtime" in told
     monkeypatch.setattr(observation, "TIMEOUT_S", 0.01)
     assert edgewise_cli(["inspect", str(path)]) == 0
     told = " ".join(capsys.readouterr().out.split())

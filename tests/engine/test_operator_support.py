@@ -150,7 +150,7 @@ def test_onnx(tmp_path, name, engine):
     path = tmp_path / "m.onnx"
     path.write_bytes(helper.make_model(graph, opset_imports=sets, ir_version=ir).SerializeToString())
     told = said(path)[engine]
-    if told is None and "which was not tried" in str(edgewise.inspect(path).support):
+    if told is None and "was not tried" in str(edgewise.inspect(path).support):
         pytest.skip("the engine installed is newer than the one of the table")
     assert told is not None or (name, engine) == ("a custom operator", "openvino/cpu")
     if told is not None:

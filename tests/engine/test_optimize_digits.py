@@ -100,7 +100,7 @@ def test_static_int8_is_proven_faster_within_its_bound(digits, tmp_path):
     # What was written runs, and is what the evidence says.
     (again,) = edgewise.evaluate(
         result.files["chosen"], data=digits, latency=False, store=f"sqlite:///{tmp_path / 'runs.db'}"
-    ).examined
+    ).models
     values = {score.metric: score.value for score in again.scores}
     assert values["accuracy_top1"] == chosen.metrics["accuracy_top1"].value
     drop = result.baseline.metrics["accuracy_top1"].value - values["accuracy_top1"]

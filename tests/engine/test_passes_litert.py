@@ -66,16 +66,16 @@ def logits(path, images):
     ],
 )
 def test_the_digits_network_agrees_and_keeps_accuracy(apply, digits_samples, one, settings, least_snr, most_bytes):
-    product = apply(one, DIGITS, digits_samples, **settings)
+    result = apply(one, DIGITS, digits_samples, **settings)
     images, labels = read_digits("digits_test.npz")
     images, labels = images[:200], labels[:200]
-    before, after = logits(DIGITS, images), logits(product.model, images)
+    before, after = logits(DIGITS, images), logits(result.model, images)
     assert snr_db([before], [after]) >= least_snr
     assert np.mean(after.argmax(1) == labels) >= np.mean(before.argmax(1) == labels) - 0.005
-    assert product.model.stat().st_size <= most_bytes
-    assert interface(product.model) == interface(DIGITS)
-    assert set(product.versions) == {"ai-edge-quantizer", "ai-edge-litert"}
-    assert not product.unchanged
+    assert result.model.stat().st_size <= most_bytes
+    assert interface(result.model) == interface(DIGITS)
+    assert set(result.versions) == {"ai-edge-quantizer", "ai-edge-litert"}
+    assert not result.unchanged
 
 
 def test_the_widest_ranges_beat_the_moving_average_on_few_samples(apply, digits_samples):
@@ -88,31 +88,31 @@ def test_the_widest_ranges_beat_the_moving_average_on_few_samples(apply, digits_
 
 
 def test_static_computes_in_integers_between_float_borders(apply, digits_samples):
-    product = apply(STATIC, DIGITS, digits_samples, scope="all")
-    found = dtypes(product.model)
+    result = apply(STATIC, DIGITS, digits_samples, scope="all")
+    found = dtypes(result.model)
     assert found.pop("QUANTIZE") == ["int8"]
     assert found.pop("DEQUANTIZE") == ["float32"]
     assert {dtype for each in found.values() for dtype in each} == {"int8"}
-    assert product.notes == ("10 of 10 operators compute in int8, ranges from 64 samples (minmax)",)
+    assert result.notes == ("10 of 10 operators compute in int8, ranges from 64 samples (minmax)",)
 
 
 def test_int8_in_and_out_changes_the_interface_as_asked(apply, digits_samples):
-    product = apply(STATIC, DIGITS, digits_samples, io="int8", scope="all")
-    inputs, outputs, keys = interface(product.model)
+    result = apply(STATIC, DIGITS, digits_samples, io="int8", scope="all")
+    inputs, outputs, keys = interface(result.model)
     before = interface(DIGITS)
     assert [spec.dtype for spec in (*inputs, *outputs)] == ["int8", "int8"]
     assert [spec.name for spec in (*inputs, *outputs)] == [spec.name for spec in (*before[0], *before[1])]
     assert keys == before[2]
-    assert not {"QUANTIZE", "DEQUANTIZE"} & dtypes(product.model).keys()
+    assert not {"QUANTIZE", "DEQUANTIZE"} & dtypes(result.model).keys()
     images, _ = read_digits("digits_test.npz")
-    assert snr_db([logits(DIGITS, images[:64])], [logits(product.model, images[:64])]) >= 33
+    assert snr_db([logits(DIGITS, images[:64])], [logits(result.model, images[:64])]) >= 33
 
 
 def test_int16_activations_are_finer(apply, digits_samples):
-    product = apply(STATIC, DIGITS, digits_samples, activations=16, scope="all")
-    assert set(dtypes(product.model)["CONV_2D"]) == {"int16"}
+    result = apply(STATIC, DIGITS, digits_samples, activations=16, scope="all")
+    assert set(dtypes(result.model)["CONV_2D"]) == {"int16"}
     images, _ = read_digits("digits_test.npz")
-    assert snr_db([logits(DIGITS, images[:8])], [logits(product.model, images[:8])]) >= 36
+    assert snr_db([logits(DIGITS, images[:8])], [logits(result.model, images[:8])]) >= 36
 
 
 # What is spared -------------------------------------------------------------------------------------------------------
@@ -120,23 +120,23 @@ def test_int16_activations_are_finer(apply, digits_samples):
 
 def test_static_keeps_the_named_layers_in_float(apply, digits_samples):
     convolutions = names_of(DIGITS, "CONV_2D")
-    product = apply(STATIC, DIGITS, digits_samples, keep=[convolutions[1]])
-    assert dtypes(product.model)["CONV_2D"] == ["int8", "float32", "int8", "int8"]
-    graph = TfliteReader().read_graph(product.model)
+    result = apply(STATIC, DIGITS, digits_samples, keep=[convolutions[1]])
+    assert dtypes(result.model)["CONV_2D"] == ["int8", "float32", "int8", "int8"]
+    graph = TfliteReader().read_graph(result.model)
     spared = [each for each in graph.operators if each.op == "CONV_2D"][1]
     assert {graph.tensors[name].dtype for name in spared.weights} == {"float32"}
-    assert "operators with weights that stay in float: 1 CONV_2D" in product.notes
+    assert "operators with weights that stay in float: 1 CONV_2D" in result.notes
 
 
 def test_static_changes_only_the_named_layers(apply, digits_samples):
     convolutions = names_of(DIGITS, "CONV_2D")
-    product = apply(STATIC, DIGITS, digits_samples, only=[convolutions[2]])
-    found = dtypes(product.model)
+    result = apply(STATIC, DIGITS, digits_samples, only=[convolutions[2]])
+    found = dtypes(result.model)
     assert found["CONV_2D"] == ["float32", "float32", "int8", "float32"]
     assert found["FULLY_CONNECTED"] == ["float32"]
-    assert product.notes[0].startswith("1 of 10 operators")
+    assert result.notes[0].startswith("1 of 10 operators")
     images, _ = read_digits("digits_test.npz")
-    assert snr_db([logits(DIGITS, images[:64])], [logits(product.model, images[:64])]) >= 35
+    assert snr_db([logits(DIGITS, images[:64])], [logits(result.model, images[:64])]) >= 35
 
 
 @pytest.mark.parametrize("one", [DYNAMIC, WEIGHTS], ids=lambda one: one.name)
@@ -200,10 +200,10 @@ def test_a_damaged_file_is_a_bad_model(apply, digits_samples, tmp_path, one):
     [
         ([np.zeros((3, 1, 28, 28), np.float32)], "has shape .*; the model takes 1×1×32×32"),
         ([np.zeros((3, 1, 32, 32), np.float64)], "are float64, not float32"),
-        ([np.zeros((3, 1, 32, 32), np.float32)] * 2, "the model has 1 inputs; calibration samples have 2"),
+        ([np.zeros((3, 1, 32, 32), np.float32)] * 2, "each sample has 2 arrays, but the model has 1 inputs"),
         ([np.full((3, 1, 32, 32), np.nan, np.float32)], "not finite"),
         ([np.full((3, 1, 32, 32), 3e38, np.float32)], "has values that are not finite"),
-        ([np.zeros((0, 1, 32, 32), np.float32)], "no calibration samples"),
+        ([np.zeros((0, 1, 32, 32), np.float32)], "no samples to calibrate on"),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(apply, tmp_path, arrays, message):
@@ -213,20 +213,16 @@ def test_samples_that_do_not_fit_are_refused(apply, tmp_path, arrays, message):
         apply(STATIC, DIGITS, samples)
 
 
-def test_no_samples_and_unknown_settings_are_refused(apply, digits_samples):
+def test_without_samples_it_refuses(apply):
     with pytest.raises(CannotApply, match="needs samples"):
         apply(STATIC, DIGITS)
-    for one, name in ((STATIC, "ranges"), (STATIC, "activations"), (STATIC, "io"), (STATIC, "scope"), (STATIC, "stem"),
-                      (DYNAMIC, "weights"), (WEIGHTS, "weights")):  # fmt: skip
-        with pytest.raises(CannotApply, match=f"the setting {name} is 'odd'"):
-            apply(one, DIGITS, digits_samples, **{name: "odd"})
 
 
 @EVERY
 def test_what_is_made_loads_in_openvino_too(apply, digits_samples, one):
     """It looks for operator codes in the old field only, which the quantizer leaves empty."""
     openvino = pytest.importorskip("openvino", reason="openvino is not installed")
-    product = apply(one, DIGITS, digits_samples)
+    result = apply(one, DIGITS, digits_samples)
     images, _ = read_digits("digits_test.npz")
     core = openvino.Core()
 
@@ -234,7 +230,7 @@ def test_what_is_made_loads_in_openvino_too(apply, digits_samples, one):
         compiled = core.compile_model(core.read_model(str(path)), "CPU", {"INFERENCE_NUM_THREADS": 1})
         return np.concatenate([compiled(image[None])[0] for image in images[:32]])
 
-    assert snr_db([answer(DIGITS)], [answer(product.model)]) >= 30
+    assert snr_db([answer(DIGITS)], [answer(result.model)]) >= 30
 
 
 # Networks of others ---------------------------------------------------------------------------------------------------
@@ -245,11 +241,11 @@ def test_mlperf_tiny_networks_without_entry_points(apply, shared_models, tmp_pat
     path = shared_models / f"{name}.tflite"
     _, *sizes = TfliteReader().read_signature(path).inputs[0].shape
     samples = write_samples(tmp_path / "samples.npz", (1, *sizes), count=8)
-    product = apply(STATIC, path, samples)
+    result = apply(STATIC, path, samples)
     with np.load(samples) as data:
         feeds = data["input_0"]
-    assert snr_db([logits(path, feeds)], [logits(product.model, feeds)]) >= least
-    assert interface(product.model) == interface(path)
+    assert snr_db([logits(path, feeds)], [logits(result.model, feeds)]) >= least
+    assert interface(result.model) == interface(path)
 
 
 def test_mlperf_tiny_quantised_networks_are_refused(apply, shared_models, digits_samples):

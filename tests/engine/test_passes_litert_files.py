@@ -84,13 +84,13 @@ def test_the_copy_for_the_quantizer_computes_the_same(tmp_path, options):
 def test_old_and_odd_files_are_quantised_too(apply, tmp_path, one, options):
     path = write_chain(tmp_path / "chain.tflite", **options)
     samples = write_samples(tmp_path / "samples.npz", SHAPE, count=32)
-    product = apply(one, path, samples)
+    result = apply(one, path, samples)
     x = np.random.default_rng(2).normal(0, 1, SHAPE).astype(np.float32)
-    assert snr_db(infer(path, x), infer(product.model, x)) >= 25
-    assert interface(product.model) == interface(path)
-    assert "activations that went into the operator before them: 2" in product.notes
-    assert any("float16" in note for note in product.notes) == options.get("half", False)
-    assert dtypes(product.model)["CONV_2D"] == (["int8", "int8"] if one is STATIC else ["float32", "float32"])
+    assert snr_db(infer(path, x), infer(result.model, x)) >= 25
+    assert interface(result.model) == interface(path)
+    assert "activations that went into the operator before them: 2" in result.notes
+    assert any("float16" in note for note in result.notes) == options.get("half", False)
+    assert dtypes(result.model)["CONV_2D"] == (["int8", "int8"] if one is STATIC else ["float32", "float32"])
     kept = apply(one, path, samples, keep=[names_of(path, "RELU")[0]])
     graph = TfliteReader().read_graph(kept.model)
     first = next(each for each in graph.operators if each.op == "CONV_2D")
@@ -123,9 +123,9 @@ def test_operators_without_an_int8_kernel_stay_in_float_where_that_is_wanted(app
     assert dtypes(fast.model)["CONV_2D"] == ["int8", "int8"]
     assert "2 HARD_SWISH stay in float, for which XNNPACK has no int8 kernel" in fast.notes[-1]
     x = np.random.default_rng(2).normal(0, 1, SHAPE).astype(np.float32)
-    for product in (every, fast):
-        assert snr_db(infer(path, x), infer(product.model, x)) >= 25
-        assert interface(product.model) == interface(path)
+    for result in (every, fast):
+        assert snr_db(infer(path, x), infer(result.model, x)) >= 25
+        assert interface(result.model) == interface(path)
 
 
 def test_samples_go_to_inputs_in_the_models_order(apply, tmp_path):
@@ -143,10 +143,10 @@ def test_samples_go_to_inputs_in_the_models_order(apply, tmp_path):
 
     samples = tmp_path / "samples.npz"
     write_calibration(samples, [feed() for _ in range(64)], None)
-    product = apply(STATIC, path, samples)
-    assert interface(product.model) == interface(path)
+    result = apply(STATIC, path, samples)
+    assert interface(result.model) == interface(path)
     one = feed()
-    expected, got = infer(path, *one), infer(product.model, *one)
+    expected, got = infer(path, *one), infer(result.model, *one)
     assert [snr_db([e], [g]) >= 25 for e, g in zip(expected, got, strict=True)] == [True, True]
 
 
@@ -154,10 +154,10 @@ def test_samples_go_to_inputs_in_the_models_order(apply, tmp_path):
 def test_a_model_of_a_fixed_or_open_batch_takes_samples_in_batches(apply, tmp_path, batch, count):
     path = write_chain(tmp_path / "chain.tflite", batch=batch)
     samples = write_samples(tmp_path / "samples.npz", SHAPE, count=count)
-    product = apply(STATIC, path, samples)
+    result = apply(STATIC, path, samples)
     x = np.random.default_rng(2).normal(0, 1, (max(batch, 2), *SHAPE[1:])).astype(np.float32)
-    assert snr_db(infer(path, x), infer(product.model, x)) >= 20
-    assert interface(product.model) == interface(path)
+    assert snr_db(infer(path, x), infer(result.model, x)) >= 20
+    assert interface(result.model) == interface(path)
 
 
 @EVERY
@@ -165,13 +165,13 @@ def test_every_pass_keeps_its_contract(tmp_path, one):
     path = write_chain(tmp_path / "chain.tflite")
     samples = write_samples(tmp_path / "samples.npz", SHAPE)
     rules = check_pass(one, facts_of(path), calibration=samples)
-    assert {"metadata", "import", "recipes", "product", "keep_float"} <= set(rules)
+    assert {"metadata", "import", "recipes", "result", "keep_float"} <= set(rules)
 
 
 def test_recipes_follow_the_network(tmp_path):
     found = STATIC.recipes(facts_of(DIGITS))
     labels = [recipe.label for recipe in found]
-    assert {recipe.settings["activations"]: recipe.settings["scope"] for recipe in found if recipe.rank != 1} == {
+    assert {recipe.settings.activations: recipe.settings.scope for recipe in found if recipe.rank != 1} == {
         8: "accelerated",
         16: "all",
     }, "no int16 operator would be left among the accelerated ones"

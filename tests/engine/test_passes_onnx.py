@@ -12,12 +12,13 @@ import pytest
 from edgewise import data
 from edgewise.errors import BadModel
 from edgewise.model.identity import open_model, read_graph
-from edgewise.optimizing.base import CannotApply, Facts, Recipe, Work, passes
+from edgewise.optimizing.base import CannotApply, Facts, PassTask, Recipe, passes
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.passes import ort_calibration
 from edgewise.runtime.base import LoadOptions
 from edgewise.runtime.onnxruntime import OnnxRuntime
 from edgewise.testing.passes import check_pass
+from pass_settings import settings_of
 from tiny_models import write_tiny_onnx
 
 onnx = pytest.importorskip("onnx")
@@ -53,11 +54,11 @@ def test_images():
 def apply(name, facts, folder, *, samples=None, settings=None, **fields):
     one = passes().get(name)
     folder.mkdir(exist_ok=True)
-    settings = one.recipes(facts)[0].settings if settings is None else settings
-    work = Work(
+    settings = one.recipes(facts)[0].settings if settings is None else settings_of(one, **settings)
+    task = PassTask(
         model=str(facts.path), format=facts.format, settings=settings, folder=folder, calibration=samples, **fields
     )
-    return one.apply(work)
+    return one.apply(task)
 
 
 def infer(path, arrays):
@@ -92,7 +93,7 @@ def test_passes_keep_their_contract(digits, name):
 
 
 def test_the_4_bit_pass_keeps_its_contract(tmp_path):
-    assert "product" in check_pass(passes().get("ort-int4"), describe(write_tiny_onnx(tmp_path / "m.onnx")))
+    assert "result" in check_pass(passes().get("ort-int4"), describe(write_tiny_onnx(tmp_path / "m.onnx")))
 
 
 @pytest.mark.parametrize(
@@ -100,9 +101,9 @@ def test_the_4_bit_pass_keeps_its_contract(tmp_path):
 )
 def test_results_agree_with_the_original(digits, test_images, tmp_path, name, least_db):
     facts, _ = digits
-    product = apply(name, facts, tmp_path / "made")
+    result = apply(name, facts, tmp_path / "made")
     images, _ = test_images
-    expected, got = infer(facts.path, [images[:64]])[0], infer(product.model, [images[:64]])[0]
+    expected, got = infer(facts.path, [images[:64]])[0], infer(result.model, [images[:64]])[0]
     assert snr_db(expected, got) >= least_db
 
 
@@ -112,9 +113,9 @@ def test_every_static_recipe_classifies_as_well_as_the_original(digits, test_ima
     expected = infer(facts.path, [images])[0]
     right = np.mean(expected.argmax(1) == labels)
     for number, recipe in enumerate(passes().get("ort-static").recipes(facts)):
-        settings = {**recipe.settings, "samples": 24}
-        product = apply("ort-static", facts, tmp_path / str(number), samples=samples, settings=settings)
-        got = infer(product.model, [images])[0]
+        settings = {**recipe.settings.to_document(), "samples": 24}
+        result = apply("ort-static", facts, tmp_path / str(number), samples=samples, settings=settings)
+        got = infer(result.model, [images])[0]
         assert abs(np.mean(got.argmax(1) == labels) - right) <= 0.01, recipe.label
         assert snr_db(expected, got) >= 25, recipe.label
 
@@ -158,8 +159,8 @@ def test_layers_to_keep_stay_float_and_the_only_ones_to_change_change_alone(digi
 
 def test_dynamic_quantisation_leaves_named_layers_alone_a_split_gemm_too(digits, tmp_path):
     facts, _ = digits
-    product = apply("ort-dynamic", facts, tmp_path / "made", keep_float=("/classifier/Gemm", CONVOLUTIONS[0]))
-    counts = Counter(node.op_type for node in onnx.load(str(product.model)).graph.node)
+    result = apply("ort-dynamic", facts, tmp_path / "made", keep_float=("/classifier/Gemm", CONVOLUTIONS[0]))
+    counts = Counter(node.op_type for node in onnx.load(str(result.model)).graph.node)
     assert (counts["ConvInteger"], counts["MatMulInteger"], counts["Conv"]) == (4, 0, 1)
     only = apply("ort-dynamic", facts, tmp_path / "only", only=("/classifier/Gemm",))
     counts = Counter(node.op_type for node in onnx.load(str(only.model)).graph.node)
@@ -187,16 +188,16 @@ def test_dynamic_quantisation_takes_transposed_gemms_of_different_sizes(tmp_path
     )  # fmt: skip
     path = tmp_path / "gemm.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
-    product = apply("ort-dynamic", describe(path), tmp_path / "out", settings={"weights": "int8"})
-    assert product.notes[0] == "quantised operators: 2 MatMulInteger"
+    result = apply("ort-dynamic", describe(path), tmp_path / "out", settings={"weights": "int8"})
+    assert result.notes[0] == "quantised operators: 2 MatMulInteger"
     x = rng.standard_normal((1, 24), np.float32)
-    assert snr_db(infer(path, [x])[0], infer(product.model, [x])[0]) > 30.0
+    assert snr_db(infer(path, [x])[0], infer(result.model, [x])[0]) > 30.0
 
 
 def test_half_precision_leaves_named_layers_in_float32(digits, tmp_path):
     facts, _ = digits
-    product = apply("onnx-fp16", facts, tmp_path / "made", keep_float=(CONVOLUTIONS[1],))
-    model = onnx.load(str(product.model))
+    result = apply("onnx-fp16", facts, tmp_path / "made", keep_float=(CONVOLUTIONS[1],))
+    model = onnx.load(str(result.model))
     types = {each.name: each.data_type for each in model.graph.initializer}
     kinds = {node.name: types[node.input[1]] for node in model.graph.node if node.op_type == "Conv"}
     assert kinds.pop(CONVOLUTIONS[1]) == onnx.TensorProto.FLOAT
@@ -250,11 +251,11 @@ def test_networks_of_old_operator_sets_are_quantised(tmp_path, name):
     shape = [1, *facts.signature.inputs[0].shape[1:]]
     image = np.random.default_rng(3).random(shape, dtype=np.float32)
     write_calibration(samples, [[image]], None)
-    product = apply("ort-static", facts, tmp_path / "made", samples=samples)
+    result = apply("ort-static", facts, tmp_path / "made", samples=samples)
     assert sha256(path.read_bytes()).hexdigest() == before
     heavy = sum(node.op_type in ("Conv", "Gemm") for node in onnx.load(str(path)).graph.node)
-    assert f"of {heavy} heavy operators" in product.notes[0]
-    assert infer(product.model, [image])[0].shape == infer(path, [image])[0].shape
+    assert f"of {heavy} heavy operators" in result.notes[0]
+    assert infer(result.model, [image])[0].shape == infer(path, [image])[0].shape
 
 
 def test_batch_normalisation_is_merged_and_names_still_find_their_layers(tmp_path):
@@ -286,11 +287,11 @@ def test_batch_normalisation_is_merged_and_names_still_find_their_layers(tmp_pat
     # Neither node has a name, so they go by their outputs; "a" is gone once both are one.
     assert [operator.name for operator in facts.graph.operators] == ["a", "b", "c", "y"]
     for kept in ("a", "b"):
-        product = apply("ort-static", facts, tmp_path / kept, samples=samples, keep_float=(kept,))
-        assert len(quantized_convolutions(product.model)) == 1
-        assert "1 of 2 heavy operators" in product.notes[0]
-        assert snr_db(infer(path, feeds[0])[0], infer(product.model, feeds[0])[0]) > 25
-    assert "1 of 4 nodes folded or merged" in product.notes[1]
+        result = apply("ort-static", facts, tmp_path / kept, samples=samples, keep_float=(kept,))
+        assert len(quantized_convolutions(result.model)) == 1
+        assert "1 of 2 heavy operators" in result.notes[0]
+        assert snr_db(infer(path, feeds[0])[0], infer(result.model, feeds[0])[0]) > 25
+    assert "1 of 4 nodes folded or merged" in result.notes[1]
 
 
 def test_4_bit_weights_need_a_product_of_matrices(digits, tmp_path):
@@ -302,12 +303,12 @@ def test_4_bit_weights_need_a_product_of_matrices(digits, tmp_path):
 def test_4_bit_weights_leave_named_products_alone(tmp_path):
     path = write_matmuls(tmp_path / "m.onnx")
     facts = describe(path)
-    product = apply("ort-int4", facts, tmp_path / "made", keep_float=("second",))
-    kinds = {node.name: node.op_type for node in onnx.load(str(product.model)).graph.node}
+    result = apply("ort-int4", facts, tmp_path / "made", keep_float=("second",))
+    kinds = {node.name: node.op_type for node in onnx.load(str(result.model)).graph.node}
     assert kinds["second"] == "MatMul"
     assert "MatMulNBits" in kinds.values()
     x = np.random.default_rng(1).standard_normal((3, 64)).astype(np.float32)
-    assert snr_db(infer(path, [x])[0], infer(product.model, [x])[0]) > 15
+    assert snr_db(infer(path, [x])[0], infer(result.model, [x])[0]) > 15
 
 
 def write_matmuls(path):
@@ -330,16 +331,17 @@ def write_matmuls(path):
 
 def test_weights_beside_the_model_are_taken_along_and_none_from_elsewhere(tmp_path):
     path = write_tiny_onnx(tmp_path / "m.onnx", external=True)
-    product = apply("onnx-simplify", describe(path), tmp_path / "made")
+    result = apply("onnx-simplify", describe(path), tmp_path / "made")
     x = np.array([[1, 2, 3, 4]], np.float32)
-    np.testing.assert_array_equal(infer(path, [x])[0], infer(product.model, [x])[0])
+    np.testing.assert_array_equal(infer(path, [x])[0], infer(result.model, [x])[0])
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "m.onnx").write_bytes(path.read_bytes().replace(b"weights.bin", b"../ghts.bin"))
-    work = Work(model=str(inner / "m.onnx"), format="onnx", settings={}, folder=tmp_path / "made")
     for name in ("onnx-simplify", "ort-static", "onnx-to-openvino"):
+        settings = settings_of(passes().get(name))
+        task = PassTask(model=str(inner / "m.onnx"), format="onnx", settings=settings, folder=tmp_path / "made")
         with pytest.raises(BadModel, match="outside the model's folder"):
-            passes().get(name).apply(work)
+            passes().get(name).apply(task)
 
 
 def test_a_model_that_the_engine_does_not_know_cannot_be_changed(tmp_path):
@@ -354,9 +356,9 @@ def test_a_model_that_the_engine_does_not_know_cannot_be_changed(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
     for name in ("ort-fuse", "ort-static", "ort-dynamic"):
-        work = Work(model=str(path), format="onnx", settings={}, folder=tmp_path)
+        task = PassTask(model=str(path), format="onnx", settings=settings_of(passes().get(name)), folder=tmp_path)
         with pytest.raises(CannotApply, match="onnxruntime does not load the model"):
-            passes().get(name).apply(work)
+            passes().get(name).apply(task)
 
 
 def test_samples_of_another_number_of_inputs_are_refused(digits, tmp_path):
@@ -364,7 +366,7 @@ def test_samples_of_another_number_of_inputs_are_refused(digits, tmp_path):
     samples = tmp_path / "samples.npz"
     image = np.zeros((1, 1, 32, 32), np.float32)
     write_calibration(samples, [[image, image]], None)
-    with pytest.raises(CannotApply, match="2 arrays, the model has 1 inputs"):
+    with pytest.raises(CannotApply, match="2 arrays, but the model has 1 inputs"):
         apply("ort-static", facts, tmp_path / "made", samples=samples)
 
 
@@ -372,10 +374,10 @@ def test_a_pass_that_breaks_its_contract_is_found_out(digits):
     facts, _ = digits
 
     class Liar(type(passes().get("onnx-simplify"))):
-        def apply(self, work):
-            product = super().apply(work)
-            (work.folder / "rubbish").write_text("left over")
-            return replace(product, unchanged=False)
+        def apply(self, task):
+            result = super().apply(task)
+            (task.folder / "rubbish").write_text("left over")
+            return replace(result, unchanged=False)
 
     # A fresh process imports it by its name, and there it is its base.
     Liar.__qualname__, Liar.__module__ = "OnnxSimplify", "edgewise.optimizing.passes.onnx_simplify"
@@ -393,15 +395,15 @@ def test_every_setting_that_tuning_offers_is_one_that_its_engine_takes(name, tmp
     recipes = passes().get("tune").recipes(facts)
     assert recipes
     for recipe in recipes:
-        runtime = runtimes().get(recipe.settings["runtime"])
+        runtime = runtimes().get(recipe.settings.runtime)
         if not runtime.availability():
             continue
         options = LoadOptions(
-            provider=recipe.settings.get("provider", runtime.providers[0].name),
-            threads=recipe.settings.get("threads", 1),
-            precision=recipe.settings.get("precision"),
+            provider=recipe.settings.provider or runtime.providers[0].name,
+            threads=recipe.settings.threads or 1,
+            precision=recipe.settings.precision,
             shapes={facts.signature.inputs[0].name: (1, 1, 32, 32)},
-            extra=recipe.settings.get("options", {}),
+            extra=recipe.settings.options,
         )
         session = runtime.load(path, options)
         session.bind([np.zeros((1, 1, 32, 32), np.float32)])

@@ -1,8 +1,9 @@
-"""The pre-flight with real engines and passes: excerpts compute what the network does, and workers survive passes."""
+"""The pre-flight with real engines and passes: subgraphs compute what the network does, and workers survive passes."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,19 @@ import pytest
 from edgewise.data import path as bundled
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing import preflight
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, passes
-from edgewise.optimizing.excerpt import choose_excerpt
-from edgewise.optimizing.excerpt_files import cut_model
+from edgewise.optimizing.base import (
+    CannotApply,
+    Capabilities,
+    Facts,
+    PassResult,
+    PassSettings,
+    PassTask,
+    Recipe,
+    passes,
+)
 from edgewise.optimizing.preflight import Preflight
+from edgewise.optimizing.subgraph import choose_subgraph
+from edgewise.optimizing.subgraph_files import cut_model
 from edgewise.registry import Availability
 
 pytestmark = pytest.mark.engine
@@ -59,10 +69,10 @@ def write_blocks(path: Path, blocks: int, *, unlike: bool = False, external: boo
 
 def cut(path: Path, target: Path, seconds: float) -> tuple[Any, Path]:
     facts = facts_of(path)
-    flight = Preflight(facts, excerpt_s=seconds)
-    excerpt = choose_excerpt(facts.graph, seconds=seconds)
-    assert excerpt is not None
-    return excerpt, cut_model(path, target, flight._cut(excerpt))
+    flight = Preflight(facts, subgraph_s=seconds)
+    subgraph = choose_subgraph(facts.graph, seconds=seconds)
+    assert subgraph is not None
+    return subgraph, cut_model(path, target, flight._cut)
 
 
 def run_onnx(path: Path, feeds: dict[str, Any], outputs: list[str] | None = None) -> list[Any]:
@@ -75,8 +85,8 @@ def test_an_abridged_onnx_network_is_that_of_two_blocks(tmp_path, external):
     long = write_blocks(tmp_path / "long.onnx", 7, external=external)
     (tmp_path / "two").mkdir()
     short = write_blocks(tmp_path / "two" / "short.onnx", 2)
-    excerpt, file = cut(long, tmp_path / "cut.onnx", 0.6)
-    assert excerpt.extent == "abridged"
+    subgraph, file = cut(long, tmp_path / "cut.onnx", 0.6)
+    assert subgraph.extent == "abridged"
     x = np.random.default_rng(1).random((1, 4, 6, 6), np.float32)
     np.testing.assert_array_equal(run_onnx(file, {"x": x})[0], run_onnx(short, {"x": x})[0])
 
@@ -85,20 +95,20 @@ def test_samples_of_an_onnx_network_compute_what_it_does(tmp_path):
     import onnx
 
     path = write_blocks(tmp_path / "net.onnx", 20, unlike=True)
-    excerpt, file = cut(path, tmp_path / "cut.onnx", 0.8)
-    assert excerpt.extent == "sampled"
-    assert excerpt.inputs
-    # The oracle: the whole network with everything that the excerpt takes or makes as outputs.
+    subgraph, file = cut(path, tmp_path / "cut.onnx", 0.8)
+    assert subgraph.extent == "sampled"
+    assert subgraph.inputs
+    # The oracle: the whole network with everything that the subgraph takes or makes as outputs.
     model = onnx.load(path)
-    names = [border.name for border in excerpt.inputs] + list(excerpt.outputs)
+    names = [boundary.name for boundary in subgraph.inputs] + list(subgraph.outputs)
     del model.graph.output[:]
     model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
     onnx.save(model, tmp_path / "all.onnx")
     x = np.random.default_rng(1).random((1, 4, 6, 6), np.float32)
     known = dict(zip(names, run_onnx(tmp_path / "all.onnx", {"x": x}, names), strict=True)) | {"x": x}
     feeds = {spec.name: known[spec.name] for spec in open_model(file).signature.inputs}
-    assert set(feeds) >= {border.name for border in excerpt.inputs}
-    for name, array in zip(excerpt.outputs, run_onnx(file, feeds, list(excerpt.outputs)), strict=True):
+    assert set(feeds) >= {boundary.name for boundary in subgraph.inputs}
+    for name, array in zip(subgraph.outputs, run_onnx(file, feeds, list(subgraph.outputs)), strict=True):
         np.testing.assert_allclose(array, known[name], rtol=1e-5, atol=1e-6)
 
 
@@ -125,26 +135,26 @@ def run_tflite(path: Path, feeds: list[Any]) -> tuple[dict[str, Any], list[Any]]
 
 def test_samples_of_a_tflite_network_compute_what_it_does(tmp_path):
     path = bundled("digits_cnn.tflite")
-    excerpt, file = cut(path, tmp_path / "cut.tflite", 0.6)
-    assert excerpt.extent == "sampled"
-    assert excerpt.inputs
+    subgraph, file = cut(path, tmp_path / "cut.tflite", 0.6)
+    assert subgraph.extent == "sampled"
+    assert subgraph.inputs
     shape = open_model(path).signature.inputs[0].shape
     x = np.random.default_rng(1).random(shape, np.float32)
     known, _ = run_tflite(path, [x])
     known[open_model(path).signature.inputs[0].name] = x
     feeds = [known[spec.name] for spec in open_model(file).signature.inputs]
     _, outputs = run_tflite(file, feeds)
-    for name, array in zip(excerpt.outputs, outputs, strict=True):
+    for name, array in zip(subgraph.outputs, outputs, strict=True):
         np.testing.assert_allclose(array, known[name], rtol=1e-5, atol=1e-6)
     assert file.stat().st_size < path.stat().st_size  # other operators' weights are left out
 
 
 def test_an_abridged_tflite_network_runs(tmp_path, shared_models):
     path = shared_models / "ad01_fp32.tflite"
-    excerpt, file = cut(path, tmp_path / "cut.tflite", 0.63)
-    assert excerpt.extent == "abridged"
+    subgraph, file = cut(path, tmp_path / "cut.tflite", 0.63)
+    assert subgraph.extent == "abridged"
     before, after = read_graph(path), read_graph(file)
-    assert len(after.operators) == len(excerpt.kept) < len(before.operators)
+    assert len(after.operators) == len(subgraph.kept) < len(before.operators)
     _, outputs = run_tflite(file, [np.zeros((1, 640), np.float32)])
     assert outputs[0].shape == (1, 640)
     assert np.isfinite(outputs[0]).all()
@@ -168,7 +178,7 @@ def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, mod
     assert told.high is not None
     assert told.low < told.speedup < told.high
     assert "heavy operators" in told.because
-    monkeypatch.setattr(preflight, "rehearse", None)
+    monkeypatch.setattr(preflight, "time_pass", None)
     assert Preflight(facts, cache=tmp_path / "c").predict(one, recipe, runtime=runtime) == told
 
 
@@ -185,10 +195,15 @@ def test_a_real_pass_can_be_rehearsed_on_an_excerpt(tmp_path, model, name, runti
     pytest.importorskip(module, reason=f"{name} needs it")
     facts = facts_of(bundled(model))
     one = passes().get(name)
-    flight = Preflight(facts, excerpt_s=0.6, cache=tmp_path / "c")
+    flight = Preflight(facts, subgraph_s=0.6, cache=tmp_path / "c")
     told = flight.predict(one, one.recipes(facts)[0], runtime=runtime)
     assert told.speedup is not None, told.because
     assert f"of {len(facts.graph.operators)} operators" in told.method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing(PassSettings):
+    do: str = "copy"
 
 
 class Clumsy:
@@ -204,12 +219,12 @@ class Clumsy:
     def recipes(self, facts: Facts) -> tuple[Recipe, ...]:
         return ()
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask) -> PassResult:
         from edgewise.optimizing.calibration import read_calibration
 
         print("noise on standard output", flush=True)
-        target = work.folder / "made.onnx"
-        match work.settings["do"]:
+        target = task.folder / "made.onnx"
+        match task.settings.do:
             case "crash":
                 import os
 
@@ -219,18 +234,18 @@ class Clumsy:
             case "raise":
                 raise RuntimeError("broken")
             case "memory":
-                return Product(model=Path(str(bytearray(2**50))))
+                return PassResult(model=Path(str(bytearray(2**50))))
             case "hang":
                 time.sleep(600)
             case "nothing":
-                return Product(model=Path(work.model), unchanged=True)
+                return PassResult(model=Path(task.model), unchanged=True)
             case "garbage":
                 target.write_bytes(b"no model")
-                return Product(model=target)
-        assert work.calibration is not None
-        assert len(read_calibration(work.calibration)) > 0
-        target.write_bytes(Path(work.model).read_bytes())
-        return Product(model=target)
+                return PassResult(model=target)
+        assert task.calibration is not None
+        assert len(read_calibration(task.calibration)) > 0
+        target.write_bytes(Path(task.model).read_bytes())
+        return PassResult(model=target)
 
 
 @pytest.fixture
@@ -239,22 +254,23 @@ def importable(monkeypatch):
     pytest.importorskip("onnxruntime", reason="the engine of these tests")
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{Path(__file__).parents[1]}")
     monkeypatch.setattr(Clumsy, "__module__", Path(__file__).stem)
+    monkeypatch.setattr(Doing, "__module__", Path(__file__).stem)
 
 
 @pytest.mark.parametrize(
     ("do", "because"),
     [
-        ("crash", "it failed in a rehearsal: it was ended by SIGABRT"),
+        ("crash", "it failed in a trial run: the pass crashed (SIGABRT)"),
         ("refuse", "it can't be applied: nothing here can be changed"),
-        ("raise", "it failed in a rehearsal: RuntimeError: broken"),
-        ("memory", "it failed in a rehearsal: MemoryError"),
+        ("raise", "it failed in a trial run: RuntimeError: broken"),
+        ("memory", "it failed in a trial run: there was not enough memory"),
         ("nothing", "it finds nothing to change"),
-        ("garbage", "it failed in a rehearsal: BadModel"),
+        ("garbage", "it failed in a trial run: what it made can't be read"),
     ],
 )
 def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
     flight = Preflight(facts_of(bundled("digits_cnn.onnx")), cache=tmp_path / "c")
-    told = flight.predict(Clumsy(), Recipe(settings={"do": do}), runtime="onnxruntime")
+    told = flight.predict(Clumsy(), Recipe(settings=Doing(do=do)), runtime="onnxruntime")
     assert told.speedup is None
     assert told.because.startswith(because)
 
@@ -262,15 +278,15 @@ def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
 def test_a_pass_that_hangs_takes_no_longer_than_the_budget(tmp_path, importable):
     flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=2.0, cache=tmp_path / "c")
     begin = time.monotonic()
-    told = flight.predict(Clumsy(), Recipe(settings={"do": "hang"}), runtime="onnxruntime")
+    told = flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), runtime="onnxruntime")
     assert told.because == "the time for the pre-flight was used up"
-    assert flight.predict(Clumsy(), Recipe(settings={"do": "hang"}), runtime="onnxruntime").speedup is None
+    assert flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), runtime="onnxruntime").speedup is None
     assert time.monotonic() - begin < 30.0  # far from the pass's 600 s
 
 
 def test_a_pass_on_an_abridged_network_gets_a_model_of_its_format(tmp_path, importable):
     path = write_blocks(tmp_path / "long.onnx", 7)
-    flight = Preflight(facts_of(path), excerpt_s=0.6, cache=tmp_path / "c")
-    told = flight.predict(Clumsy(), Recipe(settings={"do": "copy"}), runtime="onnxruntime")
+    flight = Preflight(facts_of(path), subgraph_s=0.6, cache=tmp_path / "c")
+    told = flight.predict(Clumsy(), Recipe(settings=Doing(do="copy")), runtime="onnxruntime")
     assert told.speedup is not None, told.because
     assert "6 of 21 operators (of repeated blocks two are left)" in told.method

@@ -25,9 +25,9 @@ LIGHT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
     "zfnet512",
 )  # fmt: skip
-LARGEST = ("bvlc_alexnet", "resnet50", "vgg19")
+LARGEST = ("bvlc_alexnet", "inception_v2", "resnet50", "vgg19", "zfnet512")
 LEAST_ATTRIBUTED = 0.99
-ATTEMPTS = 3
+ATTEMPTS = 2
 MOST_OF_PEAK = 3.0
 """How far a layer may be above the fastest matrix product that was seen here before it must be a mistake: engines save
 multiplications (Winograd's F(2×2, 3×3) 2.25 of them), and a product of one shape need not be the fastest there is."""
@@ -47,7 +47,7 @@ def measured_peaks(tmp_path_factory):
 def profile(monkeypatch, measured_peaks):
     """Profiles one model on one runtime, with one process for the latency and one for the layers."""
     monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
-    monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, *, again=False: (measured_peaks, None))
+    monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, **_: (measured_peaks, None))
 
     def profile(path, runtime):
         if not runtimes().get(runtime).availability():
@@ -87,8 +87,8 @@ def check_attributed(run):
         gap = (1 - profile.attributed) * profile.latency
         assert gap == pytest.approx(profile.unattributed, rel=1e-6)
     if abs(profile.conservation - 1) > TOLERANCE:
-        # Profiled and ordinary inferences saw another machine, three times over: a reader must have been told.
-        assert any("the parts come to" in note for note in profile.notes)
+        # Profiled and ordinary inferences saw another machine, twice over: a reader must have been told.
+        assert any("the parts add up to" in note for note in profile.notes)
         pytest.skip(f"the parts are {profile.conservation:.1%} of the latency: {'; '.join(profile.notes)[-200:]}")
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from edgewise.model.identity import read_graph
+from edgewise.profiling.layer_matching import pair_layers
 from edgewise.profiling.layers import build_profile
-from edgewise.profiling.pairing import pair_layers
 from edgewise.runtime.base import LoadOptions
 from edgewise.runtime.onnxruntime import OnnxRuntime
 from engine.profiles import random_inputs, write_network

@@ -134,7 +134,7 @@ def test_an_open_batch(write, provider):
 
 @EVERY
 def test_shapes_that_can_not_be(total, provider):
-    with pytest.raises(UnsupportedModel, match=r"does not take a=\[5, 3\]: "):
+    with pytest.raises(UnsupportedModel, match=r"does not accept a=\[5, 3\]: "):
         RUNTIME.load(total, options(provider, shapes={"a": (5, 3), "b": (2, 3)}))
     with pytest.raises(UnsupportedModel, match="'a' has 2 dimensions"):
         RUNTIME.load(total, options(provider, shapes={"a": (1, 3, 1), "b": (2, 3)}))

@@ -8,7 +8,7 @@ from sklearn import metrics
 
 from edgewise.evaluating.scores import score
 from edgewise.evaluating.tasks.classification import Classification
-from task_setting import judge_all, setting
+from task_setting import context, judge_all
 
 
 @pytest.mark.engine
@@ -20,8 +20,8 @@ def test_digits_are_judged_as_scikit_learn_does():
     options.intra_op_num_threads = 1
     session = engine.InferenceSession(str(folder / "digits_cnn.onnx"), options, providers=["CPUExecutionProvider"])
     (logits,) = session.run(None, {session.get_inputs()[0].name: stored["x"].astype(np.float32) / 255.0})
-    judge = Classification().prepare(setting((1, 10)))
-    found = {each.metric: each for each in score(judge.tabulate(judge_all(judge, logits, stored["y"])))}
+    scorer = Classification().prepare(context((1, 10)))
+    found = {each.metric: each for each in score(scorer.tabulate(judge_all(scorer, logits, stored["y"])))}
     answers = logits.argmax(1)
     assert found["accuracy_top1"].value == metrics.accuracy_score(stored["y"], answers) == 538 / 540
     assert found["f1_macro"].value == pytest.approx(metrics.f1_score(stored["y"], answers, average="macro"), abs=1e-12)

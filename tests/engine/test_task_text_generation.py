@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise.evaluating.dataset import Sample
-from edgewise.evaluating.task import Feed, Setting
+from edgewise.evaluating.task import Preparation, TaskContext
 from edgewise.evaluating.tasks.text import TextGeneration
 from edgewise.model.identity import read_graph
 from edgewise.model.signature import Signature, TensorSpec
@@ -59,17 +59,17 @@ def test_a_model_writes_what_it_knows(bigrams):
         inputs=(TensorSpec(name="input_ids", shape=(1, 8), dtype="int64"),),
         outputs=(TensorSpec(name=graph.outputs[0], shape=(1, 8, len(WORDS)), dtype="float32"),),
     )
-    judge = TextGeneration().prepare(
-        Setting(signature=signature, data=Data(), options={"tokenizer": str(tokenizer), "eos": "</s>"})
+    scorer = TextGeneration().prepare(
+        TaskContext(signature=signature, data=Data(), options={"tokenizer": str(tokenizer), "eos": "</s>"})
     )
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     records = []
     for prompt, label in (("the", "cat sat on mat"), ("cat", ("on the mat", "sat on the mat"))):
         sample = Sample(index=len(records), name=f"texts[{len(records)}]", data=prompt, label=label)
-        outputs = judge.drive(
+        outputs = scorer.run_model(
             lambda arrays: session.run(None, {"input_ids": arrays[0]}), [np.zeros((1, 8), np.int64)], sample
         )
-        records.append(judge.record(outputs, sample, Feed()))
+        records.append(scorer.record(outputs, sample, Preparation()))
     assert [each["answer"] for each in records] == ["cat sat on mat", "sat on mat"]
-    values = judge.tabulate(records).values()
+    values = scorer.tabulate(records).values()
     assert values["exact_match"] == 1

@@ -31,14 +31,14 @@ def test_exact_match_and_f1_equal_squad(seed):
     from edgewise.evaluating.tasks.text_scores import TextTable
 
     answers, references = make_corpus(seed, references=2)
-    judge = text.SQuAD()
+    scorer = text.SQuAD()
     for number, (answer, texts) in enumerate(zip(answers, references, strict=True)):
-        judge.update(
+        scorer.update(
             [{"prediction_text": answer, "id": str(number)}],
             [{"answers": {"answer_start": [0] * len(texts), "text": texts}, "id": str(number)}],
         )
-    expected = judge.compute()
-    found = TextTable(answers, references, tokenize=None).values()
+    expected = scorer.compute()
+    found = TextTable(answers, references, bleu=None).values()
     assert found["exact_match"] == pytest.approx(float(expected["exact_match"]) / 100, abs=SINGLE)
     assert found["f1_tokens"] == pytest.approx(float(expected["f1"]) / 100, abs=SINGLE)
     assert 0 < found["exact_match"] < found["f1_tokens"] < 1
@@ -47,10 +47,10 @@ def test_exact_match_and_f1_equal_squad(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_bleu_equals_sacre_bleu_score(seed):
     """With one reference: of two equally close ones sacreBLEU takes the shorter, torchmetrics the first."""
-    pytest.importorskip("sacrebleu", reason="sacrebleu gives BLEU's tokens")
-    from edgewise.evaluating.tasks.text_scores import TextTable, open_bleu_tokenizer
+    pytest.importorskip("sacrebleu", reason="BLEU is sacrebleu's")
+    from edgewise.evaluating.tasks.text_scores import Bleu, TextTable
 
     answers, references = make_corpus(seed)
     expected = float(text.SacreBLEUScore()(answers, references))
-    found = TextTable(answers, references, tokenize=open_bleu_tokenizer()).values()["bleu"]
+    found = TextTable(answers, references, bleu=Bleu()).values()["bleu"]
     assert found == pytest.approx(expected, abs=SINGLE)

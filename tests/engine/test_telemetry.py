@@ -21,8 +21,10 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from edgewise.cli.main import run
-from edgewise.optimizing.base import Work
-from edgewise.optimizing.workshop import apply_pass
+from edgewise.optimizing.base import PassTask
+from edgewise.optimizing.pass_runner import apply_pass
+from edgewise.optimizing.passes.nncf_ptq import PtqSettings
+from edgewise.optimizing.passes.ort_dynamic import DynamicSettings
 from edgewise.registry import Registry
 
 model, samples = sys.argv[1:]
@@ -31,9 +33,10 @@ registry = Registry("edgewise.passes", "pass")
 for name in ("ort-dynamic", "nncf-ptq"):
     folder = Path(name)
     folder.mkdir()
-    work = Work(model=model, format="onnx", settings={}, folder=folder, calibration=Path(samples), threads=2)
+    settings = PtqSettings() if name == "nncf-ptq" else DynamicSettings()
+    work = PassTask(model=model, format="onnx", settings=settings, folder=folder, calibration=Path(samples), threads=2)
     (made,) = apply_pass(registry.location(name), [work], seconds=120)
-    assert made.product is not None, made
+    assert made.model is not None, made
 import nncf.telemetry.wrapper as wrapper, onnxruntime  # in this process too
 assert not isinstance(wrapper.telemetry, wrapper.NNCFTelemetry)
 """
@@ -43,8 +46,8 @@ def test_a_fresh_home_has_files_of_edgewise_alone(tmp_path):
     samples = tmp_path / "samples.npz"
     np = pytest.importorskip("numpy")
     write_calibration(samples, [[np.full((1, 1, 32, 32), value, np.float32)] for value in (0.0, 0.5, 1.0)], None)
-    home, work = tmp_path / "home", tmp_path / "work"
-    for folder in (home, work, home / "tmp"):
+    home, task = tmp_path / "home", tmp_path / "work"
+    for folder in (home, task, home / "tmp"):
         folder.mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "EDGEWISE_"))}
     for switch in ("ORT_DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"):
@@ -52,7 +55,7 @@ def test_a_fresh_home_has_files_of_edgewise_alone(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(data.path("digits_cnn.onnx")), str(samples)],
         env={**environment, "HOME": str(home), "TMPDIR": str(home / "tmp")},
-        cwd=work,
+        cwd=task,
         capture_output=True,
         text=True,
         timeout=300,

@@ -266,7 +266,7 @@ def test_a_built_network_takes_other_shapes(factory: str):
         ("Net", {}, "without example inputs"),
         ("Net", {"y": (1, 6)}, "has no input 'y'"),
         ("branching", {}, "torch.export can't export it"),
-        ("with_inputs", {"bias": (4,)}, "no tensor of its example inputs"),
+        ("with_inputs", {"bias": (4,)}, "not a tensor in its example inputs"),
     ],
 )
 def test_modules_that_can_not_be_exported_are_explained(factory: str, name: str, shapes: dict[str, Any], words: str):
@@ -277,7 +277,7 @@ def test_modules_that_can_not_be_exported_are_explained(factory: str, name: str,
 
 def test_a_module_stays_as_it_was(factory: str):
     built = build_graph(f"{factory}:with_inputs")
-    assert built.network.value.training
+    assert built.made.value.training
 
 
 @pytest.mark.parametrize("name", ["with_inputs", "exported"])
@@ -288,6 +288,6 @@ def test_a_built_module_is_written_as_onnx(factory: str, name: str, tmp_path: Pa
     path = export_runnable(built, tmp_path)
     session = runtime.InferenceSession(path)
     feed = {each.name: torch.ones(each.shape).numpy() for each in session.get_inputs()}
-    module = built.network.value.module() if name == "exported" else built.network.value
+    module = built.made.value.module() if name == "exported" else built.made.value
     expected = module(*(torch.from_numpy(each) for each in feed.values())).detach()
     assert torch.allclose(torch.from_numpy(session.run(None, feed)[0]), expected, atol=1e-5)

@@ -70,7 +70,7 @@ def test_what_schema_1_has_by_the_engines_clock_alone_is_no_latency():
     gap = run.measurement("idle_gap_penalty")
     assert gap.value == old["idle_gap_penalty"]["value"] and gap.method.endswith(", both by the engine's own clock")
     assert run.value("response_time") == old["response_time"]["value"]
-    assert (run.trust.grade, run.trust.reasons) == ("D", ("there is no headline number",))
+    assert (run.trust.grade, run.trust.reasons) == ("D", ("no headline value",))
 
 
 def test_a_paced_run_of_an_engine_without_a_clock_keeps_its_latency():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.evaluating.evaluator import Prompter
+from edgewise.evaluating.evaluator import ModelAdapter
 from search_bench import Bench
 
 
@@ -24,11 +24,11 @@ def bench(tmp_path, monkeypatch):
 def asked(monkeypatch):
     """Who was asked about how many samples: a prompter and a number each time."""
     seen = []
-    infer = Prompter.infer
+    infer = ModelAdapter.infer
 
     def spy(self, feeds):
         seen.append((self, len(feeds)))
         return infer(self, feeds)
 
-    monkeypatch.setattr(Prompter, "infer", spy)
+    monkeypatch.setattr(ModelAdapter, "infer", spy)
     return seen

@@ -10,15 +10,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import psutil
 import pytest
 
+import warm_start
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample
-from edgewise.evaluating.evaluator import ask
+from edgewise.evaluating.evaluator import run_samples
+from edgewise.progress import SamplesDone, reporting_to
 from edgewise.run.inference import BATCH_SAMPLES, Inference, InferenceFailed
 from edgewise.testing import write_fake_model
-from small_questions import NET, Recorder, Rows, assembly, corrupt, job_of, pupil, question, rows
+from small_selections import NET, Recorder, Rows, corrupt, job_of, model_under_test, rows, run_builder, selection
 
 COUNT = 40
 
@@ -29,20 +30,26 @@ def model(tmp_path):
     return write_fake_model(tmp_path / "m.fake", graph=NET)
 
 
-def put(path, data, *, judge=None, indices=None, strict=False, folder=None, **settings):
-    """Ask a model; a notebook is kept in `folder`."""
-    kept = {"identity": {"task": "t"}, "notebooks": folder} if folder is not None else {}
-    return ask(
-        pupil(path),
-        question(data, indices, strict=strict),
-        judge or Recorder(),
-        assembly=assembly(),
-        **{**kept, **settings},
-    )
+def put(path, data, *, scorer=None, indices=None, strict=False, folder=None, progress=None, **settings):
+    """Ask a model; a checkpoint is kept in `folder`."""
+    kept = {"identity": {"task": "t"}, "checkpoints": folder} if folder is not None else {}
+
+    def forward(event):
+        if progress is not None and isinstance(event, SamplesDone):
+            progress(event.done, event.total)
+
+    with reporting_to(forward):
+        return run_samples(
+            model_under_test(path),
+            selection(data, indices, strict=strict),
+            scorer or Recorder(),
+            builder=run_builder(),
+            **{**kept, **settings},
+        )
 
 
 def workers():
-    return psutil.Process().children(recursive=True)
+    return warm_start.children()
 
 
 def interrupt_at(done):
@@ -67,14 +74,14 @@ def kill_workers():
 def test_every_sample_gets_its_own_outputs_in_order(model):
     data = Rows(rows(COUNT))
     told = []
-    answers = put(model, data, progress=lambda done, total: told.append((done, total)))
+    results = put(model, data, progress=lambda done, total: told.append((done, total)))
     sums = data.data.sum(axis=1, dtype=np.float64)
-    assert [entry.index for entry in answers.entries] == list(range(COUNT))
-    np.testing.assert_allclose([entry.record[0][0][0] for entry in answers.entries], sums, rtol=1e-6)
-    assert [entry.digest for entry in answers.entries] == [data.read(index).digest() for index in range(COUNT)]
+    assert [entry.index for entry in results.entries] == list(range(COUNT))
+    np.testing.assert_allclose([entry.record[0][0][0] for entry in results.entries], sums, rtol=1e-6)
+    assert [entry.digest for entry in results.entries] == [data.read(index).digest() for index in range(COUNT)]
     assert told == sorted(told) and told[-1] == (COUNT, COUNT)
-    assert (answers.failure, answers.interrupted, answers.resumed) == (None, False, 0)
-    assert answers.effective["engine_version"] == "1" and workers() == []
+    assert (results.failure, results.interrupted, results.resumed) == (None, False, 0)
+    assert results.effective["engine_version"] == "1" and workers() == []
 
 
 @pytest.mark.parametrize(("batch", "timed"), [(1, 7), (3, 2)])
@@ -82,10 +89,10 @@ def test_every_whole_inference_of_this_pass_is_timed(tmp_path, batch, timed):
     inputs = [{"name": "x", "shape": [batch, 4], "dtype": "float32"}]
     outputs = [{"name": "y", "shape": [batch, 2], "dtype": "float32"}]
     path = write_fake_model(tmp_path / "m.fake", graph=NET, inputs=inputs, outputs=outputs)
-    answers = put(path, Rows(rows(7)), folder=tmp_path / "n")
-    assert len(answers.entries) == 7
-    assert len(answers.times) == timed  # the last batch is filled up, and no inference that anybody asked for
-    assert all(part > 0 for times in answers.times for part in times)
+    results = put(path, Rows(rows(7)), folder=tmp_path / "n")
+    assert len(results.entries) == 7
+    assert len(results.times) == timed  # the last batch is filled up, and no inference that anybody asked for
+    assert all(part > 0 for times in results.times for part in times)
     assert put(path, Rows(rows(7)), folder=tmp_path / "n").times == []
 
 
@@ -110,33 +117,33 @@ def test_a_cut_in_every_place_gives_the_same_records(model, tmp_path):
     whole = put(model, Rows(rows(count))).entries
     resumed = []
     for _ in range(count):
-        answers = put(model, Rows(rows(count)), folder=tmp_path / "n", progress=interrupt_at(0))
-        resumed.append(answers.resumed)
-        if not answers.interrupted:
+        results = put(model, Rows(rows(count)), folder=tmp_path / "n", progress=interrupt_at(0))
+        resumed.append(results.resumed)
+        if not results.interrupted:
             break
-    assert answers.entries == whole and len(resumed) > 2 and resumed == sorted(resumed)
+    assert results.entries == whole and len(resumed) > 2 and resumed == sorted(resumed)
 
 
-def test_a_spoilt_notebook_costs_only_what_is_spoilt(model, tmp_path):
+def test_a_damaged_checkpoint_costs_only_what_is_spoilt(model, tmp_path):
     whole = put(model, Rows(rows(COUNT)), folder=tmp_path / "n").entries
     (file,) = (tmp_path / "n").iterdir()
     lines = file.read_bytes().splitlines(keepends=True)
     lines[3], lines[9] = b"\xff\x00 rubbish\n", b'{"i": 9}\n'
     file.write_bytes(b"".join(lines)[:-10])
     data = Rows(rows(COUNT))
-    answers = put(model, data, folder=tmp_path / "n")
-    assert answers.entries == whole and data.read_numbers == [3, 9, COUNT - 1]
-    assert answers.resumed == COUNT - 3
+    results = put(model, data, folder=tmp_path / "n")
+    assert results.entries == whole and data.read_numbers == [3, 9, COUNT - 1]
+    assert results.resumed == COUNT - 3
 
 
-def test_other_data_models_or_judges_are_not_resumed(model, tmp_path):
+def test_other_data_models_or_scorers_are_not_resumed(model, tmp_path):
     folder = tmp_path / "n"
     put(model, Rows(rows(8)), folder=folder)
     other = write_fake_model(tmp_path / "other.fake", graph=NET, latency_ns=[5])
     assert put(other, Rows(rows(8)), folder=folder).resumed == 0
     changed = Rows(rows(8, seed=1), mark="touched")
-    answers = put(model, changed, folder=folder)
-    assert answers.resumed == 0 and answers.entries[0].digest == changed.read(0).digest()
+    results = put(model, changed, folder=folder)
+    assert results.resumed == 0 and results.entries[0].digest == changed.read(0).digest()
     assert put(model, Rows(rows(8), split="train"), folder=folder).resumed == 0
     assert put(model, Rows(rows(8)), folder=folder, identity={"task": "u"}).resumed == 0
     assert put(model, Rows(rows(8)), folder=folder, fresh=True).resumed == 0
@@ -146,11 +153,11 @@ def test_other_data_models_or_judges_are_not_resumed(model, tmp_path):
 def test_a_part_of_what_was_judged_is_told_as_a_part(model, tmp_path):
     put(model, Rows(rows(COUNT)), folder=tmp_path / "n", indices=range(10, COUNT))
     told = []
-    answers = put(
+    results = put(
         model, Rows(rows(COUNT)), folder=tmp_path / "n", indices=range(12), progress=lambda *pair: told.append(pair)
     )
-    assert [entry.index for entry in answers.entries] == list(range(12))
-    assert answers.resumed == 2 and all(done <= total == 12 for done, total in told) and told[-1] == (12, 12)
+    assert [entry.index for entry in results.entries] == list(range(12))
+    assert results.resumed == 2 and all(done <= total == 12 for done, total in told) and told[-1] == (12, 12)
 
 
 # --- samples that can't be used ---
@@ -160,9 +167,9 @@ def test_samples_that_can_t_be_used_are_named_and_counted(model):
     data = rows(COUNT)
     data[7, 2] = np.nan
     wrong = [*data[:20], np.zeros(3, np.float32), *data[20:]]
-    answers = put(model, Rows(wrong, on_read=corrupt(0, 30, COUNT)))
-    skipped = {entry.index: entry.reason for entry in answers.entries if entry.reason}
-    assert set(skipped) == {0, 7, 20, 30, COUNT} and len(answers.records) == COUNT + 1 - 5
+    results = put(model, Rows(wrong, on_read=corrupt(0, 30, COUNT)))
+    skipped = {entry.index: entry.reason for entry in results.entries if entry.reason}
+    assert set(skipped) == {0, 7, 20, 30, COUNT} and len(results.records) == COUNT + 1 - 5
     assert skipped[30] == "scratched" and "shape" in skipped[20] and "finite" in skipped[7]
 
 
@@ -182,8 +189,8 @@ def test_strict_does_not_take_over_what_was_skipped_before(model, tmp_path):
 
 
 def test_samples_of_which_none_can_be_used_are_no_failure_of_the_engine(model):
-    answers = put(model, Rows(rows(8), on_read=corrupt(*range(8))))
-    assert answers.failure is None and answers.records == [] and len(answers.entries) == 8
+    results = put(model, Rows(rows(8), on_read=corrupt(*range(8))))
+    assert results.failure is None and results.records == [] and len(results.entries) == 8
 
 
 @pytest.mark.parametrize("error", [RuntimeError("odd"), OSError("gone"), BadInput("damaged")])
@@ -199,18 +206,18 @@ def test_a_data_set_that_raises_leaves_no_worker(model, error):
 
 @pytest.mark.parametrize("error", [BadInput("no such label"), KeyboardInterrupt()])
 def test_a_judge_that_raises_leaves_no_worker(model, error):
-    class Judge(Recorder):
-        def record(self, outputs, sample, feed):
+    class Scorer(Recorder):
+        def record(self, outputs, sample, preparation):
             if sample.index == 3:
                 raise error
-            return super().record(outputs, sample, feed)
+            return super().record(outputs, sample, preparation)
 
     if isinstance(error, KeyboardInterrupt):
-        answers = put(model, Rows(rows(8)), judge=Judge())
-        assert answers.interrupted and [entry.index for entry in answers.entries] == [0, 1, 2]
+        results = put(model, Rows(rows(8)), scorer=Scorer())
+        assert results.interrupted and [entry.index for entry in results.entries] == [0, 1, 2]
     else:
         with pytest.raises(BadInput):
-            put(model, Rows(rows(8)), judge=Judge())
+            put(model, Rows(rows(8)), scorer=Scorer())
     assert workers() == []
 
 
@@ -233,10 +240,10 @@ def test_a_judge_that_raises_leaves_no_worker(model, error):
 )
 def test_the_end_of_a_worker_is_a_failure_and_keeps_what_was_judged(tmp_path, behaviour, cause):
     model = write_fake_model(tmp_path / "m.fake", graph=NET, behaviour=behaviour)
-    answers = put(model, Rows(rows(COUNT)), folder=tmp_path / "n")
-    assert answers.failure is not None and answers.failure.cause == cause, answers.failure
-    assert bool(answers.entries) == (behaviour["at"] == "invoke") and workers() == []
-    assert all(entry.record is not None for entry in answers.entries)
+    results = put(model, Rows(rows(COUNT)), folder=tmp_path / "n")
+    assert results.failure is not None and results.failure.cause == cause, results.failure
+    assert bool(results.entries) == (behaviour["at"] == "invoke") and workers() == []
+    assert all(entry.record is not None for entry in results.entries)
 
 
 def test_a_killed_worker_is_a_failure_and_the_next_pass_goes_on(model, tmp_path):
@@ -245,19 +252,19 @@ def test_a_killed_worker_is_a_failure_and_the_next_pass_goes_on(model, tmp_path)
             kill_workers()
 
     whole = put(model, Rows(rows(COUNT))).entries
-    answers = put(model, Rows(rows(COUNT), on_read=read), folder=tmp_path / "n")
-    assert answers.failure is not None and answers.failure.cause == "Killed" and not answers.interrupted
-    assert 0 < len(answers.entries) < COUNT and answers.entries == whole[: len(answers.entries)]
+    results = put(model, Rows(rows(COUNT), on_read=read), folder=tmp_path / "n")
+    assert results.failure is not None and results.failure.cause == "Killed" and not results.interrupted
+    assert 0 < len(results.entries) < COUNT and results.entries == whole[: len(results.entries)]
     again = put(model, Rows(rows(COUNT)), folder=tmp_path / "n")
-    assert (again.failure, again.resumed, again.entries) == (None, len(answers.entries), whole)
+    assert (again.failure, again.resumed, again.entries) == (None, len(results.entries), whole)
 
 
 @pytest.mark.slow
 def test_a_worker_without_end_is_given_up_at_the_end_of_the_time(tmp_path):
     model = write_fake_model(tmp_path / "m.fake", graph=NET, behaviour={"at": "invoke", "after": 12, "do": "hang"})
     begin = time.monotonic()
-    answers = put(model, Rows(rows(COUNT)), end_by=begin + 4.0)
-    assert answers.failure is not None and answers.failure.cause == "Timeout", answers.failure
+    results = put(model, Rows(rows(COUNT)), end_by=begin + 4.0)
+    assert results.failure is not None and results.failure.cause == "Timeout", results.failure
     assert time.monotonic() - begin < 30.0 and workers() == []
 
 
@@ -266,8 +273,8 @@ def test_a_full_disk_below_the_worker_is_a_failure(model, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("edgewise.run.inference.write_feeds", refuse)
-    answers = put(model, Rows(rows(4)))
-    assert answers.failure is not None and "No space left on device" in answers.failure.message and workers() == []
+    results = put(model, Rows(rows(4)))
+    assert results.failure is not None and "No space left on device" in results.failure.message and workers() == []
 
 
 def test_outputs_that_are_not_finite_reach_the_judge(tmp_path):
@@ -280,13 +287,13 @@ def test_outputs_that_are_not_finite_reach_the_judge(tmp_path):
 
 
 def test_few_samples_at_first_and_never_too_many(model):
-    with Inference(job_of(model), assembly=assembly()) as inference:
-        feed = [np.zeros((1, 4), np.float32)]
-        sizes = [inference.batch_size(feed)]
+    with Inference(job_of(model), builder=run_builder()) as inference:
+        preparation = [np.zeros((1, 4), np.float32)]
+        sizes = [inference.batch_size(preparation)]
         for _ in range(6):
-            inference.infer([feed] * sizes[-1])
-            sizes.append(inference.batch_size(feed))
-        assert inference.infer([]) == [] and inference.batch_size(feed) >= 1
+            inference.infer([preparation] * sizes[-1])
+            sizes.append(inference.batch_size(preparation))
+        assert inference.infer([]) == [] and inference.batch_size(preparation) >= 1
         huge = [np.zeros((1, 2**25), np.float32)]
         assert inference.batch_size(huge) == 1
     assert sizes[0] == 1 and all(after <= 8 * before for before, after in pairwise(sizes))
@@ -294,25 +301,25 @@ def test_few_samples_at_first_and_never_too_many(model):
 
 
 def test_a_feed_of_the_wrong_shape_is_a_failure(model):
-    with pytest.raises(InferenceFailed), Inference(job_of(model), assembly=assembly()) as inference:
+    with pytest.raises(InferenceFailed), Inference(job_of(model), builder=run_builder()) as inference:
         inference.infer([[np.zeros((1, 5), np.float32)]])
     assert workers() == []
 
 
 def test_a_reading_failure_while_the_worker_lives_ends_it(model):
-    with pytest.raises(CorruptSample), Inference(job_of(model), assembly=assembly()):
+    with pytest.raises(CorruptSample), Inference(job_of(model), builder=run_builder()):
         raise CorruptSample("x", "y")
     assert workers() == []
 
 
 def test_other_settings_of_the_engine_are_another_pass(model, tmp_path):
     data, folder = Rows(rows(4)), tmp_path / "n"
-    one = pupil(model)
+    one = model_under_test(model)
 
     def resumed(job):
         asked = replace(one, job=job)
-        return ask(
-            asked, question(data), Recorder(), assembly=assembly(), identity={"task": "t"}, notebooks=folder
+        return run_samples(
+            asked, selection(data), Recorder(), builder=run_builder(), identity={"task": "t"}, checkpoints=folder
         ).resumed
 
     assert resumed(one.job) == 0

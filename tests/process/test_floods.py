@@ -15,13 +15,14 @@ import pytest
 import edgewise
 from edgewise.device.transports.local import KEPT_BYTES, LocalTransport
 from edgewise.model.signature import TensorSpec
-from edgewise.optimizing.base import Work
-from edgewise.optimizing.workshop import apply_pass
-from edgewise.run import agreement, assembly, sample_pass
+from edgewise.optimizing.base import PassTask
+from edgewise.optimizing.pass_runner import apply_pass
+from edgewise.run import agreement, run_builder, sample_mode
 from edgewise.run.agreement import Outputs, difference_of
 from edgewise.run.inference import BATCH_BYTES, Inference
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.testing import write_fake_model
+from fake_passes import Deed
 from threaded_workers import install
 
 QUICK = {"iterations": 3, "warmup": 1, "sessions": 1, "meters": False}
@@ -37,7 +38,7 @@ def played(tmp_path, monkeypatch):
     """The failure of a run whose worker is this script, and how long it took, s."""
 
     def play(script, **settings):
-        monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", PREFIX + script))
+        monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", PREFIX + script))
         path = write_fake_model(tmp_path / "m.fake")
         begin = time.monotonic()
         (run,) = edgewise.bench(path, **{**QUICK, **settings})
@@ -50,7 +51,9 @@ def played(tmp_path, monkeypatch):
 def test_of_what_a_process_prints_the_end_is_kept(tmp_path):
     script = "import os\nfor _ in range(512): os.write(2, b'x' * 65536)\nos.write(2, b'last words')"
     tracemalloc.start()
-    process = LocalTransport().start([sys.executable, "-c", script], folder=tmp_path, environment=dict(os.environ))
+    process = LocalTransport().start(
+        [sys.executable, "-c", script], folder=tmp_path, environment=dict(os.environ), stderr=tmp_path / "stderr"
+    )
     process.wait(60)
     process.kill()
     _, peak = tracemalloc.get_traced_memory()
@@ -67,22 +70,22 @@ def test_endless_words_on_standard_error_end_with_the_timeout(played):
 
 def test_a_trickle_without_an_end_of_line_does_not_outlive_the_timeout(played):
     failure, seconds = played("while True:\n    say('x')\n    time.sleep(0.01)", timeout=1.0)
-    assert failure.cause == "Timeout" and "nothing was heard" in failure.message
+    assert failure.cause == "Timeout" and "no message from the worker" in failure.message
     assert seconds < 60.0
 
 
 def test_a_flood_without_an_end_of_line_is_refused(played, monkeypatch):
-    monkeypatch.setattr("edgewise.run.conversation.MAX_TOLD_BYTES", 2**22)
+    monkeypatch.setattr("edgewise.run.host_protocol.MAX_TOLD_BYTES", 2**22)
     failure, _ = played("while True: say('x' * 65536)")
     assert (failure.cause, failure.message[-21:]) == ("Garbage", "a line without an end")
 
 
 @pytest.mark.parametrize("line", ['{"kind":"alive"}', '{"kind":"progress","done":1,"average_s":1}'])
 def test_signs_of_life_do_not_keep_a_phase_going_for_ever(played, monkeypatch, line):
-    monkeypatch.setattr("edgewise.run.conversation.SLACK", 1)
+    monkeypatch.setattr("edgewise.run.host_protocol.SLACK", 1)
     failure, seconds = played(f"{HELLO}while True:\n    say({line!r} + '\\n')\n    time.sleep(0.01)", timeout=2.0)
     assert failure.cause == "Timeout"
-    assert failure.message == "phase 'steady' did not end, though the worker was alive; it was killed"
+    assert failure.message == "phase 'steady' did not end, although the worker sent messages; it was killed"
     assert seconds < 60.0
 
 
@@ -96,7 +99,7 @@ def test_signs_of_life_do_not_keep_a_phase_going_for_ever(played, monkeypatch, l
 )
 def test_a_worker_that_tells_without_end_is_refused(played, line):
     failure, _ = played(f"{HELLO}while True: say({line!r} + '\\n')")
-    assert failure.cause == "Garbage" and "tells more than any run has" in failure.message
+    assert failure.cause == "Garbage" and "sends more than any run needs" in failure.message
 
 
 def test_a_long_message_of_a_failure_is_cut(played):
@@ -105,7 +108,7 @@ def test_a_long_message_of_a_failure_is_cut(played):
 
 
 def test_large_outputs_are_not_compared_and_the_runs_say_why(tmp_path, monkeypatch):
-    for module in (sample_pass, assembly):
+    for module in (sample_mode, run_builder):
         monkeypatch.setattr(module, "MAX_OUTPUT_BYTES", 4000)
     install(monkeypatch, turns=5)
     shape = {"name": "y", "dtype": "float32"}
@@ -114,26 +117,26 @@ def test_large_outputs_are_not_compared_and_the_runs_say_why(tmp_path, monkeypat
     runs = edgewise.bench([large, large, small, small], **QUICK)
     found = [run.measurement("output_max_abs_error") for run in runs]
     assert [row.absent_because for row in found[:2]] == [
-        "outputs of 8.00 kB are not compared: 4.00 kB are the most"
+        "outputs of 8.00 kB are not compared: the limit is 4.00 kB"
     ] * 2
     assert found[3].value == 0.0
     assert [run.effective["outputs"][0]["shape"] for run in runs[::2]] == [[1, 2000], [1, 1000]]
 
 
 def test_outputs_are_kept_up_to_a_total(tmp_path, monkeypatch):
-    monkeypatch.setattr(assembly, "KEPT_OUTPUT_BYTES", 20)
+    monkeypatch.setattr(run_builder, "KEPT_OUTPUT_BYTES", 20)
     install(monkeypatch, turns=5)
     path = write_fake_model(tmp_path / "m.fake")  # 8 B
     runs = edgewise.bench([path] * 3, **QUICK)
     assert [run.measurement("output_max_abs_error").value for run in runs] == [None, 0.0, None]
-    assert "outputs of earlier runs fill the 20 B" in runs[2].measurement("output_max_abs_error").absent_because
+    assert "outputs of earlier runs already use the 20 B" in runs[2].measurement("output_max_abs_error").absent_because
 
 
 def test_an_archive_that_unpacks_to_more_is_not_read(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "bomb.npz", np.zeros(10**6))
-    monkeypatch.setattr(sample_pass, "MAX_OUTPUT_BYTES", 10**6)
+    monkeypatch.setattr(sample_mode, "MAX_OUTPUT_BYTES", 10**6)
     with pytest.raises(ValueError, match=r"bomb\.npz holds 8000128 B"):
-        sample_pass.load_outputs(tmp_path / "bomb.npz")
+        sample_mode.load_outputs(tmp_path / "bomb.npz")
 
 
 def test_comparing_outputs_takes_little_more_memory_than_they_do():
@@ -178,20 +181,20 @@ class Session:
 
 
 def test_answers_to_samples_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample_pass, "MAX_OUTPUT_BYTES", 2500)
-    sample_pass.write_feeds(tmp_path / "two.npz", [[np.zeros(1)]] * 2)
-    sample_pass.write_feeds(tmp_path / "three.npz", [[np.zeros(1)]] * 3)
+    monkeypatch.setattr(sample_mode, "MAX_OUTPUT_BYTES", 2500)
+    sample_mode.write_feeds(tmp_path / "two.npz", [[np.zeros(1)]] * 2)
+    sample_mode.write_feeds(tmp_path / "three.npz", [[np.zeros(1)]] * 3)
     orders = iter([{"kind": "infer", "file": "two.npz"}, {"kind": "infer", "file": "three.npz"}])
     told = []
-    with pytest.raises(UnsupportedModel, match="the outputs of 3 samples have 3072 B; at most 2500 are evaluated"):
-        sample_pass.answer_samples(
+    with pytest.raises(UnsupportedModel, match="the outputs of 3 samples have 3072 B; the limit is 2500 B"):
+        sample_mode.answer_samples(
             Session(), tmp_path, tell=lambda kind, **_: told.append(kind), next_order=lambda: next(orders), reload=None
         )
     assert told == ["ready", "inferred"]
 
 
 def test_samples_with_large_outputs_are_handed_over_a_few_at_a_time(tmp_path):
-    inference = Inference(SimpleNamespace(), assembly=SimpleNamespace())
+    inference = Inference(SimpleNamespace(), builder=SimpleNamespace())
     inference._size = 1000
     assert inference.batch_size([np.zeros(4)]) == 1000
     inference._answer_bytes = BATCH_BYTES // 3
@@ -200,9 +203,8 @@ def test_samples_with_large_outputs_are_handed_over_a_few_at_a_time(tmp_path):
 
 def test_a_pass_that_prints_without_end_fills_no_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
-    monkeypatch.setattr("edgewise.optimizing.workshop.OUTPUT_BYTES", 2**20)
-    work = Work(model="m.fake", format="fake", settings={"do": "flood"}, folder=tmp_path / "0")
-    (made,) = apply_pass("fake_passes:Deeds", [work], seconds=60.0)
+    task = PassTask(model="m.fake", format="fake", settings=Deed(do="flood"), folder=tmp_path / "0")
+    (made,) = apply_pass("fake_passes:Deeds", [task], seconds=60.0)
     printed, size = map(int, made.reason.split()[-2:])
     assert size < printed / 2
 

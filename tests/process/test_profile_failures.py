@@ -32,7 +32,7 @@ PEAKS = (Peak(kind="bandwidth", threads=1, size_bytes=2**20, value=2e9, method="
 def quickly(monkeypatch):
     """Peaks are given, and one process times layers where a test does not ask for more."""
     monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
-    monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, *, again=False: (PEAKS, None))
+    monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, **_: (PEAKS, None))
 
 
 def model(tmp_path, name="m.fake", **script):
@@ -143,7 +143,7 @@ def node(**changes):
     ],
 )
 def test_a_worker_that_talks_nonsense_of_layers(tmp_path, monkeypatch, said):
-    monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", speaking(said)))
+    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", speaking(said)))
     (run,) = edgewise.profile(model(tmp_path), sessions=1)
     check_kept(run, "Garbage: ")
 
@@ -155,7 +155,7 @@ def test_a_worker_that_talks_nonsense_of_layers(tmp_path, monkeypatch, said):
 def test_odd_layers_are_layers(tmp_path, monkeypatch, changes):
     """What a worker may tell is turned into rows that add up, or the profile is absent; nothing breaks."""
     said = layers_message(**changes) + b'\n{"kind":"done"}'
-    monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", speaking(said)))
+    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", speaking(said)))
     (run,) = edgewise.profile(model(tmp_path), sessions=1)
     assert run.status == "done"
     parts = sum(layer.time or 0.0 for layer in run.layers)
@@ -186,7 +186,7 @@ def test_an_error_in_the_analysis_costs_no_latency(tmp_path, monkeypatch):
     """A cyclic network can't be read; what its engine told is of no use then, its latency is."""
     graph = {"operators": [{**GRAPH["operators"][0], "inputs": ["y"]}]}
     (run,) = edgewise.profile(model(tmp_path, graph=graph), sessions=1)
-    check_kept(run, "its network can't be read: ")
+    check_kept(run, "the model's graph can't be read: ")
 
 
 def test_a_worker_that_is_killed_from_outside(tmp_path):

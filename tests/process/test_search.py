@@ -1,24 +1,26 @@
-"""Whole searches on make-believe models: what is chosen is proven, and everything else says why it is not."""
+"""Whole searches on fake models: what is chosen is proven, and everything else says why it is not."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 import fake_passes as scripted
+import warm_start
+from edgewise.cancellation import CancelToken, cancellable
 from edgewise.evaluating.task import tasks
 from edgewise.optimizing.base import passes
-from edgewise.optimizing.commission import Limits
-from edgewise.optimizing.ordering import make_bounds
 from edgewise.optimizing.planning import read_words
-from edgewise.run.dispatch import Silent as DispatchSilent
+from edgewise.optimizing.search_settings import Limits
+from edgewise.optimizing.settings_builder import make_bounds
+from edgewise.progress import SessionStarted, StageStarted
 from search_bench import COUNT, Watching, labelled, original
-from small_questions import Rows, rows
+from small_selections import Rows, rows
 
 pytestmark = pytest.mark.usefixtures("few_turns")
 
@@ -29,8 +31,8 @@ def whys(result):
 
 @pytest.mark.slow
 def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
-    witness = Watching()
-    result = bench.search(scripted.Faster, scripted.Slower, scripted.Fastest, witness=witness)
+    progress = Watching()
+    result = bench.search(scripted.Faster, scripted.Slower, scripted.Fastest, progress=progress)
     assert result.chosen == "faster @ fake" and result.headline == "accuracy_top1"
     memory = result.candidate("faster @ fake").metrics["memory_reduction"]
     assert memory.low <= memory.value <= memory.high
@@ -43,7 +45,7 @@ def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
     assert baseline["accuracy_top1"].value == pytest.approx(0.9) and baseline["latency"].value == pytest.approx(4e-3)
     chosen = result.candidate(result.chosen).metrics
     assert chosen["latency"].value == pytest.approx(2e-3) and chosen["accuracy_drop"].value == 0.0
-    assert {"original", "faster @ fake", "slower @ fake", "fastest @ fake"} <= set(witness.examined_ids)
+    assert {"original", "faster @ fake", "slower @ fake", "fastest @ fake"} <= set(progress.tested_ids)
 
     file, provenance = Path(result.files["chosen"]), json.loads(Path(result.files["provenance"]).read_text())
     assert file.parent == bench.folder / "out" and file.name == "net.faster.fake"
@@ -73,7 +75,7 @@ def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     assert found["failing"].startswith("the pass failed: OddError: first")
     assert found["crashing"] == "the pass failed: the pass crashed (SIGABRT)"
     assert found["filling"] == "the disk is full: No space left on device"
-    assert found["broken"].startswith("what it made can't be read: ")
+    assert found["broken"].startswith("the pass failed: what it made can't be read: ")
     assert found["nan"].startswith("broken: output 0 is not finite for 16 of 16 samples")
     assert found["narrow"].startswith("broken: output 0 has the shape (1, 2)")
     assert found["unloadable"].startswith("fake can't run it: ") and "SIGABRT" in found["unloadable"]
@@ -83,7 +85,7 @@ def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     assert found["same"].startswith(("no difference that matters: ", "not proven faster: "))
     stages = {one.id.removesuffix(" @ fake"): one.stage for one in result.candidates}
     assert stages["failing"] == "planned" and stages["narrow"] == "loaded" and stages["same"] == "raced"
-    assert psutil.Process().children(recursive=True) == []
+    assert warm_start.children() == []
 
 
 @pytest.mark.slow
@@ -156,7 +158,7 @@ def test_a_size_that_nothing_has_is_told_without_a_race(bench):
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["Variants", "Race"])
 def test_ctrl_c_keeps_what_was_found(bench, stage):
-    result = bench.search(scripted.Faster, scripted.Failing, witness=Watching(interrupt=stage))
+    result = bench.search(scripted.Faster, scripted.Failing, progress=Watching(interrupt=stage))
     assert result.interrupted and result.chosen is None and result.stopped_because == "interrupted"
     if stage == "Race":
         assert {one.stage for one in result.candidates} == {"judged", "planned"}
@@ -168,25 +170,46 @@ def test_ctrl_c_keeps_what_was_found(bench, stage):
 def test_ctrl_c_in_the_midst_of_a_race_leaves_no_process(bench):
     """Pressed where the second round begins; a real signal would end the process that these tests share."""
 
-    class Pressing(Watching):
-        def racing(self):
-            class Presses(DispatchSilent):
-                def session_started(self, index, *, total):
-                    if index == 1:
-                        raise KeyboardInterrupt
+    def press(event):
+        if isinstance(event, SessionStarted) and event.index == 1:
+            raise KeyboardInterrupt
 
-            return Presses()
-
-    result = bench.search(scripted.Faster, witness=Pressing())
+    result = bench.search(scripted.Faster, progress=press)
     assert result.interrupted
-    assert psutil.Process().children(recursive=True) == []
+    assert warm_start.children() == []
 
 
 @pytest.mark.slow
-def test_a_hanging_pass_is_given_up_and_others_are_tried(bench):
+@pytest.mark.parametrize("stage", ["Variants", "Race"])
+def test_the_cancel_token_ends_a_pass_or_a_race_at_once_and_keeps_what_is_finished(bench, stage):
+    token, pressed = CancelToken(), []
+
+    def stop():
+        pressed.append(time.monotonic())
+        token.cancel()
+
+    def press(event):
+        if stage == "Variants" and isinstance(event, StageStarted) and event.title.startswith(stage):
+            threading.Timer(1.0, stop).start()
+        if stage == "Race" and isinstance(event, SessionStarted) and event.index == 1 and not pressed:
+            stop()
+
+    passes = [scripted.Faster, *([scripted.Hanging] if stage == "Variants" else [])]
+    with cancellable(token):
+        result = bench.search(*passes, progress=press)
+    assert pressed and time.monotonic() - pressed[0] < 5.0
+    assert result.interrupted and result.stopped_because == "interrupted"
+    assert warm_start.children() == []
+    made = {one.id: one.stage for one in result.candidates}
+    assert made["faster @ fake"] in ("judged", "raced")
+
+
+@pytest.mark.slow
+def test_a_hanging_pass_is_given_up_and_others_are_tried(bench, monkeypatch):
+    monkeypatch.setattr("edgewise.optimizing.search.RACE_SHARE", 0.75)  # the pass hangs for the rest of the budget
     begin = time.monotonic()
     # Its recipes come in the order of names: `faster` is made first.
-    result = bench.search(scripted.Faster, scripted.Hanging, budget_s=30.0)
+    result = bench.search(scripted.Faster, scripted.Hanging, budget_s=20.0)
     assert whys(result)["hanging"].startswith("gave up: it took longer than ")
     assert result.chosen == "faster @ fake" and time.monotonic() - begin < 120.0
 

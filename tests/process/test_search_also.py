@@ -11,7 +11,7 @@ import pytest
 import fake_passes as scripted
 from edgewise.errors import BadInput, BadModel, Unavailable
 from search_bench import MS, original
-from small_questions import NET, Rows, question, rows
+from small_selections import NET, Rows, rows, selection
 
 pytestmark = pytest.mark.usefixtures("few_turns")
 
@@ -46,7 +46,7 @@ def test_the_other_file_may_be_the_best_as_it_is(bench):
 @pytest.mark.slow
 def test_passes_start_from_every_file_with_the_samples_prepared_for_it(bench):
     other = twin(bench, latency_ns=[2 * MS])
-    calibration = question(Rows(rows(20), [0] * 20, split="train"))
+    calibration = selection(Rows(rows(20), [0] * 20, split="train"))
     result = bench.search(scripted.Looking, also=(str(other),), calibration=calibration)
     assert result.chosen == "twin.fake + looking @ fake"
     assert {one.id: one.passes[0].notes[0] for one in result.candidates if one.passes} == {
@@ -106,7 +106,7 @@ def test_files_that_make_no_sense_are_refused(bench):
     same = str(original(bench.folder).rename(bench.folder / "same.fake"))
     with pytest.raises(BadInput, match="is the same file as another one"):
         bench.search(also=(same,))
-    with pytest.raises(BadInput, match="a factory can't stand beside a file"):
+    with pytest.raises(BadInput, match="is a factory; --also takes files"):
         bench.search(also=("package.module:build",))
     with pytest.raises(BadModel):
         bench.search(also=(str(bench.folder / "nowhere.onnx"),))
@@ -120,5 +120,5 @@ def test_a_file_that_no_engine_reads_is_refused(bench, tmp_path):
 
     pytest.importorskip("onnx", reason="onnx is not installed")
     bench.install(scripted.Same)
-    with pytest.raises(Unavailable, match="no engine that may be used reads"):
+    with pytest.raises(Unavailable, match="no selected engine reads"):
         bench.search(also=(str(write_tiny_onnx(tmp_path / "m.onnx")),))

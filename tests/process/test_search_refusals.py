@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import psutil
 import pytest
 
 import fake_passes as scripted
+import warm_start
 from edgewise.errors import BadInput, RunFailed
 from search_bench import COUNT, labelled, original
-from small_questions import Rows, corrupt, question, rows
+from small_selections import Rows, corrupt, rows, selection
 
 # --- data that is not as it should be ---
 
@@ -35,20 +35,20 @@ def test_data_of_which_nothing_can_be_used_is_refused(bench):
 
 def test_strict_is_strict_in_a_search_too(bench):
     bench.install(scripted.Failing)
-    strict = question(labelled(on_read=corrupt(5)), strict=True)
+    strict = selection(labelled(on_read=corrupt(5)), strict=True)
     with pytest.raises(BadInput, match=r"row\[5\]"):
         bench.search(judged=strict)
 
 
 def test_samples_to_calibrate_that_can_t_be_used_are_left_out(bench):
-    looked = question(Rows(rows(20), [0] * 20, split="train", on_read=corrupt(0, 5)))
+    looked = selection(Rows(rows(20), [0] * 20, split="train", on_read=corrupt(0, 5)))
     result = bench.search(scripted.Failing, calibration=looked)
     assert result.calibration.size == 18 and result.calibration.split == "train"
     assert "2 of 20 samples to calibrate net.fake could not be used" in result.notes
     with np.load(bench.folder / "out" / "calibration.npz") as kept:
         assert kept["input_0"].shape == (18, 4) and kept["labels"].tolist() == [0] * 18
     with pytest.raises(BadInput, match="can be used to calibrate"):
-        bench.search(calibration=question(Rows(rows(4), on_read=corrupt(*range(4)))))
+        bench.search(calibration=selection(Rows(rows(4), on_read=corrupt(*range(4)))))
 
 
 # --- originals that are not as they should be ---
@@ -90,4 +90,4 @@ def test_a_data_set_that_raises_in_the_midst_leaves_no_process(bench):
 
     with pytest.raises(RuntimeError, match="odd"):
         bench.search(scripted.Faster, data=labelled(on_read=read))
-    assert psutil.Process().children(recursive=True) == []
+    assert warm_start.children() == []

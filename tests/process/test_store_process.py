@@ -173,7 +173,7 @@ def test_a_full_disk_is_said_and_keeps_what_was_saved(tmp_path):
     answer = attempt(path, "save", prefix=("prlimit", "--fsize=20000"))
     assert answer["kind"] == "StoreError"
     assert "can't be written" in answer["message"]
-    assert "make room" in answer["advice"]
+    assert "free some space" in answer["advice"]
     assert attempt(path) == {"runs": 1, "read_only": False}
     with open_store(str(path)) as store:
         assert store.get("last").id == "0193-before"
@@ -186,7 +186,7 @@ def test_a_new_store_on_a_full_disk_is_said(tmp_path):
     path = tmp_path / "runs.db"
     answer = attempt(path, "save", prefix=("prlimit", "--fsize=4096"))
     assert answer["kind"] == "StoreError"
-    assert "make room" in answer["advice"]
+    assert "free some space" in answer["advice"]
     with open_store(str(path)) as store:
         store.save(golden())
         assert store.get("last") == golden()
@@ -267,9 +267,11 @@ def test_a_store_that_stays_busy_is_said(tmp_path, monkeypatch):
         store.save(golden())
 
 
-def test_opening_a_store_that_is_up_to_date_imports_no_alembic(tmp_path):
+@pytest.mark.parametrize("is_new", [True, False])
+def test_opening_a_store_that_is_new_or_up_to_date_imports_no_alembic(tmp_path, is_new):
     path = tmp_path / "runs.db"
-    open_store(str(path)).close()
+    if not is_new:
+        open_store(str(path)).close()
     script = "store = open_store(sys.argv[1]); store.list(); store.close(); print('alembic' in sys.modules)"
     with start(script, path) as process:
         answer, _ = process.communicate(timeout=LIMIT_S)

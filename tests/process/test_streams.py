@@ -83,12 +83,14 @@ def test_what_was_measured_is_kept_without_a_store_and_without_a_reader(place):
 
 
 def test_one_report_that_fails_costs_neither_the_others_nor_the_verdict(place):
-    slow_disk = "import edgewise.report.gate as gate, sys; from edgewise.errors import StoreError\n"
-    slow_disk += "write = gate.write_gate\n"
-    slow_disk += "def fail(outcome, path, overwrite):\n"
+    slow_disk = (
+        "import sys; from edgewise.report.result_files import ResultFormat; from edgewise.errors import StoreError\n"
+    )
+    slow_disk += "write = ResultFormat.write\n"
+    slow_disk += "def fail(self, outcome, path, overwrite):\n"
     slow_disk += "    if path.suffix == '.xml': raise StoreError('the disk is full')\n"
-    slow_disk += "    write(outcome, path, overwrite=overwrite)\n"
-    slow_disk += "gate.write_gate = fail\nfrom edgewise.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+    slow_disk += "    write(self, outcome, path, overwrite=overwrite)\n"
+    slow_disk += "ResultFormat.write = fail\nfrom edgewise.cli.main import run\nsys.exit(run(sys.argv[1:]))"
     done = subprocess.run([sys.executable, "-c", slow_disk, *GATE.split()[1:]], capture_output=True, text=True)
     assert done.returncode == ExitCode.BUDGET_EXCEEDED
     assert "the disk is full" in done.stderr and Path("gate.md").is_file() and not Path("gate.xml").exists()

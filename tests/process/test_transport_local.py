@@ -9,6 +9,8 @@ import pytest
 from edgewise.device.transports import local
 from edgewise.device.transports.local import LocalTransport
 
+pytestmark = pytest.mark.cold
+
 DEADLINE_S = 30.0
 
 
@@ -17,7 +19,9 @@ def start(tmp_path):
     processes = []
 
     def start(*command, **variables):
-        process = LocalTransport().start(command, folder=tmp_path, environment={**os.environ, **variables})
+        process = LocalTransport().start(
+            command, folder=tmp_path, environment={**os.environ, **variables}, stderr=tmp_path / "stderr"
+        )
         processes.append(process)
         return process
 
@@ -72,7 +76,9 @@ def test_only_the_standard_streams_are_inherited(start):
 
 def test_the_environment_is_exactly_what_was_given(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEWISE_LEAK", "1")
-    process = LocalTransport().start(["/usr/bin/env"], folder=tmp_path, environment={"ONLY": "this"})
+    process = LocalTransport().start(
+        ["/usr/bin/env"], folder=tmp_path, environment={"ONLY": "this"}, stderr=tmp_path / "stderr"
+    )
     try:
         assert read_line(process) == b"ONLY=this\n"
     finally:
@@ -159,9 +165,11 @@ def test_waiting_works_on_old_kernels(start, monkeypatch, error):
 
 def test_a_command_that_can_not_be_started_leaves_nothing(tmp_path):
     with pytest.raises(FileNotFoundError):
-        LocalTransport().start(["edgewise-no-such-command"], folder=tmp_path, environment={})
+        LocalTransport().start(
+            ["edgewise-no-such-command"], folder=tmp_path, environment={}, stderr=tmp_path / "stderr"
+        )
     with pytest.raises(FileNotFoundError):
-        LocalTransport().start(["true"], folder=tmp_path / "missing", environment={})
+        LocalTransport().start(["true"], folder=tmp_path / "missing", environment={}, stderr=tmp_path / "stderr")
 
 
 def test_a_deadline_is_waited_for_in_the_kernel(start, monkeypatch):

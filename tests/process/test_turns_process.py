@@ -18,9 +18,10 @@ import psutil
 import pytest
 
 import edgewise
-from edgewise.comparing.comparison import Findings
+import warm_start
+from edgewise.comparing.comparison import ComparisonResult
+from edgewise.progress import Event, SessionStarted, reporting_to
 from edgewise.run.counters import usable_cores
-from edgewise.run.dispatch import Silent
 from edgewise.testing import write_fake_model
 
 MS = 1_000_000
@@ -45,12 +46,12 @@ def in_a_turn(do: str, **settings) -> dict[str, object]:
     return behaving("invoke", do, after=150, **settings)
 
 
-def compare(*paths: Path, **settings) -> Findings:
+def compare(*paths: Path, **settings) -> ComparisonResult:
     return edgewise.compare(list(paths), **{"rounds": 1, "timeout": 20.0, **settings})
 
 
 def workers() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    return warm_start.children()
 
 
 # --- workers that end badly ---
@@ -97,12 +98,12 @@ def test_a_worker_that_takes_all_memory_takes_nobody_with_it(tmp_path):
 def test_a_crash_at_load_in_the_third_round_leaves_two(tmp_path):
     paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", latency_ns=[2 * MS])]
 
-    class Sabotage(Silent):
-        def session_started(self, index: int, *, total: int) -> None:
-            if index == 2:
-                model(tmp_path, "b.fake", **behaving("load", "segfault"))
+    def sabotage(event: Event) -> None:
+        if isinstance(event, SessionStarted) and event.index == 2:
+            model(tmp_path, "b.fake", **behaving("load", "segfault"))
 
-    findings = compare(*paths, rounds=4, observer=Sabotage())
+    with reporting_to(sabotage):
+        findings = compare(*paths, rounds=4)
     a, b = (variant.run for variant in findings.variants)
     assert (a.status, b.status) == ("done", "failed")
     assert [len(run.sessions) for run in (a, b)] == [2, 2]
@@ -132,12 +133,12 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
 
 def test_cores_that_are_not_there_are_a_failed_run_with_that_reason(tmp_path, monkeypatch):
     """Measured on all cores, it would be no duet, and nobody would know."""
-    monkeypatch.setattr("edgewise.run.interleaving.usable_cores", lambda: (100_000, 100_001))
+    monkeypatch.setattr("edgewise.run.interleaving.cores_at", lambda target: (100_000, 100_001))
     findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), duet=True)
     assert Counter(variant.run.status for variant in findings.variants) == {"failed": 1, "cancelled": 1}
     (failure,) = [variant.run.failure for variant in findings.variants if variant.run.failure]
     assert failure.cause == "Unsupported"
-    assert re.match(r"the worker can't be kept to cores \[10000[01]\]: ", failure.message)
+    assert re.match(r"the worker can't be pinned to cores \[10000[01]\]: ", failure.message)
     assert not any(variant.run.measurements for variant in findings.variants if variant.run.status == "done")
     assert workers() == []
 
@@ -167,7 +168,7 @@ def stubborn(monkeypatch, code: str) -> None:
         "hello = {'kind': 'hello', 'protocol': 1, 'pid': os.getpid(), 'python': '3', 'started_ns': 0}\n"
         "os.write(1, json.dumps(hello).encode() + b'\\n')\n"
     )
-    monkeypatch.setattr("edgewise.run.host.WORKER", (sys.executable, "-c", begin + code))
+    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", begin + code))
 
 
 FLOOD = 'end = time.monotonic() + 3.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'

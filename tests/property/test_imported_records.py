@@ -14,23 +14,23 @@ import pytest
 from rich.console import Console
 
 from edgewise.cli import runs as cli_runs
-from edgewise.comparing.contenders import Contender, compare_stored
-from edgewise.comparing.gating import Gate, Ways, run_gate
-from edgewise.comparing.like_for_like import Asked
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.gate_execution import Gate, GateSettings, run_gate
+from edgewise.comparing.jobs import JobSettings
 from edgewise.comparing.requirement import parse_requirements
-from edgewise.comparing.terms import Terms
+from edgewise.comparing.subjects import Subject, compare_stored
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.record import Run
 from edgewise.report.bench import render_text
-from edgewise.report.comparison_files import render_comparison
-from edgewise.report.comparison_text import print_comparison
+from edgewise.report.comparison import print_comparison
 from edgewise.report.files import TABLES, render_report, report_document
-from edgewise.report.gate import print_gate, render_gate
+from edgewise.report.gate import print_gate
 from edgewise.report.profile_text import render_profile_text
+from edgewise.report.result_files import COMPARISON, GATE
 from edgewise.report.text import print_document
 from edgewise.store import open_store, to_document
 from edgewise.store.exchange import import_runs, to_csv, to_markdown
-from sample_optimizations import detection_run, examined
+from sample_optimizations import detection_run, evaluated
 from sample_profiles import faster_run, profiled_run
 from sample_runs import failed_run, make_run, offline_run, paced_run
 
@@ -48,7 +48,7 @@ def bases() -> list[dict[str, Any]]:
     documents = [
         to_document(run)
         for run in (profiled_run(), faster_run(), failed_run(), paced_run(), offline_run(), make_run(1), detection_run(),
-                    examined().run)
+                    evaluated().run)
     ]  # fmt: skip
     for document in documents:
         for row in document["measurements"]:
@@ -108,21 +108,25 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
         yield lambda extension=extension: render_report([run], extension)
 
     def compare() -> None:
-        contenders = [Contender(thing=each, label=None, settings={}) for each in both]
-        findings = compare_stored(contenders, Terms(force=True))
+        subjects = [Subject(thing=each, label=None, settings={}) for each in both]
+        findings = compare_stored(subjects, Criteria(force=True))
         print_comparison(findings, paper())
         for extension in (".md", ".csv", ".json"):
-            render_comparison(findings, extension)
+            COMPARISON.render(findings, extension)
 
     def gate() -> None:
         requirements = parse_requirements(["3%"], ["latency=5ms"])
         asked = Gate(
-            requirements=requirements, asked=Asked(), asked_baseline=Asked(), ways=Ways(policy="fail"), save=print
+            requirements=requirements,
+            candidate_settings=JobSettings(),
+            baseline_settings=JobSettings(),
+            settings=GateSettings(policy="fail"),
+            save=print,
         )
         outcome = run_gate(asked, run, other)
         print_gate(outcome, paper())
         for extension in (".xml", ".md", ".json"):
-            render_gate(outcome, extension)
+            GATE.render(outcome, extension)
 
     yield from (compare, gate)
 
@@ -158,9 +162,9 @@ def test_what_is_imported_is_stored_and_rendered(tmp_path, monkeypatch, index):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"peak_operator": [""]}, "profile.memory.peak_operator: is no count"),
-        ({"arena_bytes": "many"}, "profile.memory.arena_bytes: is no count"),
-        ({"live_bytes": [1, None]}, "profile.memory.live_bytes: is no count"),
+        ({"peak_operator": [""]}, "profile.memory.peak_operator: not a count"),
+        ({"arena_bytes": "many"}, "profile.memory.arena_bytes: not a count"),
+        ({"live_bytes": [1, None]}, "profile.memory.live_bytes: not a count"),
         ({"unknown": 5}, "profile.memory.unknown: is not a list"),
         ({"arena_bytes": 10**120}, "larger than any quantity"),
     ],

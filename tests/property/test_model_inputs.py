@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgewise.errors import BadInput
 from edgewise.model.signature import Signature, TensorSpec
+from edgewise.workload.input_shapes import parse_shape, resolve_inputs
 from edgewise.workload.inputs import make_arrays
-from edgewise.workload.sizes import parse_shape, resolve_inputs
 
 SIZES = st.one_of(st.integers(1, 5), st.none(), st.sampled_from(["batch", "N", "height", "seq_len", "foo", "bar", "c"]))
 DTYPES = st.sampled_from(["float32", "int64", "uint8", "bool", "float16"])
@@ -35,6 +37,14 @@ def check_laws(signature, found, *, batch):
         assert spec.dynamic or answer.shape == spec.shape or "reshaped" in answer.note
 
 
+SHARED = [
+    TensorSpec(name="x0", shape=(None, "N"), dtype="float32"),
+    TensorSpec(name="x1", shape=("N",), dtype="float32"),
+]
+
+
+@example(signature=Signature(inputs=tuple(SHARED), outputs=()), batch=2)
+@example(signature=Signature(inputs=(SHARED[0], replace(SHARED[1], shape=(1, "N"))), outputs=()), batch=2)
 @given(signature=signatures(), batch=st.integers(1, 9))
 def test_fixed_stays_and_one_name_is_one_size(signature, batch):
     try:

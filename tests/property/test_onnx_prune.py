@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from edgewise.optimizing.passes.onnx_prune import mask_pattern, mask_share, read_pattern
+from edgewise.optimizing.passes.onnx_prune import mask_pattern, mask_share
 
 VALUES = st.floats(-(2.0**99), 2.0**99, width=32)
 WEIGHTS = arrays(np.float32, array_shapes(min_dims=1, max_dims=4, max_side=6), elements=VALUES)
@@ -47,8 +47,3 @@ def test_a_dimension_that_does_not_divide_is_an_error(size, of):
             mask_pattern(weights, 1, of, axis=0)
     else:
         assert mask_pattern(weights, 1, of, axis=0).sum() == size // of
-
-
-@given(st.integers(1, 98), st.integers(1, 98))
-def test_a_pattern_reads_as_it_is_written(keep, more):
-    assert read_pattern(f"{keep}:{keep + more}") == (keep, keep + more)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.fitting import quantize
+from edgewise.evaluating.audio_features import resample
+from edgewise.evaluating.input_conversion import quantize
 from edgewise.evaluating.instructions import Instructions, Step, read_document
-from edgewise.evaluating.plain_yaml import format_yaml, parse_value
-from edgewise.evaluating.spectra import resample
+from edgewise.evaluating.safe_yaml import format_yaml, parse_value
 from edgewise.evaluating.steps import STEPS, read_step
 from preparations import prepare
 
@@ -29,10 +29,10 @@ def test_letterboxed_boxes_find_their_way_back(height, width, tall, wide, centre
     image = np.full((height, width, 1), 255, dtype=np.uint8)
     place = "centre" if centre else "corner"
     flag = f"letterbox={{size: [{tall}, {wide}], value: 0, place: {place}, enlarge: {str(enlarge).lower()}}}"
-    array, feed = prepare(image, flag, shape=(1, tall, wide, 1), dtype="uint8", kind="image")
+    array, preparation = prepare(image, flag, shape=(1, tall, wide, 1), dtype="uint8", kind="image")
     rows, columns = np.nonzero(array[0, ..., 0])
-    (scale_x, scale_y), (left, top) = feed.scale, feed.offset
-    assert (feed.size, feed.input_size) == ((width, height), (wide, tall))
+    (scale_x, scale_y), (left, top) = preparation.scale, preparation.offset
+    assert (preparation.size, preparation.input_size) == ((width, height), (wide, tall))
     assert (left, top) == (columns.min(), rows.min())
     assert width * scale_x + left == pytest.approx(columns.max() + 1)
     assert height * scale_y + top == pytest.approx(rows.max() + 1)
@@ -50,11 +50,11 @@ def test_a_marked_pixel_is_where_the_feed_says(height, width, side, crop, seed):
     image[row, column] = 255
     crop = min(crop, side)
     flags = [f"resize={{size: {side}, filter: nearest}}", f"crop={crop}", f"pad={crop + 3}"]
-    array, feed = prepare(image, *flags, shape=(1, crop + 3, crop + 3, 1), dtype="uint8", kind="image")
+    array, preparation = prepare(image, *flags, shape=(1, crop + 3, crop + 3, 1), dtype="uint8", kind="image")
     rows, columns = np.nonzero(array[0, ..., 0])
     for found, first, axis in ((columns, column, 0), (rows, row, 1)):
         if len(found):
-            low, high = (edge * feed.scale[axis] + feed.offset[axis] for edge in (first, first + 1))
+            low, high = (edge * preparation.scale[axis] + preparation.offset[axis] for edge in (first, first + 1))
             # Nearest takes the pixel under each new pixel's centre.
             assert low - 0.5 - 1e-9 <= found.min()
             assert found.max() + 1 <= high + 0.5 + 1e-9

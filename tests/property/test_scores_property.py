@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from edgewise.evaluating import resampled
+from edgewise.evaluating import table_bootstrap
 from edgewise.evaluating.agreement import compare_sample, tabulate
-from edgewise.evaluating.scores import compare_tables, gap_of_outcomes, score
+from edgewise.evaluating.scores import compare_tables, difference_of_outcomes, score
 from edgewise.evaluating.tasks.anomaly import AnomalyTable
 from edgewise.evaluating.tasks.classification import ClassificationTable
 from edgewise.evaluating.tasks.regression import RegressionTable
@@ -93,7 +93,7 @@ def test_regression_is_scikit_learns(rows):
 @settings(max_examples=25, deadline=None)
 def test_intervals_hold_their_value_and_stay_inside(data, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resampled, "RUNGS", (99,))
+        patch.setattr(table_bootstrap, "RUNGS", (99,))
         labels, answers, _ = data
         for each in score(table_of(labels, answers), seed=seed):
             assert each.value is not None
@@ -111,12 +111,12 @@ def test_gaps_hold_their_difference(data, random):
     labels, answers, _ = data
     others = np.array([random.randrange(7) if random.random() < 0.3 else answer for answer in answers])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resampled, "RUNGS", (99,))
-        for gap in compare_tables(table_of(labels, answers), table_of(labels, others)):
-            assert -1.0 <= gap.difference <= 1.0
-            if gap.low is not None:
-                assert -1.0 <= gap.low <= gap.difference <= gap.high <= 1.0
-                assert 0.0 < gap.p_value <= 1.0
+        patch.setattr(table_bootstrap, "RUNGS", (99,))
+        for difference in compare_tables(table_of(labels, answers), table_of(labels, others)):
+            assert -1.0 <= difference.difference <= 1.0
+            if difference.low is not None:
+                assert -1.0 <= difference.low <= difference.difference <= difference.high <= 1.0
+                assert 0.0 < difference.p_value <= 1.0
 
 
 @given(st.integers(1, 300), st.data())
@@ -138,10 +138,10 @@ def test_pairs_mirror_and_agree_with_their_test(n, data):
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_gaps_of_outcomes_come_from_counts_alone(pairs):
     a, b = ([float(each) for each in column] for column in zip(*pairs, strict=True))
-    gap = gap_of_outcomes(a, b, metric="accuracy_top1")
-    assert gap.difference == pytest.approx(np.mean(b) - np.mean(a))
-    again = gap_of_outcomes(a[::-1], b[::-1], metric="accuracy_top1")
-    assert (again.low, again.high, again.p_value) == (gap.low, gap.high, gap.p_value)
+    difference = difference_of_outcomes(a, b, metric="accuracy_top1")
+    assert difference.difference == pytest.approx(np.mean(b) - np.mean(a))
+    again = difference_of_outcomes(a[::-1], b[::-1], metric="accuracy_top1")
+    assert (again.low, again.high, again.p_value) == (difference.low, difference.high, difference.p_value)
 
 
 FLOATS = st.lists(st.floats(allow_subnormal=False, width=32), min_size=3, max_size=3)

@@ -8,18 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.task import Preparation
 from edgewise.evaluating.tasks import boxes as b
-from edgewise.evaluating.tasks.boxes import Found, Unreadable
+from edgewise.evaluating.tasks.boxes import Detections, UnreadableOutputs
 from edgewise.evaluating.tasks.coco_score import tabulate_coco
-from edgewise.evaluating.tasks.text_scores import (
-    ORDERS,
-    bleu_of,
-    bleu_statistics,
-    f1_of_tokens,
-    match_exactly,
-    normalise,
-)
+from edgewise.evaluating.tasks.text_scores import ORDERS, Bleu, f1_of_tokens, match_exactly, normalise
 
 ANY = st.floats(width=32, allow_nan=True, allow_infinity=True)
 PIXEL = st.integers(0, 12).map(float)
@@ -30,7 +23,7 @@ def found(draw):
     size = draw(st.integers(0, 25))
     corner = draw(hnp.arrays(np.float64, (size, 2), elements=PIXEL))
     extent = draw(hnp.arrays(np.float64, (size, 2), elements=PIXEL))
-    return Found(
+    return Detections(
         boxes=np.concatenate([corner, corner + extent], axis=1),
         scores=draw(hnp.arrays(np.float64, size, elements=st.integers(0, 5).map(lambda k: k / 5))),
         classes=draw(hnp.arrays(np.int64, size, elements=st.integers(0, 2))),
@@ -66,7 +59,7 @@ def test_any_rows_are_read_or_refused(rows, objectness, every):
         try:
             with np.errstate(all="ignore"):
                 result = read()
-        except Unreadable:
+        except UnreadableOutputs:
             continue
         assert result.boxes.shape == (len(result.scores), 4)
         assert result.classes.dtype.kind == "i"
@@ -74,11 +67,11 @@ def test_any_rows_are_read_or_refused(rows, objectness, every):
 
 @given(hnp.arrays(np.float64, (5, 4), elements=st.floats(-1e6, 1e6)), st.floats(0.1, 10), st.floats(-50, 50))
 def test_boxes_come_back_to_the_image(corners, scale, offset):
-    feed = Feed(scale=(scale, scale / 2), offset=(offset, -offset), size=(64, 48), input_size=(32, 32))
+    preparation = Preparation(scale=(scale, scale / 2), offset=(offset, -offset), size=(64, 48), input_size=(32, 32))
     stored = np.clip(corners, 0, (64, 48, 64, 48))
     fed = stored * (scale, scale / 2, scale, scale / 2) + (offset, -offset, offset, -offset)
-    np.testing.assert_allclose(b.to_stored(fed, feed), stored, atol=1e-9)
-    inside = b.to_stored(corners, feed)
+    np.testing.assert_allclose(b.to_stored(fed, preparation), stored, atol=1e-9)
+    inside = b.to_stored(corners, preparation)
     assert (inside >= 0).all()
     assert (inside <= (64, 48, 64, 48)).all()
 
@@ -127,8 +120,14 @@ def test_scores_of_texts_are_shares(answer, references):
     assert f1 == 1 or not exact
     assert normalise(normalise(answer)) == normalise(answer)
     assert match_exactly(answer, [*references, answer]) == f1_of_tokens(answer, [answer]) == 1
-    statistics = bleu_statistics(answer, references, str)
-    assert 0 <= bleu_of(statistics) <= 1 + 1e-12
+
+
+@given(TEXT, st.lists(TEXT, min_size=1, max_size=3))
+def test_bleu_is_a_share(answer, references):
+    pytest.importorskip("sacrebleu", reason="BLEU is sacrebleu's")
+    bleu = Bleu()
+    statistics = bleu.statistics(answer, references)
+    assert 0 <= bleu.score(statistics) <= 1 + 1e-12
     assert all(
         found <= total for found, total in zip(statistics[2 : 2 + ORDERS], statistics[2 + ORDERS :], strict=True)
     )

@@ -17,8 +17,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
+    """One for all pages: starting it takes longer than most tests. Each test has a context of its own."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
     with api.sync_playwright() as playwright:

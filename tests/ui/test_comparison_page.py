@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.comparison_files import write_comparison
+from edgewise.report.result_files import COMPARISON
 from sample_comparisons import four_variants, hostile, one_failed, stored_runs, two_variants
 
 PAGES = {
@@ -20,7 +20,7 @@ PAGES = {
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparisons")
     for name, make in PAGES.items():
-        write_comparison(make(), folder / f"{name}.html", overwrite=False)
+        COMPARISON.write(make(), folder / f"{name}.html", overwrite=False)
     return folder
 
 
@@ -117,7 +117,7 @@ def test_what_was_forced_and_cant_be_excluded_stands_above_the_numbers(show):
     page = show("stored")
     warnings = page.locator("section.warnings")
     assert warnings.locator("h3").all_inner_texts() == [
-        "Not a fair comparison: it was forced", "What can't be excluded"
+        "Not a fair comparison: it was forced", "Other causes that can't be ruled out"
     ]  # fmt: skip
     assert warnings.bounding_box()["y"] < page.locator("#results").bounding_box()["y"]
     table = page.locator("table", has_text="Where the environments differ")

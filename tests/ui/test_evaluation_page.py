@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.evaluating.examination import Results
-from edgewise.report.evaluation_files import write_evaluation
+from edgewise.evaluating.evaluation import EvaluationResults
+from edgewise.report.result_files import EVALUATION
 from sample_optimizations import evaluation, hostile_evaluation, one_model, two_models, with_failure
 
 
-def many_classes() -> Results:
+def many_classes() -> EvaluationResults:
     """A matrix of 120 classes, each mostly right."""
     counts = tuple(
         tuple(90 if row == column else 10 if column == (row + 1) % 120 else 0 for column in range(120))
         for row in range(120)
     )
-    (one,) = one_model().examined
+    (one,) = one_model().models
     names = tuple(f"a class with a rather long name {place}" for place in range(120))
     told = evaluation(confusion=counts, classes=names)
-    return Results(examined=(replace(one, run=replace(one.run, evaluation=told)),))
+    return EvaluationResults(models=(replace(one, run=replace(one.run, evaluation=told)),))
 
 
 PAGES = {
@@ -36,7 +36,7 @@ PAGES = {
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluations")
     for name, make in PAGES.items():
-        write_evaluation(make(), folder / f"{name}.html", overwrite=False)
+        EVALUATION.write(make(), folder / f"{name}.html", overwrite=False)
     return folder
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgewise.report.optimization_files import write_optimization
+from edgewise.report.result_files import OPTIMIZATION
 from sample_optimizations import bounds_unmet, found, hostile_search, nothing_found, without_data
 
 PAGES = {
@@ -22,7 +22,7 @@ PAGES = {
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("searches")
     for name, make in PAGES.items():
-        write_optimization(make(), folder / f"{name}.html", overwrite=False)
+        OPTIMIZATION.write(make(), folder / f"{name}.html", overwrite=False)
     return folder
 
 

@@ -155,11 +155,11 @@ def test_what_the_function_prints_stays_off_stdout(folder: Path, capsys: pytest.
     [
         ("nets_for_tests:make", {"wdith": 1}, "no parameter 'wdith'", "it takes width, batch"),
         ("nets_for_tests:needs", {}, "needs a value for 'classes'", "--what-if classes=VALUE"),
-        ("nets_for_tests:mkae", {}, "is not there", "make"),
-        ("nets_for_tests:CONSTANT", {}, "is a int and can't be called", "module:function"),
-        ("nets_for_tests:ready", {"width": 2}, "takes no parameters", "module:function"),
-        ("nets_for_tests:number", {"x": 1}, "made a int", "torch.nn.Module"),
-        ("nets_for_tests:nothing", {}, "made a NoneType", "torch.nn.Module"),
+        ("nets_for_tests:mkae", {}, "does not exist", "make"),
+        ("nets_for_tests:CONSTANT", {}, "is an int and can't be called", "module:function"),
+        ("nets_for_tests:ready", {"width": 2}, "it has no parameters", "module:function"),
+        ("nets_for_tests:number", {"x": 1}, "returned an int", "torch.nn.Module"),
+        ("nets_for_tests:nothing", {}, "returned a NoneType", "torch.nn.Module"),
         (
             "nets_for_tests:fails",
             {},
@@ -168,10 +168,10 @@ def test_what_the_function_prints_stays_off_stdout(folder: Path, capsys: pytest.
         ),
         ("nets_for_tests:deep", {}, "failed: ValueError", f"line {LINE}"),
         ("nets_for_tests:leaves", {}, "failed: SystemExit: 3", "sys.exit"),
-        ("nets_for_tests:lost", {}, "path of no file", "where the model is"),
+        ("nets_for_tests:lost", {}, "returned a path where there is no file", "the path of the model file"),
         ("no_such_module_here:make", {}, "no module 'no_such_module_here'", "module:function"),
         ("gone.py:make", {}, "no such file", "module:function"),
-        ("nonsense", {}, "names no function", "module:function"),
+        ("nonsense", {}, "does not name a function", "module:function"),
     ],
 )
 def test_mistakes_are_explained(folder: Path, target: str, what_if: dict[str, Any], words: str, advice: str):
@@ -195,7 +195,7 @@ def test_a_file_that_is_no_python_is_explained(folder: Path):
 
 
 def test_bytes_that_are_no_model_are_refused(folder: Path):
-    with pytest.raises(BadModel, match="no known model format"):
+    with pytest.raises(BadModel, match="has an unknown format"):
         build_graph("nets_for_tests:rubbish")
 
 
@@ -246,7 +246,7 @@ def test_the_source_of_a_built_network(folder: Path):
     source = build_graph("nets_for_tests:make", what_if={"width": 3}).source
     assert source == {
         "name": "nets_for_tests:make", "path": None, "format": "onnx", "size_bytes": None, "sha256": None,
-        "sha256_absent_because": "it was built by a function; its weights are whatever that made",
+        "sha256_absent_because": "built by a function, with the weights that it set",
         "built": {"thing": "an ONNX model", "parameters": {"width": 3}},
     }  # fmt: skip
     kept = build_graph("nets_for_tests:as_path").source

@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.terms import Terms
+from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput
 from sample_runs import failed_run, make_run, offline_run
 
@@ -30,7 +30,7 @@ def test_findings_hold_all_that_is_known():
     runs = in_turns(make_run(1), make_run(2, runtime="openvino", latency=2.1e-4, half=4e-6, memory=92e6))
     findings = assess(
         variants(*runs),
-        Terms(),
+        Criteria(),
         stopped_because="every verdict is safe",
         elapsed_s=12.5,
         pairs=5,
@@ -53,15 +53,15 @@ def test_all_obstacles_are_named_at_once():
     a, b = make_run(1), offline_run(2)
     b = replace(b, job=replace(b.job, workload=replace(b.job.workload, batch=8)))
     with pytest.raises(BadInput) as caught:
-        assess(variants(a, b), Terms())
+        assess(variants(a, b), Criteria())
     assert "batch: A 1, B 8" in caught.value.message
     assert "scenario: A single-stream, B offline 4 requests" in caught.value.message
     assert "--force" in caught.value.advice
 
 
 def test_force_compares_and_keeps_the_obstacles():
-    findings = assess(variants(make_run(1), make_run(2, batch=8)), Terms(force=True))
-    assert findings.obstacles == ("batch: A 1, B 8 (another amount of work)",)
+    findings = assess(variants(make_run(1), make_run(2, batch=8)), Criteria(force=True))
+    assert findings.obstacles == ("batch: A 1, B 8 (a different amount of work)",)
     assert findings.comparisons
 
 
@@ -74,7 +74,7 @@ def test_obstacles_alone_can_be_required_away():
 
 def test_three_variants_are_ranked_by_the_headline():
     runs = in_turns(make_run(1), make_run(2, latency=2.1e-4, half=4e-6), make_run(3, latency=8e-4, half=2e-5))
-    findings = assess(variants(*runs), Terms())
+    findings = assess(variants(*runs), Criteria())
     assert findings.ranking is not None
     assert findings.ranking.metric == "latency"
     assert [place.label for place in findings.ranking.places] == ["B", "A", "C"]
@@ -83,21 +83,21 @@ def test_three_variants_are_ranked_by_the_headline():
 
 
 def test_environments_are_compared_where_runs_were_measured_apart():
-    findings = assess(variants(make_run(1), with_governor(make_run(2), "powersave")), Terms())
+    findings = assess(variants(make_run(1), with_governor(make_run(2), "powersave")), Criteria())
     assert [(row.name, row.a, row.b) for row in findings.environments] == [("clock governor", "not known", "powersave")]
     assert findings.not_excluded
 
 
 def test_of_several_each_row_says_whose_environment_it_is():
     runs = [make_run(1), with_governor(make_run(2), "powersave"), with_governor(make_run(3), "performance")]
-    assert [(row.name, row.b) for row in assess(variants(*runs), Terms()).environments] == [
+    assert [(row.name, row.b) for row in assess(variants(*runs), Criteria()).environments] == [
         ("clock governor (A against B)", "powersave"),
         ("clock governor (A against C)", "performance"),
     ]
 
 
 def test_failed_runs_are_failures():
-    findings = assess(variants(make_run(1), failed_run(2)), Terms())
+    findings = assess(variants(make_run(1), failed_run(2)), Criteria())
     assert findings.failures == {"B": "operator 'Einsum' is not supported"}
     assert not findings.passed
 
@@ -110,18 +110,18 @@ def test_a_cancelled_run_is_one_and_a_given_reason_wins():
             failed_run(3),
             replace(make_run(4), status="cancelled", sessions=()),
         ),
-        Terms(),
+        Criteria(),
         failures={"C": "killed"},
     )
     # What was cancelled and has sessions has results.
-    untold = "it was not measured, because another failed or time was over"
+    untold = "not measured, because another variant failed or the time was up"
     assert findings.failures == {"C": "killed", "D": untold}
 
 
 def test_what_makes_no_comparison_is_refused():
     with pytest.raises(BadInput):
-        assess(variants(make_run(1)), Terms())
+        assess(variants(make_run(1)), Criteria())
     with pytest.raises(BadInput):
-        assess([], Terms())
+        assess([], Criteria())
     with pytest.raises(BadInput, match="called 'A'"):
-        assess([*variants(make_run(1)), *variants(make_run(2))], Terms())
+        assess([*variants(make_run(1)), *variants(make_run(2))], Criteria())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgewise.comparing.baseline import find_model
-from edgewise.comparing.like_for_like import Asked, make_job, make_job_like
+from edgewise.comparing.jobs import JobSettings, make_job, make_job_like
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.identity import open_model
 from edgewise.record import Run, Scenario, Stopping
@@ -38,7 +38,7 @@ def test_the_recorded_path_is_looked_at_first_and_the_bundles_folder_next(model,
     assert find_model(gone).path is None
     assert find_model(gone).because == f"none at {tmp_path}/gone/m.fake"
     assert find_model(gone, beside=tmp_path).path == model
-    assert find_model(run_of(model, path="", name="")).because == "the record does not tell where it was"
+    assert find_model(run_of(model, path="", name="")).because == "the record does not say where it was"
 
 
 def test_another_content_is_another_model(model, tmp_path):
@@ -68,7 +68,7 @@ def test_a_job_like_another_has_its_settings(tmp_path, monkeypatch):
     second = write_fake_model(tmp_path / "b.fake", inputs=[OPEN[0] | {"name": "other"}])
     made = make_job(
         first,
-        Asked(
+        JobSettings(
             threads=3,
             batch=2,
             precision="bf16",
@@ -79,44 +79,46 @@ def test_a_job_like_another_has_its_settings(tmp_path, monkeypatch):
         ),
     ).job
     made = replace(made, runtime=replace(made.runtime, options={"some": "option"}, threads=None))
-    like = make_job_like(second, made, Asked()).job
+    like = make_job_like(second, made, JobSettings()).job
     assert like.runtime == made.runtime
     assert like.workload.scenario == made.workload.scenario
     assert like.workload.stopping == made.workload.stopping
     assert (like.workload.seed, like.workload.batch) == (7, 2)
     # The only input of another name has the shape of the only input there.
     assert [spec.shape for spec in like.workload.inputs] == [(2, 50, 4)]
-    other = make_job_like(second, made, Asked(threads=5, batch=1, precision="f16", seed=8, shapes={"": (1, 60, 4)})).job
+    other = make_job_like(
+        second, made, JobSettings(threads=5, batch=1, precision="f16", seed=8, shapes={"": (1, 60, 4)})
+    ).job
     assert (other.runtime.threads, other.runtime.precision, other.workload.seed) == (5, "f16", 8)
     assert [spec.shape for spec in other.workload.inputs] == [(1, 60, 4)]
-    assert make_job_like(second, made, Asked(batch=3)).job.workload.inputs[0].shape == (3, 50, 4)
+    assert make_job_like(second, made, JobSettings(batch=3)).job.workload.inputs[0].shape == (3, 50, 4)
 
 
 def test_inputs_that_do_not_fit_speak_for_themselves(tmp_path):
-    first = make_job(write_fake_model(tmp_path / "a.fake", inputs=OPEN), Asked(shapes={"x": (1, 50, 4)})).job
+    first = make_job(write_fake_model(tmp_path / "a.fake", inputs=OPEN), JobSettings(shapes={"x": (1, 50, 4)})).job
     fixed = write_fake_model(tmp_path / "b.fake", inputs=[{"name": "x", "shape": [1, 9, 9], "dtype": "float32"}])
-    assert make_job_like(fixed, first, Asked()).job.workload.inputs[0].shape == (1, 9, 9)
+    assert make_job_like(fixed, first, JobSettings()).job.workload.inputs[0].shape == (1, 9, 9)
     narrow = write_fake_model(tmp_path / "c.fake", inputs=[{"name": "x", "shape": [None, "t", 5], "dtype": "float32"}])
-    assert make_job_like(narrow, first, Asked()).job.workload.inputs[0].shape != (1, 50, 4)
+    assert make_job_like(narrow, first, JobSettings()).job.workload.inputs[0].shape != (1, 50, 4)
 
 
 def test_input_data_must_be_the_same_file(tmp_path):
     model = write_fake_model(tmp_path / "a.fake")
     data = tmp_path / "x.npz"
     np.savez(data, x=np.ones((1, 4), np.float32))
-    job = make_job(model, Asked(input_data=data)).job
-    assert make_job_like(model, job, Asked()).job.workload.input_data == job.workload.input_data
+    job = make_job(model, JobSettings(input_data=data)).job
+    assert make_job_like(model, job, JobSettings()).job.workload.input_data == job.workload.input_data
     np.savez(data, x=np.zeros((1, 4), np.float32))
     with pytest.raises(BadInput, match="input data of the baseline") as caught:
-        make_job_like(model, job, Asked())
+        make_job_like(model, job, JobSettings())
     assert "--input-data" in caught.value.advice
-    again = make_job_like(model, job, Asked(input_data=data)).job
+    again = make_job_like(model, job, JobSettings(input_data=data)).job
     assert again.workload.input_data != job.workload.input_data
 
 
 def test_where_the_engine_does_not_read_the_model_another_is_chosen(tmp_path, tiny_onnx):
     pytest.importorskip("onnxruntime")
-    fake = make_job(write_fake_model(tmp_path / "a.fake"), Asked(threads=2, precision="bf16")).job
-    job = make_job_like(tiny_onnx(), fake, Asked(runtime=None)).job
+    fake = make_job(write_fake_model(tmp_path / "a.fake"), JobSettings(threads=2, precision="bf16")).job
+    job = make_job_like(tiny_onnx(), fake, JobSettings(runtime=None)).job
     assert job.runtime.name != "fake"
     assert (job.runtime.threads, job.runtime.precision) == (2, None)

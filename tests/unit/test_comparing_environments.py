@@ -31,7 +31,7 @@ BOARD = {
     "os": {"name": "Debian GNU/Linux 12", "kernel": "6.6.31", "libc": "glibc 2.36"},
     "python": "CPython 3.11.7",
     "state": {"load_average": [0.1, 0.2, 0.3], "clock_hz": 2.4e9, "swap_used_bytes": 0, "on_mains": True},
-    "absent": {"device.vendor": "not told"},
+    "absent": {"device.vendor": "not reported"},
 }
 
 
@@ -182,9 +182,9 @@ def test_other_hardware_is_told_with_the_reason(changes, reason):
 
 
 def test_what_one_run_does_not_tell_leaves_it_open():
-    assert same_hardware(on(1), on(2, cpu__model=None)) == (None, ("processor: only one run tells it (Cortex-A76)",))
+    assert same_hardware(on(1), on(2, cpu__model=None)) == (None, ("processor: only one run records it (Cortex-A76)",))
     both = same_hardware(on(1, memory__total_bytes=None), on(2, memory__total_bytes=None))
-    assert both == (None, ("memory: neither run tells it",))
+    assert both == (None, ("memory: neither run records it",))
 
 
 def test_a_known_difference_outweighs_what_is_not_told():

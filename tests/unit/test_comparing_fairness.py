@@ -54,24 +54,24 @@ def test_processes_that_took_turns_on_one_file_leave_nothing_open():
     [
         (
             with_inputs(make_run(2), (1, 96, 96, 3)),
-            "input shapes: A 1×49×10×1, B 1×96×96×3 (another amount of data to work on)",
+            "input shapes: A 1×49×10×1, B 1×96×96×3 (a different amount of input data)",
         ),
         (
             with_inputs(make_run(2), (1, 49, 10, 1), (1, 4)),
-            "input shapes: A 1×49×10×1, B 1×49×10×1 and 1×4 (another amount of data to work on)",
+            "input shapes: A 1×49×10×1, B 1×49×10×1 and 1×4 (a different amount of input data)",
         ),
-        (make_run(2, batch=8), "batch: A 1, B 8 (another amount of work)"),
+        (make_run(2, batch=8), "batch: A 1, B 8 (a different amount of work)"),
         (
             make_run(2, scenario=Scenario(kind="paced", fps=30.0)),
-            "scenario: A single-stream, B paced 30 fps (another question is asked)",
+            "scenario: A single-stream, B paced 30 fps (a different scenario)",
         ),
         (
             make_run(2, scenario=Scenario(kind="offline", streams=2, requests=4)),
-            "scenario: A single-stream, B offline 2 streams 4 requests (another question is asked)",
+            "scenario: A single-stream, B offline 2 streams 4 requests (a different scenario)",
         ),
         (
             replace(make_run(2), job=replace(make_run(2).job, target=TargetSpec(device="pi5"))),
-            "device: A local, B pi5 (another machine)",
+            "device: A local, B pi5 (a different machine)",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_obstacles_are_told_before_and_after_measuring(other, obstacle):
 
 def test_obstacles_before_measuring_use_the_labels_that_are_given():
     found = check_jobs(make_run(1).job, make_run(2, batch=8).job, labels=("old\n", "new"))
-    assert found == ["batch: old 1, new 8 (another amount of work)"]
+    assert found == ["batch: old 1, new 8 (a different amount of work)"]
 
 
 def test_rates_of_arrival_that_read_alike_are_still_different_scenarios():
@@ -121,7 +121,7 @@ def test_runs_without_inputs_are_not_refused_but_named():
 
 def test_another_task_is_refused_where_both_tell_their_outputs():
     a, b = with_outputs(make_run(1), (1, 12)), with_outputs(make_run(2, model=VWW), (1, 2))
-    assert check(a, b).obstacles == ("outputs: A 1×12, B 1×2 (another task)",)
+    assert check(a, b).obstacles == ("outputs: A 1×12, B 1×2 (a different task)",)
     assert check(a, with_outputs(make_run(2, model=VWW), (12,))).obstacles == ()
     assert check(a, with_outputs(make_run(2, model=VWW), (1, 12), (1, 4))).obstacles != ()
 
@@ -157,7 +157,7 @@ def test_everything_that_is_the_point_of_a_comparison_is_stated_once():
         "types of the inputs: A float32, B int8",
         "input data: A random (seed 0), B file dddddddd",
         "memory limit: A none asked for, B 2.00 GB",
-        "warm-up: A as long as the data ask, B 0 inferences",
+        "warm-up: A until the times are stable, B 0 inferences",
         "precision: A f32, B bf16",
     )
 
@@ -171,7 +171,7 @@ def test_a_quantised_network_is_called_so():
 def test_a_precision_that_is_not_told_is_said_to_be():
     b = make_run(2)
     assert check(make_run(1), replace(b, effective=b.effective | {"precision": None})).stated == (
-        "precision: A f32, B not told",
+        "precision: A f32, B not reported",
     )
 
 
@@ -213,7 +213,7 @@ def test_one_after_the_other_is_not_in_turns():
 def test_runs_of_different_commands_say_how_far_apart(later, gap):
     fairness = check(make_run(1), replace(make_run(2, threads=2), group="other", created_at=later))
     assert fairness.not_excluded[0] == (
-        f"A and B were measured {gap} apart, not in turns: the day, drift of the machine and other load"
+        f"A and B were measured {gap} apart, not in turns: drift of the machine and other load"
     )
 
 
@@ -227,7 +227,7 @@ def test_other_hardware_and_conditions_are_not_excluded():
 
 def test_hardware_that_is_not_told_is_said_to_be():
     found = check(make_run(1), make_run(2, threads=2)).not_excluded
-    assert found[1] == "whether A and B ran on the same hardware can't be told: memory: neither run tells it"
+    assert found[1] == "A and B may have run on different hardware: memory: neither run records it"
 
 
 def test_turns_of_two_commands_are_apart():

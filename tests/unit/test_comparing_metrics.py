@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from comparable_runs import apart, compare, noise, only, pair_of, row_of, run_of
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.metrics import check_terms, compare_pairs, compare_runs, contrast_of
-from edgewise.comparing.terms import METRICS_COMPARED, Terms
+from edgewise.comparing.criteria import METRICS_COMPARED, Criteria
+from edgewise.comparing.metrics import check_criteria, compare_pairs, compare_runs, contrast_of
 from edgewise.errors import BadInput
 from edgewise.record import Scenario, Variation
 from edgewise.run.variation import FLOOR
@@ -29,7 +29,7 @@ NO_FLOOR = {"latency": 0.0, "memory_peak": 0.0}
 
 def test_processes_that_took_turns_are_pairs():
     a, b = noise(8, seed=1), noise(8, seed=2, scale=1.05e-3)
-    (row,) = compare_runs(pair_of("latency", a, b), Terms(metrics=("latency",)))
+    (row,) = compare_runs(pair_of("latency", a, b), Criteria(metrics=("latency",)))
     oracle = scipy.stats.ttest_rel(np.log(b), np.log(a))
     assert row.ratio == pytest.approx(scipy.stats.gmean(np.divide(b, a)))
     assert row.p_value == row.p_adjusted == pytest.approx(oracle.pvalue * RISK_FACTOR)
@@ -41,7 +41,7 @@ def test_processes_that_took_turns_are_pairs():
 
 
 def test_duets_are_pairs_too():
-    (row,) = compare_runs(pair_of("latency", noise(5, seed=1), noise(5, seed=2), interleave="duet"), Terms())
+    (row,) = compare_runs(pair_of("latency", noise(5, seed=1), noise(5, seed=2), interleave="duet"), Criteria())
     assert (row.design, row.verdict) == ("duet", "same")
 
 
@@ -241,7 +241,7 @@ def test_two_processes_of_a_side_have_an_interval_and_no_verdict():
     row = only(*apart("latency", noise(2, seed=1), noise(5, seed=2, scale=2e-3)), metric="latency")
     assert row.low < 2.0 < row.high
     assert (row.verdict, row.p_value) == ("inconclusive", None)
-    assert row.because == "two processes of one side: too few"
+    assert row.because == "only two processes on one side: too few"
 
 
 def test_one_process_against_several():
@@ -308,23 +308,23 @@ def test_the_correction_is_over_all_rows_that_were_tested():
 
 
 def test_the_floor_widens_the_margin():
-    (row,) = compare_runs(pair_of("latency", [1e-6] * 5, [1.15e-6] * 5), Terms(metrics=("latency",)))
+    (row,) = compare_runs(pair_of("latency", [1e-6] * 5, [1.15e-6] * 5), Criteria(metrics=("latency",)))
     assert (row.margin, row.verdict) == (pytest.approx(0.2), "same")  # 0.2 µs of 1 µs
-    terms = Terms(metrics=("latency",), floors=NO_FLOOR)
-    (row,) = compare_runs(pair_of("latency", [1e-6] * 5, [1.15e-6] * 5), terms)
+    criteria = Criteria(metrics=("latency",), floors=NO_FLOOR)
+    (row,) = compare_runs(pair_of("latency", [1e-6] * 5, [1.15e-6] * 5), criteria)
     assert (row.margin, row.verdict) == (0.03, "slower")
 
 
 def test_an_open_question_tells_how_long_it_would_take():
     a, b = noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05, scale=1.05e-3)
     variants = pair_of("latency", a, b)
-    (row,) = compare_runs(variants, Terms(metrics=("latency",)), seconds_per_pair=2.0)
+    (row,) = compare_runs(variants, Criteria(metrics=("latency",)), seconds_per_pair=2.0)
     contrast = contrast_of(variants[0].run, variants[1].run, "latency").contrast
     assert row.verdict == "inconclusive"
-    assert row.because == "neither a difference nor a sameness within 3 % is proven yet"
+    assert row.because == "neither a difference nor equality within 3 % is proven yet"
     assert replicates_to_decide(contrast, margin=0.03) == 38
     assert row.decides_in_s == 2.0 * (40 - 5)  # the next look after 38 pairs
-    (row,) = compare_runs(variants, Terms(metrics=("latency",)))
+    (row,) = compare_runs(variants, Criteria(metrics=("latency",)))
     assert row.decides_in_s is None
 
 
@@ -333,7 +333,7 @@ def test_no_time_is_told_where_more_pairs_would_be_needed_than_there_ever_are(fa
     """The last look comes after 90 pairs: 81 are decided there, 106 never."""
     a, b = noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05, scale=1.05e-3)
     variants = pair_of("latency", a, [value * factor for value in b])
-    (row,) = compare_runs(variants, Terms(metrics=("latency",)), seconds_per_pair=2.0)
+    (row,) = compare_runs(variants, Criteria(metrics=("latency",)), seconds_per_pair=2.0)
     contrast = contrast_of(variants[0].run, variants[1].run, "latency").contrast
     assert (LOOKS[-1], replicates_to_decide(contrast, margin=0.03)) == (90, pairs)
     assert (row.verdict, row.decides_in_s) == ("inconclusive", wait)
@@ -346,9 +346,13 @@ def test_no_time_is_told_of_runs_that_can_not_go_on_and_of_rows_that_are_decided
         seconds_per_pair=1.0,
     )
     assert (open_row.verdict, open_row.decides_in_s) == ("inconclusive", None)
-    (done,) = compare_runs(pair_of("latency", [1.0] * 5, [1.0] * 5), Terms(metrics=("latency",)), seconds_per_pair=1.0)
+    (done,) = compare_runs(
+        pair_of("latency", [1.0] * 5, [1.0] * 5), Criteria(metrics=("latency",)), seconds_per_pair=1.0
+    )
     assert (done.verdict, done.decides_in_s) == ("same", None)
-    (done,) = compare_runs(pair_of("latency", [1.0] * 5, [2.0] * 5), Terms(metrics=("latency",)), seconds_per_pair=1.0)
+    (done,) = compare_runs(
+        pair_of("latency", [1.0] * 5, [2.0] * 5), Criteria(metrics=("latency",)), seconds_per_pair=1.0
+    )
     assert (done.verdict, done.decides_in_s) == ("slower", None)
 
 
@@ -375,10 +379,10 @@ def test_a_failed_run_is_told_in_every_row():
 
 
 def test_words_that_are_no_metrics():
-    with pytest.raises(BadInput, match="'latncy' is no metric") as caught:
+    with pytest.raises(BadInput, match="unknown metric 'latncy'") as caught:
         compare(make_run(1), make_run(2), metrics=("latncy",))
     assert "latency" in caught.value.advice
-    with pytest.raises(BadInput, match="no metric") as caught:
+    with pytest.raises(BadInput, match="unknown metric") as caught:
         contrast_of(make_run(1), make_run(2), "@@@@")
     assert "one of: latency" in caught.value.advice
     with pytest.raises(BadInput, match="neither better high nor low"):
@@ -386,28 +390,30 @@ def test_words_that_are_no_metrics():
 
 
 @pytest.mark.parametrize(
-    ("terms", "words"),
+    ("criteria", "words"),
     [
-        ({"metrics": ("latncy",)}, "'latncy' is no metric"),
+        ({"metrics": ("latncy",)}, "unknown metric 'latncy'"),
         ({"front": ("latency", "macs")}, "macs is neither better high nor low"),
-        ({"threshold": -0.01}, "a threshold of -0.01 makes no sense"),
-        ({"threshold": math.nan}, "a threshold of nan makes no sense"),
-        ({"threshold": math.inf}, "a threshold of inf makes no sense"),
-        ({"floors": {"latncy": 1e-6}}, "'latncy' is no metric"),
-        ({"floors": {"latency": -1e-6}}, "a floor of -1e-06 for latency makes no sense"),
-        ({"floors": {"memory_peak": math.nan}}, "a floor of nan for memory_peak makes no sense"),
-        ({"floors": {"latency": math.inf}}, "a floor of inf for latency makes no sense"),
+        ({"threshold": -0.01}, "the threshold must be a number of at least 0, not -0.01"),
+        ({"threshold": math.nan}, "the threshold must be a number of at least 0, not nan"),
+        ({"threshold": math.inf}, "the threshold must be a number of at least 0, not inf"),
+        ({"floors": {"latncy": 1e-6}}, "unknown metric 'latncy'"),
+        ({"floors": {"latency": -1e-6}}, "the floor of latency must be a number of at least 0, not -1e-06"),
+        ({"floors": {"memory_peak": math.nan}}, "the floor of memory_peak must be a number of at least 0, not nan"),
+        ({"floors": {"latency": math.inf}}, "the floor of latency must be a number of at least 0, not inf"),
     ],
 )
-def test_terms_that_make_no_sense_are_refused(terms, words):
+def test_terms_that_make_no_sense_are_refused(criteria, words):
     with pytest.raises(BadInput, match=re.escape(words)) as caught:
-        check_terms(Terms(**terms))
+        check_criteria(Criteria(**criteria))
     assert caught.value.advice
 
 
 def test_terms_that_make_sense_are_left_alone():
-    check_terms(Terms())
-    check_terms(Terms(threshold=0.0, floors={"latency": 0.0, "memory_peak": 1e9}, front=("latency", "model_size")))
+    check_criteria(Criteria())
+    check_criteria(
+        Criteria(threshold=0.0, floors={"latency": 0.0, "memory_peak": 1e9}, front=("latency", "model_size"))
+    )
 
 
 def test_a_comparison_needs_two_names():
@@ -415,7 +421,7 @@ def test_a_comparison_needs_two_names():
         compare(make_run(1))
     same = Variant(label="a", run=make_run(1))
     with pytest.raises(BadInput, match="two variants are called 'a'"):
-        compare_runs([same, same], Terms())
+        compare_runs([same, same], Criteria())
 
 
 # Properties
@@ -438,9 +444,9 @@ OPPOSITE = {"faster": "slower", "slower": "faster", "same": "same", "inconclusiv
 @settings(max_examples=80, deadline=None)
 @given(sides=two_sides(), interleave=st.sampled_from([None, "turns"]))
 def test_swapping_the_sides_inverts_everything(sides, interleave):
-    terms = Terms(metrics=("latency",), floors=NO_FLOOR)
+    criteria = Criteria(metrics=("latency",), floors=NO_FLOOR)
     variants = pair_of("latency", *sides, interleave=interleave)
-    there, back = compare_pairs(variants, [(0, 1), (1, 0)], ("latency",), terms=terms)
+    there, back = compare_pairs(variants, [(0, 1), (1, 0)], ("latency",), criteria=criteria)
     assert back.ratio == pytest.approx(1.0 / there.ratio)
     assert back.low == pytest.approx(1.0 / there.high)
     assert back.high == pytest.approx(1.0 / there.low)
@@ -453,11 +459,11 @@ def test_swapping_the_sides_inverts_everything(sides, interleave):
 @settings(max_examples=80, deadline=None)
 @given(sides=two_sides(), exponent=st.integers(-20, 20), interleave=st.sampled_from([None, "turns"]))
 def test_the_unit_does_not_matter(sides, exponent, interleave):
-    terms = Terms(metrics=("latency",), floors=NO_FLOOR)
+    criteria = Criteria(metrics=("latency",), floors=NO_FLOOR)
     factor = 2.0**exponent
-    (there,) = compare_runs(pair_of("latency", *sides, interleave=interleave), terms)
+    (there,) = compare_runs(pair_of("latency", *sides, interleave=interleave), criteria)
     scaled = [[value * factor for value in side] for side in sides]
-    (here,) = compare_runs(pair_of("latency", *scaled, interleave=interleave), terms)
+    (here,) = compare_runs(pair_of("latency", *scaled, interleave=interleave), criteria)
     assert (here.ratio, here.low, here.high) == pytest.approx((there.ratio, there.low, there.high), rel=1e-6)
     assert here.p_value == pytest.approx(there.p_value, rel=1e-3, abs=1e-9)
     if there.p_adjusted == pytest.approx(0.01, rel=1e-3) or not min(there.high - there.low, 1.0) > 1e-9:
@@ -470,7 +476,7 @@ def test_an_unchanged_model_is_hardly_ever_faster_or_slower():
     trials, alarms, same = 400, 0, 0
     for _ in range(trials):
         a, b = np.exp(0.01 * source.standard_normal((2, LOOKS[3]))) * 1e-3
-        (row,) = compare_runs(pair_of("latency", list(a), list(b)), Terms(metrics=("latency",)))
+        (row,) = compare_runs(pair_of("latency", list(a), list(b)), Criteria(metrics=("latency",)))
         alarms += row.verdict in ("faster", "slower")
         same += row.verdict == "same"
     assert alarms <= 4

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from comparable_runs import row_of, run_of
-from edgewise.comparing.comparison import Findings, Variant
-from edgewise.comparing.front import find_front
+from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
+from edgewise.comparing.pareto_front import find_pareto_front
 from edgewise.comparing.ranking import _letters, _places, rank
-from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
 from edgewise.record import Scenario
 from sample_runs import failed_run, make_run, measured
@@ -42,7 +42,7 @@ def told(ranking):
 
 def test_an_order_with_two_that_can_not_be_told_apart():
     variants = [variant("slow", latency=2e-3), variant("one", latency=1e-3), variant("two", latency=1.005e-3)]
-    found = rank(variants, Terms(), "latency")
+    found = rank(variants, Criteria(), "latency")
     assert found.metric == "latency"
     assert told(found) == [("one", 1, "a"), ("two", 1, "a"), ("slow", 2, "b")]
     best, second, last = found.places
@@ -55,7 +55,7 @@ def test_an_order_with_two_that_can_not_be_told_apart():
 
 def test_more_throughput_ranks_first():
     variants = [variant("a", throughput=100.0), variant("b", throughput=300.0), variant("c", throughput=200.0)]
-    found = rank(variants, Terms(), "throughput")
+    found = rank(variants, Criteria(), "throughput")
     assert told(found) == [("b", 1, "a"), ("c", 2, "b"), ("a", 3, "c")]
     last = found.places[2]
     assert last.low < last.ratio < last.high
@@ -64,8 +64,8 @@ def test_more_throughput_ranks_first():
 
 def test_the_ratio_is_to_the_best_wherever_it_stands():
     variants = [variant("third", latency=3e-3), variant("second", latency=2e-3), variant("first", latency=1e-3)]
-    found = rank(variants, Terms(), "latency")
-    rows = compare_pairs(variants, [(2, 0), (2, 1)], ("latency",), terms=Terms())
+    found = rank(variants, Criteria(), "latency")
+    rows = compare_pairs(variants, [(2, 0), (2, 1)], ("latency",), criteria=Criteria())
     assert [one.label for one in found.places] == ["first", "second", "third"]
     for one, row in zip(found.places[1:], reversed(rows), strict=True):
         assert (one.ratio, one.low, one.high) == pytest.approx((row.ratio, row.low, row.high))
@@ -77,15 +77,15 @@ def test_a_variant_between_two_shares_letters_with_both():
         variant("y", latency=1.06, sigma=0.05),
         variant("z", latency=1.2, sigma=0.02),
     ]
-    rows = compare_pairs(variants, [(0, 1), (0, 2), (1, 2)], ("latency",), terms=Terms())
+    rows = compare_pairs(variants, [(0, 1), (0, 2), (1, 2)], ("latency",), criteria=Criteria())
     assert [row.verdict for row in rows] == ["inconclusive", "slower", "inconclusive"]
-    assert told(rank(variants, Terms(), "latency")) == [("x", 1, "a"), ("y", 1, "ab"), ("z", 2, "b")]
+    assert told(rank(variants, Criteria(), "latency")) == [("x", 1, "a"), ("y", 1, "ab"), ("z", 2, "b")]
 
 
 def test_the_correction_is_over_all_pairs():
     variants = [variant(label, latency=1e-3 * (1 + 0.01 * n), sigma=0.01) for n, label in enumerate("abcd")]
     pairs = list(combinations(range(4), 2))
-    tested = compare_pairs(variants, pairs, ("latency",), terms=Terms())
+    tested = compare_pairs(variants, pairs, ("latency",), criteria=Criteria())
     smallest = min(tested, key=lambda row: row.p_value)
     assert smallest.p_adjusted == pytest.approx(min(1.0, 6 * smallest.p_value))
 
@@ -122,7 +122,7 @@ def test_who_has_no_ratio_is_last():
         variant("one", latency=1e-3),
         variant("none", memory_peak=1.0),
     ]
-    found = rank(variants, Terms(), "latency")
+    found = rank(variants, Criteria(), "latency")
     assert told(found) == [("one", 1, "a"), ("two", 2, "b"), ("failed", 3, ""), ("none", 3, "")]
     assert [(one.value, one.ratio, one.low) for one in found.places[2:]] == [(None, None, None)] * 2
 
@@ -132,23 +132,23 @@ def test_a_ratio_without_a_verdict_still_ranks():
         Variant(label=label, run=run_of(row_of("latency", [[value]]), processes=1, interleave="turns"))
         for label, value in (("a", 3.0), ("b", 1.0), ("c", 2.0))
     ]
-    found = rank(variants, Terms(), "latency")
+    found = rank(variants, Criteria(), "latency")
     assert told(found) == [("b", 1, "a"), ("c", 1, "a"), ("a", 1, "a")]
     assert [one.low for one in found.places] == [1.0, None, None]
 
 
 def test_no_ranking():
-    assert rank([variant("a", latency=1.0), variant("b", latency=2.0)], Terms(), "latency") is None
+    assert rank([variant("a", latency=1.0), variant("b", latency=2.0)], Criteria(), "latency") is None
     nothing = [variant("a", latency=1.0), variant("b", memory_peak=2.0), variant("c", memory_peak=2.0)]
-    assert rank(nothing, Terms(), "latency") is None
+    assert rank(nothing, Criteria(), "latency") is None
     for metric in ("clock_rate", "latncy"):
         with pytest.raises(BadInput):
-            rank(nothing, Terms(), metric)
+            rank(nothing, Criteria(), metric)
 
 
 def test_exact_sizes_rank():
     variants = [variant(label, size=size) for label, size in (("a", 300.0), ("b", 100.0), ("c", 101.0))]
-    found = rank(variants, Terms(), "model_size")
+    found = rank(variants, Criteria(), "model_size")
     assert told(found) == [("b", 1, "a"), ("c", 1, "a"), ("a", 2, "b")]
 
 
@@ -161,7 +161,7 @@ def test_what_is_worse_in_one_and_the_same_in_the_other_is_beaten():
         variant("slower", latency=2e-3, size=1000.0),
         variant("smaller", latency=2e-3, size=500.0),
     ]
-    found = find_front(variants, Terms())
+    found = find_pareto_front(variants, Criteria())
     assert found.metrics == ("latency", "model_size")
     assert found.members == ("base", "smaller")
     assert found.beaten == {"slower": ("base", "smaller")}
@@ -169,26 +169,26 @@ def test_what_is_worse_in_one_and_the_same_in_the_other_is_beaten():
 
 def test_the_later_variant_beats_the_earlier_one():
     variants = [variant("old", latency=2e-3, size=1000.0), variant("new", latency=1e-3, size=900.0)]
-    found = find_front(variants, Terms())
+    found = find_pareto_front(variants, Criteria())
     assert (found.members, found.beaten) == (("new",), {"old": ("new",)})
 
 
 def test_what_is_better_in_one_and_worse_in_the_other_stays():
     variants = [variant("fast", latency=1e-3, size=1000.0), variant("small", latency=2e-3, size=500.0)]
-    assert find_front(variants, Terms()).members == ("fast", "small")
+    assert find_pareto_front(variants, Criteria()).members == ("fast", "small")
 
 
 def test_equals_beat_nobody():
     variants = [variant(label, latency=1e-3, size=1000.0) for label in ("a", "b", "c")]
-    found = find_front(variants, Terms())
+    found = find_pareto_front(variants, Criteria())
     assert (found.members, found.beaten) == (("a", "b", "c"), {})
 
 
 def test_the_inconclusive_beats_nothing():
     noisy = [variant("a", latency=1e-3, sigma=0.2, size=500.0), variant("b", latency=1.1e-3, sigma=0.2, size=1000.0)]
-    (row,) = compare_pairs(noisy, [(0, 1)], ("latency",), terms=Terms())
+    (row,) = compare_pairs(noisy, [(0, 1)], ("latency",), criteria=Criteria())
     assert row.verdict == "inconclusive"
-    assert find_front(noisy, Terms()).members == ("a", "b")
+    assert find_pareto_front(noisy, Criteria()).members == ("a", "b")
 
 
 def test_metrics_of_the_front():
@@ -196,31 +196,31 @@ def test_metrics_of_the_front():
         variant("a", latency=1e-3, memory_peak=1e8, size=500.0),
         variant("b", latency=1e-3, memory_peak=2e8, size=500.0),
     ]
-    assert find_front(variants, Terms()).metrics == ("latency", "memory_peak", "model_size")
-    assert find_front(variants, Terms(front=("model_size", "latency", "model_size"))).members == ("a", "b")
-    assert find_front(variants, Terms(front=("memory_peak", "latency"))).members == ("a",)
-    assert find_front(variants, Terms(front=("latency", "energy"))) is None  # nobody tells energy
-    assert find_front([*variants, variant("c", memory_peak=1e8)], Terms()) is None  # one metric is left
+    assert find_pareto_front(variants, Criteria()).metrics == ("latency", "memory_peak", "model_size")
+    assert find_pareto_front(variants, Criteria(front=("model_size", "latency", "model_size"))).members == ("a", "b")
+    assert find_pareto_front(variants, Criteria(front=("memory_peak", "latency"))).members == ("a",)
+    assert find_pareto_front(variants, Criteria(front=("latency", "energy"))) is None  # nobody tells energy
+    assert find_pareto_front([*variants, variant("c", memory_peak=1e8)], Criteria()) is None  # one metric is left
     for front in (("latency", "macs"), ("latncy", "model_size")):
         with pytest.raises(BadInput):
-            find_front(variants, Terms(front=front))
+            find_pareto_front(variants, Criteria(front=front))
 
 
 def test_failed_runs_take_no_part_in_the_front():
     variants = [make_run(1), failed_run(2), make_run(3, latency=8e-4)]
     named = [Variant(label=f"v{n}", run=run) for n, run in enumerate(variants)]
-    found = find_front(named, Terms())
+    found = find_pareto_front(named, Criteria())
     assert (found.members, found.beaten) == (("v0",), {"v2": ("v0",)})
-    assert find_front(named[:2], Terms()) is None
+    assert find_pareto_front(named[:2], Criteria()) is None
 
 
 def test_the_documents_of_all_this():
     variants = [variant(label, latency=1e-3, size=1000.0) for label in ("a", "b", "c")]
-    findings = Findings(
+    findings = ComparisonResult(
         variants=tuple(variants),
-        comparisons=tuple(compare_pairs(variants, [(0, 1), (0, 2)], ("latency",), terms=Terms())),
-        ranking=rank(variants, Terms(), "latency"),
-        front=find_front(variants, Terms()),
+        comparisons=tuple(compare_pairs(variants, [(0, 1), (0, 2)], ("latency",), criteria=Criteria())),
+        ranking=rank(variants, Criteria(), "latency"),
+        front=find_pareto_front(variants, Criteria()),
     )
     document = json.loads(json.dumps(findings.to_document(), allow_nan=False))
     assert [row["verdict"] for row in document["comparisons"]] == ["same", "same"]

@@ -8,8 +8,8 @@ import onnx.defs
 import pytest
 
 from edgewise.model.cost import KINDS
-from edgewise.model.dialects.base import Meaning, Question
-from edgewise.model.dialects.onnx import OPERATORS, read_meaning
+from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.dialects.onnx import OPERATORS, interpret
 from edgewise.model.graph import Tensor
 from onnx_cases import Case, ask, cost_of_question, ints, truths
 
@@ -22,28 +22,28 @@ EVERY = [(domain, op) for domain, table in OPERATORS.items() for op in table]
 def test_every_operator_that_onnx_defines_is_in_a_table(schema):
     domain, op = schema
     rule = OPERATORS[domain][op]
-    if isinstance(rule, Meaning):
+    if isinstance(rule, Semantics):
         assert rule.kind in KINDS or rule.why
 
 
 def test_a_constant_meaning_speaks_of_what_its_kind_knows():
     for domain, op in EVERY:
         rule = OPERATORS[domain][op]
-        if isinstance(rule, Meaning) and rule.kind:
+        if isinstance(rule, Semantics) and rule.kind:
             assert set(rule.geometry) <= set(KINDS[rule.kind].geometry), (domain, op)
 
 
 def test_the_standard_set_has_two_names():
     relu = Case("Relu", [(2, 3)], [(2, 3)], 0, 6, domain="ai.onnx")
-    assert read_meaning(ask(relu)).geometry == {"activation": "relu"}
+    assert interpret(ask(relu)).geometry == {"activation": "relu"}
 
 
 @pytest.mark.parametrize(
     ("domain", "op"), [("", "Conw"), ("com.example", "Conv"), ("", "conv"), ("com.microsoft", "Conv")]
 )
 def test_an_operator_of_another_set_is_unknown(domain, op):
-    meaning, cost = cost_of_question(Question(op=op, domain=domain))
-    assert meaning == Meaning()
+    semantics, cost = cost_of_question(RawOperator(op=op, domain=domain))
+    assert semantics == Semantics()
     assert cost.macs is None and cost.ops is None and op in cost.why
 
 
@@ -52,11 +52,11 @@ def test_an_operator_of_another_set_is_unknown(domain, op):
     [("float32", (0, 1)), ("float16", (0, 1)), ("int8", (0, 1)), ("int64", (0,)), ("int32", (0,)), ("bool", (0,))],
 )
 def test_integers_beside_a_tensor_are_no_parameters(dtype, weights):
-    assert read_meaning(ask(Case("Mul", [(2, 3), (dtype, (3,))], [(2, 3)], 0, 6))).weights == weights
+    assert interpret(ask(Case("Mul", [(2, 3), (dtype, (3,))], [(2, 3)], 0, 6))).weights == weights
 
 
 def test_inputs_that_are_left_out_are_no_parameters():
-    assert read_meaning(ask(Case("LSTM", [(5, 2, 3), (1, 16, 3), (1, 16, 4)], [(5, 1, 2, 4)], 0, 0))).weights == (1, 2)
+    assert interpret(ask(Case("LSTM", [(5, 2, 3), (1, 16, 3), (1, 16, 4)], [(5, 1, 2, 4)], 0, 0))).weights == (1, 2)
 
 
 ODD_OPTIONS = (
@@ -116,7 +116,7 @@ def odd_question(dice, domain, op):
 
     values = {at: dice.choice(ODD_VALUES) for at in range(10)}
     names = sorted(OWN_NAMES.get((domain, op), THEIR_NAMES))
-    return Question(
+    return RawOperator(
         op=op,
         domain=domain,
         version=dice.choice((0, 1, 6, 8, 9, 11, 13, 17, 28, -1)),
@@ -132,9 +132,9 @@ def test_whatever_a_file_says_there_is_an_answer():
     known = 0
     for domain, op in EVERY:
         for _ in range(25):
-            meaning, cost = cost_of_question(odd_question(dice, domain, op))
-            assert cost.macs is None or cost.macs >= 0, (op, meaning)
-            assert cost.ops is None or cost.ops >= 0, (op, meaning)
+            semantics, cost = cost_of_question(odd_question(dice, domain, op))
+            assert cost.macs is None or cost.macs >= 0, (op, semantics)
+            assert cost.ops is None or cost.ops >= 0, (op, semantics)
             assert cost.why or (cost.macs is not None and cost.ops is not None)
             known += cost.macs is not None
     assert known > 1000  # it is not all refused
@@ -143,20 +143,20 @@ def test_whatever_a_file_says_there_is_an_answer():
 @pytest.mark.parametrize(
     ("op", "options", "why"),
     [
-        ("Conv", {"kernel_shape": (3, -3)}, "no size"),
-        ("Conv", {"kernel_shape": (2,) * 65}, "no list"),
-        ("Conv", {"group": "two"}, "no whole number"),
-        ("MaxPool", {"kernel_shape": 3}, "no list"),
-        ("Gelu", {"approximate": 1}, "no text"),
-        ("Swish", {"alpha": "high"}, "no number"),
+        ("Conv", {"kernel_shape": (3, -3)}, "not a size"),
+        ("Conv", {"kernel_shape": (2,) * 65}, "not a list"),
+        ("Conv", {"group": "two"}, "not a whole number"),
+        ("MaxPool", {"kernel_shape": 3}, "not a list"),
+        ("Gelu", {"approximate": 1}, "not text"),
+        ("Swish", {"alpha": "high"}, "not a number"),
         ("Scan", {"num_scan_inputs": 9}, "scans 9"),
-        ("LSTM", {"hidden_size": -4}, "no size"),
+        ("LSTM", {"hidden_size": -4}, "not a size"),
         ("Einsum", {"equation": "a" * 5000}, "5000 characters"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(op, options, why):
-    meaning = read_meaning(ask(Case(op, [(1, 4, 8, 8), "rank unknown"], [(1, 4, 6, 6)], None, None, options=options)))
-    assert meaning.kind == "" and why in meaning.why
+    semantics = interpret(ask(Case(op, [(1, 4, 8, 8), "rank unknown"], [(1, 4, 6, 6)], None, None, options=options)))
+    assert semantics.kind == "" and why in semantics.why
 
 
 def test_a_mask_of_truth_values_selects_and_one_of_numbers_adds():
@@ -167,5 +167,5 @@ def test_a_mask_of_truth_values_selects_and_one_of_numbers_adds():
 
 
 def test_a_constant_that_is_no_size_is_named():
-    meaning = read_meaning(ask(Case("DFT", [(2, 8, 1), ints()], [(2, 8, 2)], None, None, values={1: (-8,)})))
-    assert meaning.kind == "" and "no size" in meaning.why
+    semantics = interpret(ask(Case("DFT", [(2, 8, 1), ints()], [(2, 8, 2)], None, None, values={1: (-8,)})))
+    assert semantics.kind == "" and "not a size" in semantics.why

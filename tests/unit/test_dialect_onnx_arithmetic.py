@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.model.dialects.onnx import read_meaning
+from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_arithmetic import TABLE
 from onnx_cases import Case, ask, check, ints, truths
 
@@ -224,11 +224,20 @@ OTHERS = [
     Case("StringNormalizer", [X], [X], None, None, why="strings"),
     Case("StringSplit", [X], [X, ints(2)], None, None, why="strings"),
     Case("RegexFullMatch", [X], [truths(2, 3)], None, None, why="strings"),
-    Case("ImageDecoder", [("uint8", (100,))], [(4, 4, 3)], None, None, why="picture"),
+    Case("ImageDecoder", [("uint8", (100,))], [(4, 4, 3)], None, None, why="image"),
     Case("If", [truths()], [X], None, None, kind="branch", why="branches"),
-    Case("Loop", [ints(), truths(), X], [X], None, None, kind="loop", why="how often"),
-    Case("Scan", [X, ("t", 5)], [X], None, None, kind="loop", why="how often", options={"num_scan_inputs": 1}),
-    Case("SequenceMap", ["rank unknown"], ["rank unknown"], None, None, kind="loop", why="how often"),
+    Case("Loop", [ints(), truths(), X], [X], None, None, kind="loop", why="the number of repetitions"),
+    Case(
+        "Scan",
+        [X, ("t", 5)],
+        [X],
+        None,
+        None,
+        kind="loop",
+        why="the number of repetitions",
+        options={"num_scan_inputs": 1},
+    ),
+    Case("SequenceMap", ["rank unknown"], ["rank unknown"], None, None, kind="loop", why="the number of repetitions"),
     unary("Affine", 2),
     unary("Scale"),
     unary("ImageScaler", 2),
@@ -249,7 +258,7 @@ def test_every_operator_of_the_table_has_a_case():
 
 
 def trips(op, inputs, **more):
-    return read_meaning(ask(Case(op, inputs, ["rank unknown"], None, None, **more))).geometry.get("trips")
+    return interpret(ask(Case(op, inputs, ["rank unknown"], None, None, **more))).geometry.get("trips")
 
 
 def test_trips_of_a_loop_that_a_constant_counts():

@@ -62,7 +62,7 @@ PRODUCTS = [
     ours("MatMulNBits", [(2, 64), ("uint8", (32, 2, 16)), (64,)], [(2, 32)], 4096, 8192, options={"K": 64, "N": 32}),
     ours("MatMulNBits", [(2, 64), ("uint8", (32, 2, 16)), (64,), None, None, (32,)], [(2, 32)], 4096, 8192 + 64,
          options={"K": 64, "N": 32}),
-    ours("MatMulNBits", [(2, 64), ("uint8", (32, 2, 16)), (64,)], [(2, 32)], None, None, kind="", why="sums over"),
+    ours("MatMulNBits", [(2, 64), ("uint8", (32, 2, 16)), (64,)], [(2, 32)], None, None, kind="", why="has no equation"),
     ours("MatMulBnb4", [(2, 64), ("uint8", (1024,)), (32,)], [(2, 32)], 4096, 8192, options={"K": 64, "N": 32}),
     ours("MatMulFpQ4", [(2, 64), ("uint8", (1280,)), ints(2)], [(2, 32)], 4096, 8192),
 ]  # fmt: skip
@@ -141,7 +141,7 @@ ATTENTION = [
     ours("Attention", [TOKENS, WEIGHT], [TOKENS], 6912, 13824 + 1728 + 864, options={"num_heads": 4, "do_rotary": 1}),
     ours("Attention", [TOKENS, WEIGHT, None, None, (2, 2, 4, 9, 3)], [TOKENS], None, None, why="open",
          options={"num_heads": 4, "past_present_share_buffer": 1}),
-    ours("Attention", [TOKENS, (12, 35)], [TOKENS], None, None, kind="", why="shared", options=FOUR),
+    ours("Attention", [TOKENS, (12, 35)], [TOKENS], None, None, kind="", why="not divisible", options=FOUR),
     ours("QAttention", [("uint8", TOKENS), ("int8", WEIGHT), (36,), (), ()], [TOKENS], 6912, 13824 + 1728 + 432, options=FOUR,
          parameters=468),
     ours("MultiHeadAttention", [TOKENS, TOKENS, TOKENS], [TOKENS], 1728, 3456 + 1728, kind="attention", options=FOUR),
@@ -277,7 +277,7 @@ OF_TRAINING = [
     Case(op, [X, X], [X], None, None, domain="ai.onnx.preview.training", why="training")
     for op in ("Adagrad", "Adam", "Gradient", "Momentum")
 ]
-PREVIEW = [Case("FlexAttention", [X, X, X], [X], None, None, domain="ai.onnx.preview", why="graphs of its own")]
+PREVIEW = [Case("FlexAttention", [X, X, X], [X], None, None, domain="ai.onnx.preview", why="its own subgraphs")]
 
 MICROSOFT = [*CONVOLUTIONS, *PRODUCTS, *QUANTISED, *ELEMENTWISE, *ATTENTION, *OTHERS]
 
@@ -303,5 +303,5 @@ def test_every_operator_of_the_tables_has_a_case(cases, table):
 
 def test_a_factor_is_no_bias():
     scaled = ours("FusedMatMul", [(2, 3), (3, 5)], [(2, 5)], 30, 70, options={"alpha": 0.5})
-    meaning, _ = cost_of_question(ask(scaled))
-    assert not meaning.geometry.get("bias")
+    semantics, _ = cost_of_question(ask(scaled))
+    assert not semantics.geometry.get("bias")

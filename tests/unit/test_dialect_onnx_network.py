@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.model.dialects.onnx import read_meaning
+from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_network import TABLE
 from onnx_cases import Case, ask, check, ints
 
@@ -80,9 +80,9 @@ PRODUCTS = [
     Case("Einsum", [(3, 3)], [()], 0, 3, options={"equation": "ii->"}),
     Case("Einsum", [(2, 3), (4, 5)], [(2, 5)], None, None, kind="", why="both 3 and 4", options={"equation": "ij,jk->ik"}),
     Case("Einsum", [(2, 3)], [(2, 5)], None, None, kind="", why="operands", options={"equation": "ij,jk->ik"}),
-    Case("Einsum", [(2, 3)], [(2, 5)], None, None, kind="", why="says otherwise", options={"equation": "ijk->k"}),
+    Case("Einsum", [(2, 3)], [(2, 5)], None, None, kind="", why="contradicts the equation", options={"equation": "ijk->k"}),
     Case("Einsum", [(2, 3)], [(2, 5)], None, None, kind="", why="no operand", options={"equation": "ij->k"}),
-    Case("Einsum", [(2, 3)], [(2, 5)], None, None, kind="", why="no letters", options={"equation": "1.->k"}),
+    Case("Einsum", [(2, 3)], [(2, 5)], None, None, kind="", why="not letters", options={"equation": "1.->k"}),
     Case("Einsum", [(2, 3), (3, "n")], [(2, "n")], None, None, why="open", options={"equation": "ij,jk->ik"}),
     Case("Einsum", [(2, "n"), ("n", 5)], [(2, 5)], None, None, why="reduction", options={"equation": "ij,jk->ik"}),
 ]  # fmt: skip
@@ -169,7 +169,7 @@ def test_every_operator_of_the_table_has_a_case():
 
 
 def geometry(op, inputs, outputs, **more):
-    return read_meaning(ask(Case(op, inputs, outputs, None, None, **more))).geometry
+    return interpret(ask(Case(op, inputs, outputs, None, None, **more))).geometry
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_open_dimensions_of_one_name_do_not_change():
 
 @pytest.mark.parametrize("group", [0, 3, -1])
 def test_channels_that_groups_cannot_share(group):
-    question = ask(Case("Conv", [(1, 4, 8, 8), "rank unknown"], [(1, 2, 6, 6)], None, None,
+    raw = ask(Case("Conv", [(1, 4, 8, 8), "rank unknown"], [(1, 2, 6, 6)], None, None,
                         options={"group": group, "kernel_shape": (3, 3)}))  # fmt: skip
-    assert read_meaning(question).kind == ""
+    assert interpret(raw).kind == ""
 
 
 def test_no_scale_or_zero_point_is_a_parameter():
@@ -213,4 +213,4 @@ def test_no_scale_or_zero_point_is_a_parameter():
         ("uint8", ()),
         ints(5),
     ]
-    assert read_meaning(ask(Case("QLinearConv", inputs, [(1, 5, 6, 6)], None, None))).weights == (3, 8)
+    assert interpret(ask(Case("QLinearConv", inputs, [(1, 5, 6, 6)], None, None))).weights == (3, 8)

@@ -75,7 +75,7 @@ ATTENTION = [
     Case("Attention", [Q, K, V, None, (2, 2, 3, 3), (2, 2, 3, 5)], [(2, 4, 6, 5)], 480 * 8, 2 * 3840 + 6 * 480),
     Case("Attention", [(2, 4, "s", 3), K, V], [(2, 4, "s", 5)], None, None, why="queries"),
     Case("Attention", [(2, 12), K, V], [(2, 4, 6, 5)], None, None, kind="", why="neither"),
-    Case("Attention", PACKED, [(2, 6, 20)], None, None, kind="", why="shared"),
+    Case("Attention", PACKED, [(2, 6, 20)], None, None, kind="", why="divisible"),
     Case("RotaryEmbedding", [(2, 4, 6, 8), (6, 4), (6, 4)], [(2, 4, 6, 8)], 0, 3 * 384, parameters=0),
     # A quarter of each head.
     Case("RotaryEmbedding", [(2, 4, 6, 8), (6, 1), (6, 1)], [(2, 4, 6, 8)], 0, 3 * 96, options={"rotary_embedding_dim": 2}),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgewise.model.cost import cost_of
-from edgewise.model.dialects.base import Question
-from edgewise.model.dialects.openvino import OPERATIONS, is_known, read_meaning
+from edgewise.model.dialects.base import RawOperator
+from edgewise.model.dialects.openvino import OPERATIONS, interpret, is_known
 from edgewise.model.graph import Graph, Operator, Quantization, Tensor
 
 X = (2, 3)
@@ -35,7 +35,7 @@ def tensor(name, given):
 
 def ask(op, inputs, outputs, version=1, **attributes):
     known = {at: tuple(given) for at, given in enumerate(inputs) if isinstance(given, V)}
-    return Question(
+    return RawOperator(
         op=op,
         version=version,
         attributes=attributes,
@@ -46,19 +46,19 @@ def ask(op, inputs, outputs, version=1, **attributes):
 
 
 def cost(op, inputs, outputs, version=1, **attributes):
-    """(MACs, ops) of an operator and its meaning."""
-    question = ask(op, inputs, outputs, version, **attributes)
-    meaning = read_meaning(question)
-    there = [each for each in (*question.inputs, *question.outputs) if each is not None]
+    """(MACs, ops) of an operator and its semantics."""
+    raw = ask(op, inputs, outputs, version, **attributes)
+    semantics = interpret(raw)
+    there = [each for each in (*raw.inputs, *raw.outputs) if each is not None]
     operator = Operator(
         index=0,
         name="op",
         op=op,
-        kind=meaning.kind,
-        inputs=tuple(each.name if each else "" for each in question.inputs),
-        outputs=tuple(each.name if each else "" for each in question.outputs),
-        geometry=meaning.geometry,
-        unknown_because=meaning.why,
+        kind=semantics.kind,
+        inputs=tuple(each.name if each else "" for each in raw.inputs),
+        outputs=tuple(each.name if each else "" for each in raw.outputs),
+        geometry=semantics.geometry,
+        unknown_because=semantics.why,
     )
     graph = Graph(
         name="",
@@ -69,7 +69,7 @@ def cost(op, inputs, outputs, version=1, **attributes):
         outputs=(),
     )
     found = cost_of(operator, graph)
-    return (found.macs, found.ops), meaning
+    return (found.macs, found.ops), semantics
 
 
 MOVING = [
@@ -282,15 +282,15 @@ CASES = [
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_costs(op, inputs, outputs, options, macs, ops, weights):
-    found, meaning = cost(op, inputs, outputs, **options)
+    found, semantics = cost(op, inputs, outputs, **options)
     assert found == (macs, ops)
-    assert meaning.weights == weights
+    assert semantics.weights == weights
 
 
 @pytest.mark.parametrize("op", MOVING)
 def test_moving_values_is_no_operation(op):
-    found, meaning = cost(op, [X, X, X], [X])
-    assert (found, meaning.kind, meaning.weights) == ((0, 0), "movement", ())
+    found, semantics = cost(op, [X, X, X], [X])
+    assert (found, semantics.kind, semantics.weights) == ((0, 0), "movement", ())
 
 
 @pytest.mark.parametrize("op", ONCE)
@@ -300,20 +300,20 @@ def test_one_operation_per_element(op):
 
 @pytest.mark.parametrize("op", SORTING)
 def test_choosing_by_value_depends_on_data(op):
-    found, meaning = cost(op, [X], [X])
-    assert (found, meaning.kind) == ((0, None), "sorting")
+    found, semantics = cost(op, [X], [X])
+    assert (found, semantics.kind) == ((0, None), "sorting")
 
 
 @pytest.mark.parametrize("op", UNKNOWN)
 def test_what_has_no_formula_says_why(op):
-    found, meaning = cost(op, [X], [X])
-    assert (found, meaning.kind) == ((None, None), "")
-    assert meaning.why
+    found, semantics = cost(op, [X], [X])
+    assert (found, semantics.kind) == ((None, None), "")
+    assert semantics.why
 
 
 @pytest.mark.parametrize(("op", "kind"), BODIES.items())
 def test_bodies(op, kind):
-    assert read_meaning(ask(op, [X], [X])).kind == kind
+    assert interpret(ask(op, [X], [X])).kind == kind
 
 
 def test_every_operation_has_a_case():
@@ -338,18 +338,18 @@ def test_every_operation_of_every_opset_is_known():
 @pytest.mark.parametrize(("spelled", "kind"), [("ReLU", "activation"), ("SoftMax", "softmax"), ("PReLU", "activation"), ("Const", "movement")])  # fmt: skip
 def test_names_as_files_spell_them(spelled, kind):
     assert is_known(spelled)
-    assert read_meaning(ask(spelled, [X, X], [X])).kind == kind
+    assert interpret(ask(spelled, [X, X], [X])).kind == kind
 
 
 def test_an_operation_of_nobodys_is_unknown():
     assert not is_known("Frobnicate")
-    found, meaning = cost("Frobnicate", [X], [X])
-    assert (found, meaning.kind) == ((None, None), "")
+    found, semantics = cost("Frobnicate", [X], [X])
+    assert (found, semantics.kind) == ((None, None), "")
 
 
 def test_depthwise():
     def is_depthwise(filters):
-        return read_meaning(ask("GroupConvolution", [(1, 4, 8, 8), C(filters)], [(1, 4, 6, 6)])).geometry["depthwise"]
+        return interpret(ask("GroupConvolution", [(1, 4, 8, 8), C(filters)], [(1, 4, 6, 6)])).geometry["depthwise"]
 
     assert is_depthwise((4, 1, 1, 3, 3))
     assert is_depthwise((4, 2, 1, 3, 3))
@@ -371,16 +371,16 @@ def test_depthwise():
     ],
 )
 def test_which_constants_of_arithmetic_are_parameters(given, weights):
-    assert read_meaning(ask("Add", [X, given], [X])).weights == weights
+    assert interpret(ask("Add", [X, given], [X])).weights == weights
 
 
 def test_tables_and_stored_weights_are_parameters():
-    assert read_meaning(ask("Gather", [C((10, 4)), X, V((0,))], [(2, 3, 4)])).weights == (0,)
-    assert read_meaning(ask("Gather", [V((1, 2, 3)), X, V((0,))], [X])).weights == ()
-    assert read_meaning(ask("ReadValue", [C(X)], [X])).weights == ()
+    assert interpret(ask("Gather", [C((10, 4)), X, V((0,))], [(2, 3, 4)])).weights == (0,)
+    assert interpret(ask("Gather", [V((1, 2, 3)), X, V((0,))], [X])).weights == ()
+    assert interpret(ask("ReadValue", [C(X)], [X])).weights == ()
     int8 = Tensor(name="i0", shape=X, dtype="int8", constant=True)
-    assert read_meaning(ask("Convert", [int8], [X])).weights == (0,)
-    assert read_meaning(ask("Convert", [V((1, 2))], [(2,)])).weights == ()
+    assert interpret(ask("Convert", [int8], [X])).weights == (0,)
+    assert interpret(ask("Convert", [V((1, 2))], [(2,)])).weights == ()
 
 
 @pytest.mark.parametrize("op", sorted(OPERATIONS))
@@ -391,6 +391,6 @@ def test_nothing_known_is_no_crash_and_no_number(op):
     absurd = dict.fromkeys(("kernel", "axes", "mode", "size", "equation", "mask", "clip", "num"), "9,x")
     for inputs in ([], [unknown], [unknown] * 8, [(0,)] * 8, [(None,) * 5] * 8):
         for options in ({}, absurd):
-            found, meaning = cost(op, inputs, [out], **options)
-            if op not in free and inputs[:1] != [(0,)] and meaning.kind != "movement":
+            found, semantics = cost(op, inputs, [out], **options)
+            if op not in free and inputs[:1] != [(0,)] and semantics.kind != "movement":
                 assert found[1] is None

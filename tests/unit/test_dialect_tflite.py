@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from edgewise.model.cost import KINDS, cost_of, count
-from edgewise.model.dialects.base import Question
-from edgewise.model.dialects.tflite import BUILTIN, CUSTOM, read_meaning
+from edgewise.model.dialects.base import RawOperator
+from edgewise.model.dialects.tflite import BUILTIN, CUSTOM, interpret
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.tflite_schema import OPERATORS
 
@@ -39,8 +39,8 @@ def tensor(name: str, words: str) -> Tensor:
 def build(case: Case) -> tuple[Operator, Graph]:
     inputs = [None if words is None else tensor(f"in{at}", words) for at, words in enumerate(case.inputs)]
     output = tensor("out", case.output)
-    meaning = read_meaning(
-        Question(
+    semantics = interpret(
+        RawOperator(
             op=case.op,
             domain=case.domain,
             attributes=case.options,
@@ -50,18 +50,18 @@ def build(case: Case) -> tuple[Operator, Graph]:
         )
     )
     present = [each for each in inputs if each is not None]
-    weights = tuple(f"in{at}" for at in meaning.weights if at < len(inputs) and inputs[at] and inputs[at].constant)
+    weights = tuple(f"in{at}" for at in semantics.weights if at < len(inputs) and inputs[at] and inputs[at].constant)
     operator = Operator(
         index=0,
         name="out",
         op=case.op,
-        kind=meaning.kind,
+        kind=semantics.kind,
         inputs=tuple(each.name if each else "" for each in inputs),
         outputs=("out",),
         weights=weights,
-        geometry=meaning.geometry,
+        geometry=semantics.geometry,
         custom=bool(case.domain),
-        unknown_because=meaning.why,
+        unknown_because=semantics.why,
     )
     tensors = {each.name: each for each in (*present, output)}
     return operator, Graph(
@@ -111,8 +111,8 @@ SEARCHING = set(_SEARCHING.split())
 UNKNOWN = {
     "RANDOM_UNIFORM": "generator", "RANDOM_STANDARD_NORMAL": "generator", "MULTINOMIAL": "generator",
     "STABLEHLO_RNG_BIT_GENERATOR": "generator", "LSH_PROJECTION": "hash", "DELEGATE": "delegate",
-    "CUSTOM": "without a name", "PLACEHOLDER_FOR_GREATER_OP_CODES": "newer schema", "STABLEHLO_REDUCE": "of its own",
-    "STABLEHLO_REDUCE_WINDOW": "of its own", "STABLEHLO_SCATTER": "of its own", "STABLEHLO_CUSTOM_CALL": "outside",
+    "CUSTOM": "without a name", "PLACEHOLDER_FOR_GREATER_OP_CODES": "newer schema", "STABLEHLO_REDUCE": "a separate graph",
+    "STABLEHLO_REDUCE_WINDOW": "a separate graph", "STABLEHLO_SCATTER": "a separate graph", "STABLEHLO_CUSTOM_CALL": "outside",
     "IF": "not in the model", "CALL": "not in the model", "STABLEHLO_CASE": "not in the model",
     "STABLEHLO_COMPOSITE": "not in the model", "WHILE": "depends on the data", "STABLEHLO_WHILE": "depends on the data",
 }  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from edgewise.model.cost import KINDS, cost_of
-from edgewise.model.dialects.base import Question
-from edgewise.model.dialects.torch import OPERATORS, UNKNOWN, read_meaning
+from edgewise.model.dialects.base import RawOperator
+from edgewise.model.dialects.torch import OPERATORS, UNKNOWN, interpret
 from edgewise.model.graph import Graph, Operator, Tensor
 
 
@@ -32,18 +32,18 @@ def ask(case: Case):
     outputs = [Tensor(name=f"o{at}", shape=shape, dtype=case.dtypes[1]) for at, shape in enumerate(case.outputs)]
     roles = tuple(role for role, _ in case.inputs)
     op = case.op if "." in case.op else f"aten.{case.op}.default"
-    question = Question(op=op, attributes={**case.attributes, "roles": roles}, inputs=inputs, outputs=outputs)
-    meaning = read_meaning(question)
+    raw = RawOperator(op=op, attributes={**case.attributes, "roles": roles}, inputs=inputs, outputs=outputs)
+    semantics = interpret(raw)
     operator = Operator(
-        subgraphs=("body",) if meaning.kind == "loop" else (),
-        index=0, name="n", op=op, kind=meaning.kind, inputs=tuple(each.name for each in inputs),
-        outputs=tuple(each.name for each in outputs), geometry=meaning.geometry, unknown_because=meaning.why,
+        subgraphs=("body",) if semantics.kind == "loop" else (),
+        index=0, name="n", op=op, kind=semantics.kind, inputs=tuple(each.name for each in inputs),
+        outputs=tuple(each.name for each in outputs), geometry=semantics.geometry, unknown_because=semantics.why,
     )  # fmt: skip
     tensors = {each.name: each for each in (*inputs, *outputs)}
     body = Operator(index=0, name="b", op="add", kind="elementwise", outputs=("o0",), geometry={"per_element": 1})
     inner = Graph(name="body", format="torch", tensors=tensors, operators=(body,), inputs=(), outputs=())
     graph = replace(inner, operators=(operator,), subgraphs={"body": inner})
-    return meaning, cost_of(operator, graph)
+    return semantics, cost_of(operator, graph)
 
 
 def group(names: str, per_output: int) -> list[Case]:
@@ -321,10 +321,10 @@ def base(op: str) -> str:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_costs_are_those_worked_out_by_hand(case: Case):
     op = case.op if case.op.split(".")[0] in ("higher_order", "quantized_decomposed") else f"aten.{case.op}"
-    meaning, cost = ask(Case(op, case.inputs, case.outputs, case.macs, case.ops, case.attributes, case.dtypes))
+    semantics, cost = ask(Case(op, case.inputs, case.outputs, case.macs, case.ops, case.attributes, case.dtypes))
     assert (cost.macs, cost.ops) == (case.macs, case.ops), cost.why
     assert bool(cost.why) == (None in (case.macs, case.ops))
-    assert meaning.kind == "" or set(meaning.geometry) <= set(KINDS[meaning.kind].geometry)
+    assert semantics.kind == "" or set(semantics.geometry) <= set(KINDS[semantics.kind].geometry)
 
 
 def test_every_operator_has_a_case():
@@ -333,8 +333,8 @@ def test_every_operator_has_a_case():
 
 
 def test_an_operator_of_nobody_is_unknown():
-    assert read_meaning(Question(op="mylib.swish.default")).kind == ""
-    assert read_meaning(Question(op="aten.not_an_operator.default")).kind == ""
+    assert interpret(RawOperator(op="mylib.swish.default")).kind == ""
+    assert interpret(RawOperator(op="aten.not_an_operator.default")).kind == ""
 
 
 def test_depthwise_is_told():
@@ -344,10 +344,10 @@ def test_depthwise_is_told():
 
 
 def test_what_selects_is_no_parameter():
-    meaning, _ = ask(Case("embedding", [("weight", (9, 4)), ("indices", (2,))], [(2, 4)], 0, 0))
-    assert meaning.weights == (0,)
-    meaning, _ = ask(Case("batch_norm", NORM, [(2, 3, 4)], 0, 0))
-    assert meaning.weights == (0, 1, 2, 3, 4)
+    semantics, _ = ask(Case("embedding", [("weight", (9, 4)), ("indices", (2,))], [(2, 4)], 0, 0))
+    assert semantics.weights == (0,)
+    semantics, _ = ask(Case("batch_norm", NORM, [(2, 3, 4)], 0, 0))
+    assert semantics.weights == (0, 1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("op", ["conv2d", "linear", "mm", "mean", "adaptive_avg_pool2d", "lstm.input", "relu"])
@@ -386,7 +386,7 @@ def test_no_option_of_a_hostile_file_is_a_crash(hostile: Any):
         for roles in ([], ["self"], ["input", "weight", "params", "params"], ["mapped"] * 4):
             tensors = [Tensor(name=str(at), shape=shape, dtype="?") for at in range(4)]
             attributes = {**dict.fromkeys(names, hostile), "roles": tuple(roles)}
-            meaning = read_meaning(
-                Question(op=f"aten.{op}", attributes=attributes, inputs=tensors, outputs=tensors[:1])
+            semantics = interpret(
+                RawOperator(op=f"aten.{op}", attributes=attributes, inputs=tensors, outputs=tensors[:1])
             )
-            assert meaning.kind in (*KINDS, "")
+            assert semantics.kind in (*KINDS, "")

@@ -258,4 +258,4 @@ def test_a_file_that_holds_no_number(tmp_path):
     put(tmp_path, {"proc/sys/kernel/randomize_va_space": "many\n"})
     found = fingerprint(root=tmp_path)
     assert found["settings"]["aslr"] is None
-    assert found["absent"]["settings.aslr"] == "/proc/sys/kernel/randomize_va_space holds no number"
+    assert found["absent"]["settings.aslr"] == "/proc/sys/kernel/randomize_va_space contains no number"

@@ -38,35 +38,35 @@ def test_an_ideal_machine_has_nothing_against_it():
 @pytest.mark.parametrize(
     ("changes", "grade", "reason"),
     [
-        ({"state__load_average": [4.1, 0, 0]}, "B", "the load average of the last minute is 4.1; usable cores: 8"),
+        ({"state__load_average": [4.1, 0, 0]}, "B", "the load average of the last minute is 4.1 on 8 usable cores"),
         (
             {"virtualisation__hypervisor": True},
             "B",
-            "this is a virtual machine: neighbours on the host can slow it unseen",
+            "this is a virtual machine: other machines on the host can slow it unnoticed",
         ),
-        ({"virtualisation__hypervisor": None}, "A", "whether this is a virtual machine can't be told"),
-        ({"clock__governor": "schedutil"}, "B", "the clock's governor is schedutil: the frequency follows the load"),
+        ({"virtualisation__hypervisor": None}, "A", "it is unknown whether this is a virtual machine"),
+        ({"clock__governor": "schedutil"}, "B", "the clock governor is schedutil: the frequency follows the load"),
         (
             {"clock__governor": None},
             "B",
-            "the clock's governor can't be seen: the frequency may change while measuring",
+            "the clock governor is unknown: the frequency may change while measuring",
         ),
         ({"clock__boost": True}, "B", "turbo (boost) is on: the first seconds run faster than a sustained load"),
         ({"cpu__usable_cores": 2}, "B", "two usable cores: a measurement with two threads leaves none for the system"),
-        ({"cpu__usable_cores": 1}, "C", "one usable core: everything else that runs interrupts the measurement"),
-        ({"cpu__smt_active": True}, "A", "two hardware threads share a core (SMT)"),
+        ({"cpu__usable_cores": 1}, "C", "one usable core: every other process interrupts the measurement"),
+        ({"cpu__smt_active": True}, "A", "two hardware threads share each core (SMT)"),
         (
             {"cpu__quota_cores": 1.5},
             "C",
-            "a cgroup allows 1.5 cores' worth of time: past it, processes are stopped for milliseconds",
+            "a cgroup quota of 1.5 cores: processes that exceed it are paused for milliseconds",
         ),
         (
             {"state__on_mains": False},
             "C",
-            "the machine runs without mains power: it may hold its clock down to save the battery",
+            "the machine runs on battery and may lower its clock to save power",
         ),
         ({"state__memory_available_bytes": 99}, "C", "only 10% of the memory is available"),
-        ({"state__swap_used_bytes": 51}, "B", "5% of the memory's size is swapped out"),
+        ({"state__swap_used_bytes": 51}, "B", "swapped-out data amounts to 5% of the memory"),
         (
             {"settings__performance_counters": False},
             "A",
@@ -124,7 +124,7 @@ def test_the_worst_comes_first_and_makes_the_grade():
     fitness = assess_fitness(environment, QUIET | {"steal_share": 0.5})
     assert fitness.grade == "D"
     assert [finding.ceiling for finding in fitness.findings] == ["D", "C", "B"]
-    assert fitness.reasons[0] == "the hypervisor took 50.00% of the processor time away"
+    assert fitness.reasons[0] == "the hypervisor gave 50.00% of the processor time to other machines"
     assert fitness.reasons[2].startswith("this is a virtual machine (KVM)")
 
 
@@ -132,4 +132,4 @@ def test_a_machine_of_which_nothing_is_known_is_not_an_a(tmp_path):
     nothing = Counters(monotonic_ns=10**9).delta(Counters(monotonic_ns=0))
     fitness = assess_fitness(fingerprint(root=tmp_path), nothing)
     assert fitness.grade == "B"
-    assert "how busy other processes are can't be read" in fitness.reasons
+    assert "the load of other processes is unknown: /proc/stat can't be read" in fitness.reasons

@@ -25,17 +25,19 @@ def test_values_against_the_definitions():
     reference = rng.normal(size=(60, 10)).astype(np.float32)
     own = (reference + 0.3 * rng.normal(size=reference.shape)).astype(np.float32)
     found = by_metric(score(tabulate(records(own, reference))))
-    gap = own.astype(float) - reference
+    difference = own.astype(float) - reference
     top = found["agreement_top1"]
     assert top.value == (own.argmax(1) == reference.argmax(1)).mean()
     assert sum(top.outcomes) == top.value * 60
     snr = found["output_snr"]
-    assert snr.value == pytest.approx(10 * np.log10((reference.astype(float) ** 2).sum() / (gap**2).sum()), rel=1e-9)
+    assert snr.value == pytest.approx(
+        10 * np.log10((reference.astype(float) ** 2).sum() / (difference**2).sum()), rel=1e-9
+    )
     assert snr.low < snr.value < snr.high
     worst = found["output_max_abs_error"]
-    assert worst.value == pytest.approx(np.abs(gap).max())
+    assert worst.value == pytest.approx(np.abs(difference).max())
     assert (worst.low, worst.high) == (None, None)
-    assert "tells nothing of the largest of others" in worst.method
+    assert "does not bound that of others" in worst.method
 
 
 def test_identical_outputs():

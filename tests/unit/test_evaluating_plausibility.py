@@ -3,25 +3,25 @@
 import numpy as np
 import pytest
 
-from edgewise.evaluating.evaluator import Answers
-from edgewise.evaluating.own_metric import JoinedTable
+from edgewise.evaluating.custom_metric import JoinedTable
+from edgewise.evaluating.evaluator import SampleResults
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.scores import Score, score
 from edgewise.evaluating.tasks.classification import ClassificationTable
 
-ANSWERS = Answers(entries=(), notes=("x: scale=1/255 → float32 [1, 3, 8, 8]",), fed={"x": (0.0, 1.0)})
+ANSWERS = SampleResults(entries=(), notes=("x: scale=1/255 → float32 [1, 3, 8, 8]",), fed={"x": (0.0, 1.0)})
 
 
-def table_of(labels, answers, *, classes):
-    labels, answers = np.asarray(labels, np.intp), np.asarray(answers, np.intp)
-    return ClassificationTable(labels, answers, np.where(labels == answers, 0, 9), classes=classes)
+def table_of(labels, results, *, classes):
+    labels, results = np.asarray(labels, np.intp), np.asarray(results, np.intp)
+    return ClassificationTable(labels, results, np.where(labels == results, 0, 9), classes=classes)
 
 
-def doubt(labels, answers, *, classes, joined=False):
-    table = table_of(labels, answers, classes=classes)
+def doubt(labels, results, *, classes, joined=False):
+    table = table_of(labels, results, classes=classes)
     shown = JoinedTable([table]) if joined else table
     return check_plausible(
-        score(table), shown, headline="accuracy_top1", answers=ANSWERS, settings={"labels": "label i is output i"}
+        score(table), shown, headline="accuracy_top1", results=ANSWERS, settings={"labels": "label i is output i"}
     )
 
 
@@ -45,8 +45,8 @@ def test_nothing_right_is_told_with_what_was_fed(classes, joined):
 @pytest.mark.parametrize("right", [5, 14])
 def test_what_guessing_reaches_too_is_doubted(right):
     labels = np.arange(100) % 10
-    answers = np.where(np.arange(100) < right, labels, (labels + 2 + np.arange(100) // 10 % 7) % 10)
-    assert "no better than guessing among 10 classes" in doubt(labels, answers, classes=10).message
+    results = np.where(np.arange(100) < right, labels, (labels + 2 + np.arange(100) // 10 % 7) % 10)
+    assert "no better than guessing among 10 classes" in doubt(labels, results, classes=10).message
 
 
 def test_what_is_better_than_guessing_is_not_doubted():
@@ -63,15 +63,15 @@ def test_what_is_better_than_guessing_is_not_doubted():
 )
 def test_labels_that_are_one_off_are_told(by, said):
     labels = 1 + spread(100, 999)
-    answers = np.where(np.arange(100) < 98, labels + by, (labels + 500) % 1000)
-    assert said in doubt(labels, answers, classes=1001).message
+    results = np.where(np.arange(100) < 98, labels + by, (labels + 500) % 1000)
+    assert said in doubt(labels, results, classes=1001).message
 
 
 @pytest.mark.parametrize("order", [[1, 0], [3, 0, 1, 2], [2, 3, 0, 1]])
 def test_classes_in_another_order_are_told(order):
     labels = spread(80, len(order))
-    answers = np.asarray(order)[labels]
-    message = doubt(labels, answers, classes=len(order)).message
+    results = np.asarray(order)[labels]
+    message = doubt(labels, results, classes=len(order)).message
     assert "100.00 % would be right if classes were numbered otherwise" in message or "the label minus 1" in message
 
 
@@ -100,5 +100,5 @@ def test_one_answer_for_everything_is_told():
 def test_other_tasks(metric, value, low, said):
     one = Score(metric=metric, value=value, low=low, high=None, n=9, method="")
     table = table_of([0], [0], classes=0)
-    found = check_plausible([one], JoinedTable([table]), headline=metric, answers=ANSWERS, settings={})
+    found = check_plausible([one], JoinedTable([table]), headline=metric, results=ANSWERS, settings={})
     assert (found is None) if said is None else found.message.startswith(said)

@@ -1,4 +1,4 @@
-"""Scripted profiles of the make-believe engine, and the scripted networks that they belong to."""
+"""Scripted profiles of the fake engine, and the scripted networks that they belong to."""
 
 import numpy as np
 import pytest

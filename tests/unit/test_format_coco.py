@@ -116,7 +116,7 @@ def test_a_folder_of_images_can_be_named(tmp_path: Path):
         open_one(file)
     assert "images=" in caught.value.advice
     assert open_one(file, images=str(tmp_path / "there")).read(1).name == "a.png"
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         open_one(file, images=str(tmp_path / "nowhere"))
     with pytest.raises(BadInput, match="none of the first 3 files"):
         open_one(file, images=str(tmp_path))
@@ -135,7 +135,7 @@ def test_one_damaged_image_is_named(tmp_path: Path):
     (tmp_path / "none.png").unlink()
     Image.new("RGB", (9, 9)).save(tmp_path / "b.png")
     data = open_one(file)
-    for index, reason in enumerate(["the image is 9x9, its label says 8x6", "not an image", "no such file"]):
+    for index, reason in enumerate(["the image is 9x9, its label 8x6", "not an image", "no such file"]):
         with pytest.raises(CorruptSample, match=reason):
             data.read(index)
 
@@ -174,14 +174,14 @@ def change(path: str, value: Any) -> dict[str, Any]:
         ("images.0.file_name", "/b.png", "outside"),
         ("images.0.file_name", None, "names no file"),
         ("annotations", 3, "no list of annotations"),
-        ("annotations.0.image_id", 8, "annotation 1 of a.json is of image 8, which it has not"),
+        ("annotations.0.image_id", 8, "annotation 1 of a.json is of image 8, which the file does not have"),
         ("annotations.0.image_id", None, "annotation 1 of a.json has no image_id"),
-        ("annotations.0.category_id", 8, "is of category 8, which it has not"),
+        ("annotations.0.category_id", 8, "is of category 8, which the file does not have"),
         ("annotations.0.bbox", [1, 2, 3], "no bbox of four numbers"),
         ("annotations.0.bbox", [1, 2, 3, "4"], "no bbox of four numbers"),
         ("annotations.0.bbox", [1, 2, 3, 1e300], "no bbox of four numbers"),
         ("annotations.0.bbox", [1, 2, -3, 4], "negative size"),
-        ("annotations.0.area", float("nan"), "broken JSON: NaN is no number"),
+        ("annotations.0.area", float("nan"), "broken JSON: NaN is not a number"),
         ("categories.0.id", 3, "two categories with the id 3"),
         ("categories.0.id", 2**70, "a category of a.json has no id"),
     ],

@@ -166,26 +166,26 @@ def test_links_that_lead_out_are_refused(tmp_path: Path):
     [
         ("", {}, "is empty"),
         ("a,b\n", {}, "has no rows"),
-        ("1,2\n3,4\n", {}, "first row of data.csv holds numbers"),
+        ("1,2\n3,4\n", {}, "first row of data.csv has numbers"),
         ("a,b\n1,2,3\n", {}, "line 2: 3 columns, the first row has 2"),
-        ("a,b\n1,x\n", {}, "line 2: 'x' in the column 'b' is no number"),
+        ("a,b\n1,x\n", {}, "line 2: 'x' in the column 'b' is not a number"),
         ("a,a\n1,2\n", {}, "two columns 'a'"),
         ("text,path\na,b.png\n", {}, "files in 'path' and texts in 'text'"),
         ("y\n1\n", {}, "no column of samples"),
         ("text,label\na,1\nb,\n", {}, "line 3 has no label"),
         ("text,label\na,1\nb,-1\n", {}, "line 3 has the label -1"),
         ("text,label\na,1\nb,nan\n", {}, "line 3 has the label 'nan'"),
-        ("text,label\na,x\n", {"label_kind": "float"}, "line 2 has the label 'x', which is no number"),
-        ("text,label\na,x\n", {"classes": "u,v"}, "line 2 has the label 'x', which is no class"),
+        ("text,label\na,x\n", {"label_kind": "float"}, "line 2 has the label 'x', which is not a number"),
+        ("text,label\na,x\n", {"classes": "u,v"}, "line 2 has the label 'x', which is not a class"),
         ("text,label\na,x\n", {"separator": "|"}, "separator= is between texts"),
         ("text,label\na,x\n", {"label": "z"}, "has no column 'z'"),
         ("text,label\na,x\n", {"text": "text", "path": "text"}, "both path= and text="),
-        ("text,label\na,x\n", {"delimiter": "::"}, "no single character"),
-        ("text,label\na,x\n", {"labels": "label"}, "takes no option 'labels'"),
+        ("text,label\na,x\n", {"delimiter": "::"}, "not a single character"),
+        ("text,label\na,x\n", {"labels": "label"}, "has no option 'labels'"),
         ("path,label\na.exe,x\n", {}, "line 2 names 'a.exe', which is of no kind"),
         ("path,label\ngone.png,x\n", {}, "none of the first 1 files, such as gone.png"),
-        ('text,label\n"a,x\n', {}, "no table"),
-        ("text,label\n" + "a" * 200_000 + ",x\n", {}, "no table"),
+        ('text,label\n"a,x\n', {}, "not a table"),
+        ("text,label\n" + "a" * 200_000 + ",x\n", {}, "not a table"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text, options, message):
@@ -202,7 +202,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
     (tmp_path / "data.csv").write_bytes(b"a,b\n\x00\x001,2\n")
     with pytest.raises(BadInput):
         open_data(str(tmp_path / "data.csv"))
-    with pytest.raises(BadInput, match="is no file"):
+    with pytest.raises(BadInput, match="is not a file"):
         Csv().open(tmp_path / "none.csv", {})
 
 

@@ -248,11 +248,11 @@ def test_nothing_there_is_said_with_advice(tmp_path: Path):
         with pytest.raises(BadInput, match="holds no images") as caught:
             Folders().open(tmp_path / "empty", {})
         assert "right folder" in caught.value.advice
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         Folders().open(tmp_path / "none", {})
     with pytest.raises(BadInput, match="no option 'colour'"):
         Folders().open(tmp_path, {"colour": "red"})
-    with pytest.raises(BadInput, match="looks like no data set"):
+    with pytest.raises(BadInput, match="is not a known data set"):
         open_data(str(tmp_path / "empty"))
     with pytest.raises(BadInput, match="is an empty folder"):
         open_data(str(tmp_path / "empty" / "cat"))
@@ -323,5 +323,5 @@ def test_labels_of_the_image_as_it_lies_keep_it_lying(tmp_path: Path):
     assert images.decode_image(file, "a").shape == (6, 4, 3)
     assert images.decode_image(file, "a", stored_size=(6, 4)).shape == (4, 6, 3)
     assert images.decode_image(file, "a", stored_size=(4, 6)).shape == (6, 4, 3)
-    with pytest.raises(CorruptSample, match="is 4x6, its label says 9x9"):
+    with pytest.raises(CorruptSample, match="is 4x6, its label 9x9"):
         images.decode_image(file, "a", stored_size=(9, 9))

@@ -141,7 +141,7 @@ def test_a_selection_keeps_its_order(tmp_path: Path):
         ({"text": ["a"]}, {"image": "text"}, "holds no image"),
         ({"text": ["a"]}, {"image": "text", "text": "text"}, "both image= and text="),
         ({"text": ["a"]}, {"columns": "text"}, "holds no numbers"),
-        ({"text": ["a"]}, {"script": "evil.py"}, "takes no option 'script'"),
+        ({"text": ["a"]}, {"script": "evil.py"}, "has no option 'script'"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, columns, options, message):
@@ -211,7 +211,7 @@ def test_the_stamp_and_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_nothing_there(tmp_path: Path):
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         HuggingFace().open(tmp_path / "none", {})
     with pytest.raises(BadInput, match="can't read"):
         HuggingFace().open(tmp_path, {})

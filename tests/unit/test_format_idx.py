@@ -123,8 +123,8 @@ def test_every_row_comes_back(tmp_path: Path, packed: bool, array: np.ndarray):
         (b"\0\0\x08\xff" + bytes(4 * 255), "255 dimensions"),
         (b"\0\0\x08\x03\0\0", "damaged"),
         (b"\0\0\x08\x03" + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1), "would unpack to"),
-        (b"\0\0\x08\x03" + struct.pack(">3I", 10, 28, 28) + bytes(28 * 28 * 9), "it says it has 7856 bytes"),
-        (b"\0\0\x08\x03" + struct.pack(">3I", 1, 2, 2) + bytes(5), "it says it has 20 bytes, it has 21"),
+        (b"\0\0\x08\x03" + struct.pack(">3I", 10, 28, 28) + bytes(28 * 28 * 9), "it declares 7856 bytes"),
+        (b"\0\0\x08\x03" + struct.pack(">3I", 1, 2, 2) + bytes(5), "it declares 20 bytes and has 21"),
     ],
 )
 def test_headers_that_lie(tmp_path: Path, content: bytes, message: str, packed: bool):
@@ -181,7 +181,7 @@ def test_nothing_there(tmp_path: Path):
         Idx().open(tmp_path, {})
     with pytest.raises(BadInput, match="has labels only"):
         Idx().open(tmp_path / "train-labels-idx1-ubyte", {})
-    with pytest.raises(BadInput, match="is no IDX file"):
+    with pytest.raises(BadInput, match="is not an IDX file"):
         Idx().open(tmp_path / "train-images-idx3-ubyte", {})
     with pytest.raises(BadInput, match="no option 'split'"):
         Idx().open(tmp_path, {"split": "train"})

@@ -83,7 +83,7 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(open_one("loader_of_this_test:data")) == 2
     with pytest.raises(BadInput, match="no module 'nowhere_at_all'"):
         open_data("nowhere_at_all:data")
-    with pytest.raises(BadInput, match="other is not there"):
+    with pytest.raises(BadInput, match="other does not exist"):
         open_data("loader_of_this_test:other")
 
 
@@ -150,8 +150,8 @@ def test_pictures_of_pillow(tmp_path: Path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("def data():\n    return 3", "gave int, which is no data"),
-        ("def data():\n    return 'text'", "gave str, which is no data"),
+        ("def data():\n    return 3", "gave int, which is not data"),
+        ("def data():\n    return 'text'", "gave str, which is not data"),
         ("def data():\n    return None", "gave NoneType"),
         ("def data():\n    return {}", "without names of splits"),
         ("def data():\n    return {'x': np.ones(2), 'y': np.ones(2)}", "a mapping with 'x'"),
@@ -164,9 +164,9 @@ def test_pictures_of_pillow(tmp_path: Path):
         ("def data():\n    raise KeyError('lost')", "failed: KeyError: 'lost'"),
         ("def data():\n    raise SystemExit(3)", "failed: SystemExit: 3"),
         ("def data():\n    import not_installed_at_all", "needs the module 'not_installed_at_all'"),
-        ("data = 3", "is a int and can't be called"),
+        ("data = 3", "is an int and can't be called"),
         ("def data(:", "failed: SyntaxError"),
-        ("def other():\n    pass", "is not there"),
+        ("def other():\n    pass", "does not exist"),
     ],
 )
 def test_what_goes_wrong_is_one_error(tmp_path: Path, body: str, message: str):
@@ -179,7 +179,7 @@ def test_what_goes_wrong_is_one_error(tmp_path: Path, body: str, message: str):
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ("(np.array([None]), 0)", "no array of numbers"),
+        ("(np.array([None]), 0)", "not an array of numbers"),
         ("(np.ones(2), -1)", "its label is -1"),
         ("(np.ones(2), float('nan'))", "its label is not finite"),
         ("(np.ones(2), object())", "its label is object"),
@@ -209,6 +209,6 @@ def test_the_stamp_follows_the_file_the_options_and_the_arrays(tmp_path: Path):
 def test_no_function(tmp_path: Path):
     with pytest.raises(BadInput, match="names no function"):
         Loader().open(Path("nothing"), {})
-    with pytest.raises(BadInput, match="there is no data at"):
+    with pytest.raises(BadInput, match="no data found at"):
         open_data(str(tmp_path / "nothing"))
     assert np.array_equal(open_one(write(tmp_path, "def data():\n    return np.ones(2)")).read(0).data, 1.0)

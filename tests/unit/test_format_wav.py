@@ -135,9 +135,9 @@ def test_empty_and_endless_recordings(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(BadInput, match="holds no WAV"):
         Wav().open(tmp_path, {})
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         Wav().open(tmp_path / "none", {})
-    with pytest.raises(BadInput, match="label=best makes no sense"):
+    with pytest.raises(BadInput, match="label can't be best"):
         Wav().open(tmp_path, {"label": "best"})
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from edgewise.comparing.comparison import Findings, Variant
-from edgewise.comparing.gate import Check, Outcome, is_settled, judge, refuse
+from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.gate import Check, GateResult, is_settled, judge, refuse
 from edgewise.comparing.requirement import Requirement, parse_requirements
-from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput, ExitCode
 from edgewise.record import Job, Measurement, Run, Scenario
 from edgewise.stats.comparison import INTERVAL_FACTOR
@@ -114,34 +114,34 @@ def test_words_become_requirements():
 @pytest.mark.parametrize(
     ("regressions", "budgets", "words"),
     [
-        ([], [], "nothing to check"),
+        ([], [], "no requirement given"),
         (["3"], [], "percent sign"),
-        (["3 percent"], [], "no percentage"),
+        (["3 percent"], [], "not a percentage"),
         (["latncy=3%"], [], "latency"),
         (["depth=3%"], [], "neither better high nor low"),
-        (["-100%"], [], "nothing is that much better"),
+        (["-100%"], [], "must be above -100%"),
         (["throughput=100%"], [], "allows everything"),
-        (["nan%"], [], "no limit"),
-        (["1e999%"], [], "no limit"),
+        (["nan%"], [], "not a number with a unit"),
+        (["1e999%"], [], "not a number with a unit"),
         (["3%,,"], [], "empty part"),
         (["3%", "4%"], [], "two limits"),
         ([], ["latency=5ms,latency=6ms"], "two limits"),
         ([], ["latency"], "not METRIC=LIMIT"),
-        ([], ["latency=5MB"], "no limit of latency"),
-        ([], ["latency=-5ms"], "no limit of latency"),
-        ([], ["latency=0ms"], "makes no sense"),
-        ([], ["model_size=5ms"], "no limit of model_size"),
+        ([], ["latency=5MB"], "not a value of latency"),
+        ([], ["latency=-5ms"], "not a value of latency"),
+        ([], ["latency=0ms"], "out of range"),
+        ([], ["model_size=5ms"], "not a value of model_size"),
         ([], ["model_size=1e400"], "has no unit"),
-        ([], ["model_size=1e400MB"], "no limit of model_size"),
+        ([], ["model_size=1e400MB"], "not a value of model_size"),
         ([], ["latency=5"], "has no unit"),
         ([], ["latency= .5e-3 "], "has no unit"),
         ([], ["memory_peak=5"], "has no unit"),
         ([], ["energy=5ms"], "not in ms"),
         ([], ["accuracy_top1=97"], "more than all"),
         ([], ["accuracy_drop=1%"], "not in points"),
-        ([], ["accuracy_drop=-1pt"], "makes no sense"),
+        ([], ["accuracy_drop=-1pt"], "out of range"),
         ([], ["cpu_utilization=50%"], "neither better high nor low"),
-        ([], ["\x1b[31m=1"], "no metric"),
+        ([], ["\x1b[31m=1"], "unknown metric"),
     ],
 )
 def test_words_that_say_nothing_are_one_error_with_advice(regressions, budgets, words):
@@ -249,7 +249,7 @@ def test_differences_too_small_to_matter_are_no_regression():
     check = only(judge(ask("3%"), *turns(tiny, [value * 1.1 for value in tiny])))
     assert check.verdict == "pass"
     assert "200 ns is allowed" in check.because
-    strict = judge(ask("3%"), *turns(tiny, [value * 1.1 for value in tiny]), terms=Terms(floors={"latency": 0.0}))
+    strict = judge(ask("3%"), *turns(tiny, [value * 1.1 for value in tiny]), criteria=Criteria(floors={"latency": 0.0}))
     assert only(strict).verdict == "fail"
     # What must become better must really do so.
     assert only(judge(ask("-5%"), *turns(tiny, [value * 1.1 for value in tiny]))).verdict == "fail"
@@ -407,11 +407,11 @@ def test_samples_that_are_none_are_unmeasured(bad):
 # --- outcomes ---
 
 
-def outcome(*verdicts: str, policy: str = "retry", attempts: int = 1) -> Outcome:
+def outcome(*verdicts: str, policy: str = "retry", attempts: int = 1) -> GateResult:
     (requirement,) = ask("latency=3%")
     checks = tuple(Check(requirement=requirement, verdict=one, because="x") for one in verdicts)
-    findings = Findings(variants=(Variant(label="candidate", run=make_run(1)),), comparisons=())
-    return Outcome(checks=checks, findings=findings, policy=policy, attempts=attempts)
+    findings = ComparisonResult(variants=(Variant(label="candidate", run=make_run(1)),), comparisons=())
+    return GateResult(checks=checks, findings=findings, policy=policy, attempts=attempts)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.progress import Event, RunFinished, SessionStarted, reporting_to
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
-from edgewise.run.assemble import WARMUP_KEPT
-from edgewise.run.assembly import Sensors
-from edgewise.run.dispatch import Interrupted, Silent
+from edgewise.run.dispatch import Interrupted
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
+from edgewise.run.measurements import WARMUP_KEPT
 from edgewise.run.plan import Axes, make_plan
+from edgewise.run.run_builder import Sensors
 from edgewise.testing import write_fake_model
 from threaded_workers import Line, Part, install, interrupt_round, play_worker
 
@@ -60,12 +61,13 @@ def never(runs: Sequence[Run]) -> None:
 
 
 def measure(
-    jobs: Sequence[Job], *, rounds: int | None = 1, judge=never, saved: list[Run] | None = None, observer=None, **facts
+    jobs: Sequence[Job], *, rounds: int | None = 1, judge=never, saved: list[Run] | None = None, progress=None, **facts
 ) -> Interleaved:
     """`jobs` side by side."""
     kept = saved if saved is not None else []
     schedule = Schedule(**{"budget_s": 30.0, "most_rounds": rounds, **facts})
-    return Interleaver(save=kept.append, sensors=NO_METERS, observer=observer).execute(jobs, schedule, judge)
+    with reporting_to(progress):
+        return Interleaver(save=kept.append, sensors=NO_METERS).execute(jobs, schedule, judge)
 
 
 def samples_of(run: Run) -> tuple[float, ...]:
@@ -150,7 +152,7 @@ def test_every_second_round_has_the_places_the_other_way_round(tmp_path, transpo
 
 
 def test_in_a_duet_cores_are_swapped_in_every_second_round(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0, 1))
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1))
     measure(jobs_of(tmp_path, "a", "b"), rounds=6, duet=True)
     rounds = [dict(found) for found in starts_by_round(transport, 2)]
     for first, second in zip(rounds[::2], rounds[1::2], strict=True):
@@ -188,11 +190,11 @@ class Player:
         self._clock = clock
         self._seconds = seconds
 
-    def order(self, kind: str, **fields: float) -> None:
+    def send(self, kind: str, **fields: float) -> None:
         assert kind == "turn"
         assert fields == {"seconds": interleaving.TURN_S, "most": interleaving.MOST_A_TURN}
 
-    def listen(self, kind: str) -> bool:
+    def wait_for(self, kind: str) -> bool:
         assert kind == "turned"
         self.turns += 1
         self._clock[0] += self._seconds
@@ -338,7 +340,7 @@ def test_scenarios_with_a_schedule_run_one_after_the_other(tmp_path, transport, 
 
 
 def test_a_duet_has_all_turns_at_once_on_cores_of_their_own(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: (3, 5, 8))
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: (3, 5, 8))
     runs = measure(jobs_of(tmp_path, "a", "b"), rounds=8, duet=True, judge=never).runs
     assert {run.job.workload.interleave for run in runs} == {"duet"}
     pairs = [transport.jobs[place : place + 2] for place in range(0, 16, 2)]
@@ -348,7 +350,7 @@ def test_a_duet_has_all_turns_at_once_on_cores_of_their_own(tmp_path, transport,
 
 
 def test_a_duet_of_several_threads_gets_that_many_cores_each(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: tuple(range(6)))
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: tuple(range(6)))
     jobs = jobs_of(tmp_path, "a", "b")
     jobs[1] = replace(jobs[1], runtime=replace(jobs[1].runtime, threads=3))
     measure(jobs, duet=True)
@@ -357,9 +359,9 @@ def test_a_duet_of_several_threads_gets_that_many_cores_each(tmp_path, transport
 
 
 def test_too_few_cores_are_no_duet(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0, 1, 2))
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1, 2))
     jobs = [replace(job, runtime=replace(job.runtime, threads=2)) for job in jobs_of(tmp_path, "a", "b")]
-    with pytest.raises(BadInput, match="needs 4 cores; 3 may be used here") as caught:
+    with pytest.raises(BadInput, match="needs 4 cores; usable cores: 3") as caught:
         measure(jobs, duet=True)
     assert "--duet" in caught.value.advice
     assert transport.jobs == []
@@ -401,14 +403,14 @@ def test_the_judge_is_asked_at_the_looks_only_and_its_reason_ends_it(tmp_path, m
 
 def test_so_many_rounds_and_no_more(tmp_path, monkeypatch):
     done = measure(jobs_of(tmp_path, "a", "b"), rounds=3)
-    assert (done.rounds, done.stopped_because) == (3, "3 rounds are the most")
+    assert (done.rounds, done.stopped_because) == (3, "the maximum of 3 rounds was reached")
 
 
 def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
     """Every round takes a quarter of a second: into 0.6 s go two, and the judge is asked once more in the end."""
 
-    class Slow(Silent):
-        def session_started(self, index: int, *, total: int) -> None:
+    def slow(event: Event) -> None:
+        if isinstance(event, SessionStarted):
             time.sleep(0.25)
 
     asked: list[int] = []
@@ -418,7 +420,7 @@ def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
         return None
 
     begin = time.monotonic()
-    done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, budget_s=0.9, judge=judge, observer=Slow())
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, budget_s=0.9, judge=judge, progress=slow)
     assert time.monotonic() - begin < 0.9 + 0.5
     assert 1 <= done.rounds <= 3
     assert asked == [done.rounds]
@@ -447,25 +449,15 @@ def test_what_cannot_be_saved_costs_no_measurement(tmp_path, monkeypatch):
     assert {error.message for error in interleaver.save_errors} == {"disk full"}
 
 
-def test_an_observer_hears_of_every_round_and_every_run(tmp_path, monkeypatch):
-
-    class Notes(Silent):
-        def __init__(self) -> None:
-            self.heard: list[tuple[object, ...]] = []
-
-        def session_started(self, index: int, *, total: int) -> None:
-            self.heard.append(("round", index, total))
-
-        def run_finished(self, run: Run) -> None:
-            self.heard.append(("run", run.job.model.name))
-
-    notes = Notes()
-    measure(jobs_of(tmp_path, "a", "b"), rounds=3, observer=notes)
-    assert [words[:2] for words in notes.heard] == [
-        ("round", 0), ("round", 1), ("round", 2), ("run", "a"), ("run", "b"),
-    ]  # fmt: skip
+def test_every_round_and_every_run_is_an_event(tmp_path):
+    events: list[Event] = []
+    measure(jobs_of(tmp_path, "a", "b"), rounds=3, progress=events.append)
+    rounds = [event for event in events if isinstance(event, SessionStarted)]
+    assert [event.index for event in rounds] == [0, 1, 2]
     # A bar that is full before the work is done would lie.
-    assert all(words[1] < words[2] for words in notes.heard if words[0] == "round")
+    assert all(event.index < event.total for event in rounds)
+    finished = [event.run.job.model.name for event in events if isinstance(event, RunFinished)]
+    assert finished == ["a", "b"] and isinstance(events[-1], RunFinished)
 
 
 # --- bad ends ---
@@ -523,8 +515,8 @@ BAD_ENDS: dict[str, tuple[Part, str, str]] = {
     "samples of words": (
         saying(b'{"kind":"samples","name":"latency","values_ns":["x"]}\n'), "Garbage", "protocol"
     ),
-    "done in a turn": (saying(b'{"kind":"done"}\n'), "Garbage", "done before it was told"),
-    "hangs in a turn": (silent, "Timeout", "nothing was heard"),
+    "done in a turn": (saying(b'{"kind":"done"}\n'), "Garbage", "done before the host"),
+    "hangs in a turn": (silent, "Timeout", "no message from the worker"),
 }  # fmt: skip
 
 
@@ -552,7 +544,7 @@ def test_of_two_one_fails_and_nothing_is_left_to_compare(tmp_path, transport):
     done = measure(jobs_of(tmp_path, "a", "b"), rounds=4)
     a, b = done.runs
     assert (a.status, b.status) == ("failed", "cancelled")
-    assert done.rounds == 0 and done.stopped_because == "what is left can't be compared"
+    assert done.rounds == 0 and done.stopped_because == "too few variants are left to compare"
     assert b.failure is None and not b.sessions
 
 
@@ -581,10 +573,10 @@ def test_a_failure_of_rounds_leaves_the_round_incomplete(tmp_path, transport):
 def test_a_worker_that_cannot_be_started_is_a_failed_run(tmp_path, transport, monkeypatch):
     real = transport.start
 
-    def start(*words, folder, environment):
+    def start(*words, folder, environment, stderr):
         if len(transport.jobs) == 1:
             raise OSError("no more processes")
-        return real(*words, folder=folder, environment=environment)
+        return real(*words, folder=folder, environment=environment, stderr=stderr)
 
     monkeypatch.setattr(transport, "start", start)
     runs = measure(jobs_of(tmp_path, "a", "b"), rounds=1).runs

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from edgewise.runtime.base import CannotProfile
-from edgewise.runtime.litert_capi import EVENT_LAYOUTS, Event, Library
+from edgewise.runtime.litert_capi import CHECKED, Event, EventStructure, Library
 
 
 def event(tag, kind, start_us=0, elapsed_us=0, index=0, subgraph=0):
@@ -14,12 +14,22 @@ def event(tag, kind, start_us=0, elapsed_us=0, index=0, subgraph=0):
 
 
 def test_an_event_has_the_size_that_was_checked():
-    assert {version: ctypes.sizeof(layout) for version, layout in EVENT_LAYOUTS.items()} == {"2.3.0": 104}
+    assert ctypes.sizeof(EventStructure) == 104
 
 
-def test_versions_that_were_not_checked(tmp_path):
-    with pytest.raises(CannotProfile, match=r"checked with ai-edge-litert 2\.3\.0 and this is 9\.9\.9"):
-        Library(tmp_path / "libLiteRt.so", "9.9.9")
+@pytest.mark.parametrize("version", ["2.1.5", "2.0.3", "1.4.0"])
+def test_versions_that_are_too_old(tmp_path, version):
+    with pytest.raises(CannotProfile, match=rf"needs ai-edge-litert 2\.1\.6 or newer, and this is {version}"):
+        Library(tmp_path / "libLiteRt.so", version)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="refused on other systems before it is opened")
+@pytest.mark.parametrize("version", ["2.2.1", "2.4.0", "2.4.0.dev20261026", "3.0"])
+def test_versions_that_were_not_checked_are_tried_and_named(monkeypatch, tmp_path, version):
+    monkeypatch.setattr(Library, "_bind", lambda *words: None)
+    monkeypatch.setattr("edgewise.runtime.litert_capi.ctypes.CDLL", lambda path: None)
+    assert f"not with {version}" in Library(tmp_path / "libLiteRt.so", version).note
+    assert [Library(tmp_path / "libLiteRt.so", known).note for known in CHECKED] == [""] * len(CHECKED)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="refused on other systems before it is opened")
@@ -31,7 +41,6 @@ def test_libraries_that_are_none(tmp_path):
 def scripted_library(count, fill):
     """The reader of events over a profiler that writes what `fill` puts into the memory it is given."""
     library = Library.__new__(Library)
-    library._event = EVENT_LAYOUTS["2.3.0"]
 
     def write_count(profiler, into):
         into._obj.value = count
@@ -46,7 +55,7 @@ def scripted_library(count, fill):
 
 
 def good_event(memory, at, tag=b"CONV_2D", kind=2, source=1):
-    layout = EVENT_LAYOUTS["2.3.0"]
+    layout = EventStructure
     kept = ctypes.create_string_buffer(tag)
     written = layout.from_buffer(memory, at * ctypes.sizeof(layout))
     written.tag, written.type, written.source = ctypes.addressof(kept), kind, source
@@ -67,16 +76,16 @@ def test_events_are_read():
     [
         pytest.param(0, lambda memory, count: None, "recorded 0 events", id="none"),
         pytest.param(10**7, lambda memory, count: None, "recorded 10000000 events", id="absurdly many"),
-        pytest.param(1, lambda memory, count: ctypes.memset(memory, 0, 112), "another size", id="longer structure"),
-        pytest.param(1, lambda memory, count: None, "other fields", id="nothing written"),
-        pytest.param(1, lambda memory, count: ctypes.memset(memory, 0, 104), "other fields", id="zeros"),
-        pytest.param(1, lambda memory, count: good_event(memory, 0, kind=3), "other fields", id="type"),
-        pytest.param(1, lambda memory, count: good_event(memory, 0, source=7), "other fields", id="source"),
+        pytest.param(1, lambda memory, count: ctypes.memset(memory, 0, 112), "unexpected size", id="longer structure"),
+        pytest.param(1, lambda memory, count: None, "unexpected fields", id="nothing written"),
+        pytest.param(1, lambda memory, count: ctypes.memset(memory, 0, 104), "unexpected fields", id="zeros"),
+        pytest.param(1, lambda memory, count: good_event(memory, 0, kind=3), "unexpected fields", id="type"),
+        pytest.param(1, lambda memory, count: good_event(memory, 0, source=7), "unexpected fields", id="source"),
         pytest.param(1, lambda memory, count: good_event(memory, 0, tag=b"\xff\x01"), "readable name", id="name"),
         pytest.param(
             2,
             lambda memory, count: [good_event(memory, 0), ctypes.memset(ctypes.addressof(memory) + 104, 0x41, 104)],
-            "other fields",
+            "unexpected fields",
             id="garbage behind a good one",
         ),
     ],

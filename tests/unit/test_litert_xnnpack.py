@@ -8,9 +8,9 @@ from edgewise.runtime.litert_xnnpack import (
     _FREE_OPERATORS,
     _FREE_STEPS,
     KINDS_OF_STEPS,
-    Operator,
+    LiteRtOperator,
     dtype_of,
-    interpret,
+    interpret_steps,
     type_of,
 )
 
@@ -20,11 +20,11 @@ RESHAPE = "Static Reshape (NC)"
 
 
 def operators(*ops, first=0):
-    return tuple(Operator(index=first + at, op=op, output=f"t{first + at}") for at, op in enumerate(ops))
+    return tuple(LiteRtOperator(index=first + at, op=op, output=f"t{first + at}") for at, op in enumerate(ops))
 
 
 def originals(tags, network):
-    return [meaning.originals for meaning in interpret(tags, network)]
+    return [meaning.originals for meaning in interpret_steps(tags, network)]
 
 
 def test_tables_speak_of_known_kinds():
@@ -87,13 +87,13 @@ def test_a_padding_may_vanish():
 
 def test_conversions_that_the_model_does_not_ask_for():
     tags = ["Convert (NC, F32, QDU8)", "Convolution (NHWC, QDU8, F32, QC8W) IGEMM"]
-    inserted, convolution = interpret(tags, operators("CONV_2D"))
+    inserted, convolution = interpret_steps(tags, operators("CONV_2D"))
     assert (inserted.role, inserted.originals) == ("precision", ("t0",))
     assert (convolution.role, convolution.originals) == ("operator", ("t0",))
-    asked = interpret(["Convert (NC, F32, QS8)", CONV], operators("QUANTIZE", "CONV_2D"))
+    asked = interpret_steps(["Convert (NC, F32, QS8)", CONV], operators("QUANTIZE", "CONV_2D"))
     assert [(each.role, each.originals) for each in asked] == [("operator", ("t0",)), ("operator", ("t1",))]
     # Nothing is known of the operators: it may well be the model's.
-    assert interpret(tags, ())[0].role == "operator"
+    assert interpret_steps(tags, ())[0].role == "operator"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_what_is_neither_weights_nor_activations_is_the_engines():
 
 @pytest.mark.parametrize(
     ("given", "why"),
-    [({"weights": None}, "not known"), ({"activations": None}, "not known"), ({"delta": 2.5e6}, "grew by less than")],
+    [({"weights": None}, "is unknown"), ({"activations": None}, "is unknown"), ({"delta": 2.5e6}, "grew by less than")],
 )
 def test_an_overhead_that_cant_be_known_is_absent_with_the_reason(given, why):
     found = engine_row(rows(**given))

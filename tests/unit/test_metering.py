@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgewise.run.assemble import _energy_above_idle
+from edgewise.run.measurements import _energy_above_idle
 from edgewise.run.metering import BLOCK_S, IDLE_S, LOAD_S, read_meters
 from edgewise.run.meters import Reading
 

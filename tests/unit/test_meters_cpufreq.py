@@ -74,8 +74,8 @@ def test_a_nominal_constant_is_no_measurement(tmp_path):
     without_cpufreq(tmp_path, "hypervisor")
     meter = CpuFrequencyMeter(tmp_path)
     assert meter.availability().reason == (
-        "no /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq, and 'cpu MHz' of /proc/cpuinfo is a nominal constant "
-        "here (no aperfmperf)"
+        "no /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq, and 'cpu MHz' of /proc/cpuinfo is a constant on "
+        "this machine (no aperfmperf)"
     )
     meter.begin()
     meter.sample()
@@ -84,7 +84,7 @@ def test_a_nominal_constant_is_no_measurement(tmp_path):
 
 def test_nothing_there(tmp_path):
     meter = CpuFrequencyMeter(tmp_path)
-    assert meter.availability().reason == "/proc/self/status does not tell which cores may be used"
+    assert meter.availability().reason == "/proc/self/status does not list the usable cores"
     put(tmp_path, "proc/self/status", "Cpus_allowed_list:\t0\n")
     assert meter.availability().reason == "no /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq"
 

@@ -133,7 +133,7 @@ def test_end_without_begin_reads_nothing(tree):
 def test_no_powercap(tree):
     availability = tree.meter().availability()
     assert not availability
-    assert availability.reason == "no /sys/class/powercap: the kernel shows no energy counters"
+    assert availability.reason == "no /sys/class/powercap: the kernel exposes no energy counters"
     assert availability.install_hint == "sudo modprobe intel_rapl_msr"
 
 
@@ -141,7 +141,7 @@ def test_no_powercap_in_a_virtual_machine_has_no_cure(tree):
     (tree.root / "proc").mkdir()
     (tree.root / "proc/cpuinfo").write_text("processor : 0\nflags\t\t: fpu hypervisor\n")
     availability = tree.meter().availability()
-    assert availability.reason == "no /sys/class/powercap: this virtual machine is not shown the energy counters"
+    assert availability.reason == "no /sys/class/powercap: this virtual machine has no access to the energy counters"
     assert availability.install_hint == ""
 
 

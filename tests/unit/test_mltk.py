@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -12,6 +10,8 @@ from rich.cells import cell_len
 
 from edgewise.record import Measurement
 from edgewise.report import mltk
+from edgewise.report.document import Document
+from edgewise.report.text import to_text
 from sample_profiles import NO_COST, measured, profiled_run, unprofiled_run
 from sample_runs import NO_ENERGY
 
@@ -140,20 +140,20 @@ def test_the_arena_is_the_engines_where_it_was_measured_else_the_planned_one():
     assert document["absent_because"]["runtime_memory_size"].startswith("litert 9.9")
 
 
-def test_json_and_csv_hold_the_same():
+def test_json_and_tables_hold_the_same():
     run = complete()
     document = json.loads(mltk.to_json(run))
     assert document == json.loads(json.dumps(mltk.to_dict(run)))
-    summary, layers = (list(csv.DictReader(io.StringIO(text, newline=""))) for text in mltk.to_csv(run))
-    assert list(summary[0])[:-1] == SUMMARY_KEYS
-    assert summary[0]["cpu_clock_rate"] == "100000000"
-    assert [row["ops"] for row in layers] == ["12000000", "800000", "8000000", "n/a", "128000", "0", "60"]
-    assert NO_COST in layers[3]["Notes"]
+    summary, layers = mltk.mltk_tables(run)
+    assert [row[0].text for row in summary.rows] == list(mltk.SUMMARY_LABELS.values())
+    assert next(row[1].value for row in summary.rows if row[0].text == "Clock Rate (hz)") == 100e6
+    assert [row[2].value for row in layers.rows] == [12e6, 8e5, 8e6, None, 128e3, 0, 60]
+    assert layers.rows[3][2].notes == (NO_COST,)
 
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_text_fits_and_says_why(width):
-    text = mltk.to_string(profiled_run(), width=width)
+    text = to_text(Document(title="", tables=mltk.mltk_tables(profiled_run())), width=width)
     assert max(map(cell_len, text.splitlines())) <= width
     assert "Inference/s" in text
     assert NO_ENERGY in text

@@ -106,16 +106,16 @@ def test_unreadable(tiny_onnx):
 def test_random_bytes_with_a_good_name(tmp_path, suffix):
     path = tmp_path / f"m{suffix}"
     path.write_bytes(np.random.default_rng(0).bytes(5000))
-    assert "not what its name says" in refuse(path).message
+    assert "unlike its name suggests" in refuse(path).message
 
 
 def test_an_unknown_format_lists_what_is_read(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("nothing to see here")
     error = refuse(path)
-    assert "no known model format" in error.message
+    assert "has an unknown format" in error.message
     assert error.advice == (
-        "what is read: Keras, ONNX, OpenVINO IR (.xml), ONNX Runtime (.ort), Paddle (.pdmodel), TensorFlow SavedModel, "
+        "formats that edgewise reads: Keras, ONNX, OpenVINO IR (.xml), ONNX Runtime (.ort), Paddle (.pdmodel), TensorFlow SavedModel, "
         "TensorFlow graph (.pb), TFLite, PyTorch export"
     )
 
@@ -220,3 +220,33 @@ def test_importing_imports_no_model_library():
         "bad = {'onnx', 'tflite', 'defusedxml', 'numpy', 'google'} & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_weight_file_is_hashed_once_until_it_changes(tmp_path, monkeypatch):
+    from edgewise.model import identity
+
+    file = tmp_path / "m.fake"
+    reads = []
+    monkeypatch.setattr(identity, "_read_files", lambda files: reads.append(files) or ("0", 1))
+    file.write_bytes(b"one")
+    os.utime(file, ns=(10**18, 10**18))
+    assert identity._hash_files([file]) == identity._hash_files([file]) == ("0", 1)
+    assert len(reads) == 1
+    os.utime(file, ns=(10**18, 10**18 + 1))
+    identity._hash_files([file])
+    assert len(reads) == 2
+    os.utime(file)  # just now: it may change again without a trace
+    identity._hash_files([file])
+    identity._hash_files([file])
+    assert len(reads) == 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "fits"),
+    [((None, 3), (2, 3), True), (("batch", 3), (2, 3), True), ((1, 3), (2, 3), False), ((3,), (1, 3), False),
+     (None, (1, 3), True), ((2, None), (None, 3), True), ((), (), True)],
+)  # fmt: skip
+def test_shapes_fit(shape, other, fits):
+    from edgewise.model.signature import shapes_fit
+
+    assert shapes_fit(shape, other) is shapes_fit(other, shape) is fits

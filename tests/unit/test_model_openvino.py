@@ -126,7 +126,7 @@ def test_weights_behind_a_link_out_of_the_folder_are_refused(tmp_path):
     for name, layer in (("m", CONST.format(4, 8)), ("bare", "")):  # the engine opens the file in any case
         path = write(folder / f"{name}.xml", parameter("1"), layer)
         (folder / f"{name}.bin").symlink_to(tmp_path / "private")
-        assert "outside the model's folder (a symbolic link leads there)" in refuse(path)
+        assert "outside the model's folder (through a symbolic link)" in refuse(path)
         with pytest.raises(BadModel, match="outside the model's folder"):
             read_graph(path)
     (folder / "loop.bin").symlink_to(folder / "loop.bin")

@@ -178,4 +178,4 @@ def test_weights_appended_beyond_the_end(tmp_path):
     tflite.ModelStart(b)
     tflite.ModelAddBuffers(b, buffers)
     b.Finish(tflite.ModelEnd(b), file_identifier=b"TFL3")
-    assert "out of the file" in refuse(tmp_path, bytes(b.Output()))
+    assert "outside the file" in refuse(tmp_path, bytes(b.Output()))

@@ -14,9 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.cost import cost_of, total_of
 from edgewise.model.graph import Quantization
-from edgewise.model.readers import onnx_blocks, onnx_isolated, onnx_order, onnx_shapes, onnx_wire
+from edgewise.model.readers import onnx_blocks, onnx_isolated, onnx_order, onnx_wire
 from edgewise.model.readers.base import ReadsGraph
 from edgewise.model.readers.onnx import OnnxReader
+from edgewise.wire import encode_varint
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 value, node = helper.make_tensor_value_info, helper.make_node
@@ -83,10 +84,10 @@ def test_a_small_network(tiny_onnx):
         "onnx", "tiny", "opset 17", ("x",), ("y",),
     )  # fmt: skip
     assert [(each.op, each.kind, each.inputs, each.outputs, each.weights) for each in graph.operators] == [
-        ("MatMul", "matrix-multiplication", ("x", "w"), ("product",), ("w",)),
-        ("Relu", "activation", ("product",), ("y",), ()),
+        ("MatMul", "matrix-multiplication", ("x", "w"), ("result",), ("w",)),
+        ("Relu", "activation", ("result",), ("y",), ()),
     ]
-    assert shapes_of(graph) == {"w": (4, 2), "x": (3, 4), "product": (3, 2), "y": (3, 2)}
+    assert shapes_of(graph) == {"w": (4, 2), "x": (3, 4), "result": (3, 2), "y": (3, 2)}
     assert graph.tensors["w"].constant
     assert graph.tensors["w"].stored_bytes is None
     total = total_of(graph)
@@ -141,14 +142,14 @@ def test_a_circle_is_refused_by_the_name_of_a_node_on_it(refuse):
         node("Relu", ["b"], ["y"], name="behind"), node("Add", ["x", "b"], ["a"], name="p"), node("Relu", ["a"], ["b"], name="q"),
     ]  # fmt: skip
     message = refuse(nodes)
-    assert "circle" in message
+    assert "cycle" in message
     assert "'p'" in message or "'q'" in message
-    assert "circle" in refuse([node("Relu", ["y"], ["y"])])
+    assert "cycle" in refuse([node("Relu", ["y"], ["y"])])
 
 
 def test_a_circle_through_an_inner_graph(refuse):
     body = helper.make_graph([node("Relu", ["y"], ["t"])], "b", [], [value("t", FLOAT, None)])
-    assert "circle" in refuse(
+    assert "cycle" in refuse(
         [node("If", ["c"], ["y"], then_branch=body, else_branch=body)], inputs=[value("c", BOOL, [])]
     )
 
@@ -156,11 +157,14 @@ def test_a_circle_through_an_inner_graph(refuse):
 @pytest.mark.parametrize(
     ("nodes", "reason"),
     [
-        ([node("Relu", ["gone"], ["y"], name="here")], "Relu 'here' takes 'gone', which nothing makes"),
-        ([node("Relu", ["x"], ["z"])], "'net', as its output, takes 'y', which nothing makes"),
-        ([node("Relu", ["x"], ["y"]), node("Tanh", ["x"], ["y"], name="two")], "Tanh 'two' makes 'y', which is made"),
-        ([node("Relu", ["x"], ["x"])], "makes 'x', which is made elsewhere"),
-        ([node("Split", ["x"], ["y", "y"])], "makes 'y', which is made elsewhere"),
+        ([node("Relu", ["gone"], ["y"], name="here")], "Relu 'here' reads 'gone', which no node makes"),
+        ([node("Relu", ["x"], ["z"])], "'net', as its output, reads 'y', which no node makes"),
+        (
+            [node("Relu", ["x"], ["y"]), node("Tanh", ["x"], ["y"], name="two")],
+            "Tanh 'two' makes 'y', which another node makes",
+        ),
+        ([node("Relu", ["x"], ["x"])], "makes 'x', which another node makes"),
+        ([node("Split", ["x"], ["y", "y"])], "makes 'y', which another node makes"),
         ([node("", ["x"], ["y"])], "'y' has no operator type"),
         ([node("Constant", [], ["y"], wrong=1)], "Constant node has no value"),
     ],
@@ -313,7 +317,7 @@ def test_shapes_that_do_not_fit(read, shapes, reason):
 
 def test_a_shape_for_what_is_no_tensor(read):
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [2]))
-    with pytest.raises(BadInput, match="no tensor"):
+    with pytest.raises(BadInput, match="not a tensor"):
         read([node("SequenceLength", ["s"], ["y"])], inputs=[helper.make_value_info("s", kind)], shapes={"s": (2,)})
 
 
@@ -643,7 +647,7 @@ def test_a_file_can_not_claim_to_have_been_cut(read):
 def test_a_flood_of_messages_is_refused_before_it_is_parsed(tmp_path):
     flood = b"\x0a\x00" * 1_200_000
     path = tmp_path / "m.onnx"
-    path.write_bytes(b"\x08\x08\x3a" + onnx_wire.encode(len(flood)) + flood + b"\x42\x04\x0a\x00\x10\x11")
+    path.write_bytes(b"\x08\x08\x3a" + encode_varint(len(flood)) + flood + b"\x42\x04\x0a\x00\x10\x11")
     for ask in (OnnxReader().read_graph, OnnxReader().read_signature):
         with pytest.raises(BadModel, match="more than 1000000 protobuf messages"):
             ask(path)
@@ -653,9 +657,9 @@ def test_a_flood_of_messages_inside_small_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_wire, "MAX_MESSAGES", 20_000)
     monkeypatch.setattr(onnx_wire, "_FEW", 10_000)
     node_ = b"\x2a\x00" * 500  # 500 empty attributes
-    flood = (b"\x0a" + onnx_wire.encode(len(node_)) + node_) * 50
+    flood = (b"\x0a" + encode_varint(len(node_)) + node_) * 50
     path = tmp_path / "m.onnx"
-    path.write_bytes(b"\x08\x08\x3a" + onnx_wire.encode(len(flood)) + flood + b"\x42\x04\x0a\x00\x10\x11")
+    path.write_bytes(b"\x08\x08\x3a" + encode_varint(len(flood)) + flood + b"\x42\x04\x0a\x00\x10\x11")
     with pytest.raises(BadModel, match="protobuf messages"):
         OnnxReader().read_graph(path)
 
@@ -663,23 +667,21 @@ def test_a_flood_of_messages_inside_small_ones(tmp_path, monkeypatch):
 def test_long_lists_are_left_out_however_they_are_written(tmp_path):
     """Protobuf allows lists with one key for all numbers and with one for each, and both at once."""
     numbers = [5, 300, -1, 2**40] * 400
-    varints = [onnx_wire.encode(number % 2**64) for number in numbers]
+    varints = [encode_varint(number % 2**64) for number in numbers]
     floats = [np.float32(number).tobytes() for number in numbers]
     blob = b"".join(b"\x40" + each for each in varints) + b"".join(b"\x3d" + each for each in floats)
     packed = b"".join(varints), b"".join(floats)
-    blob += (
-        b"\x42" + onnx_wire.encode(len(packed[0])) + packed[0] + b"\x3a" + onnx_wire.encode(len(packed[1])) + packed[1]
-    )
+    blob += b"\x42" + encode_varint(len(packed[0])) + packed[0] + b"\x3a" + encode_varint(len(packed[1])) + packed[1]
     attribute = b"\x0a\x01k" + blob + b"\xa0\x01\x07"
     assert (
         len(onnx.AttributeProto.FromString(attribute).ints)
         == len(onnx.AttributeProto.FromString(attribute).floats)
         == 3200
     )
-    node_ = b"\x22\x01F\x3a\x01d\x12\x01y\x2a" + onnx_wire.encode(len(attribute)) + attribute
-    graph = b"\x0a" + onnx_wire.encode(len(node_)) + node_ + b"\x62\x03\x0a\x01y"
+    node_ = b"\x22\x01F\x3a\x01d\x12\x01y\x2a" + encode_varint(len(attribute)) + attribute
+    graph = b"\x0a" + encode_varint(len(node_)) + node_ + b"\x62\x03\x0a\x01y"
     path = tmp_path / "m.onnx"
-    path.write_bytes(b"\x08\x08\x3a" + onnx_wire.encode(len(graph)) + graph + b"\x42\x02\x10\x11")
+    path.write_bytes(b"\x08\x08\x3a" + encode_varint(len(graph)) + graph + b"\x42\x02\x10\x11")
     (left_out,) = onnx_wire.describe_file(path).left_out
     assert left_out.count == 6400
     assert left_out.stored_bytes == 2 * (len(packed[0]) + len(packed[1]))
@@ -723,9 +725,9 @@ def test_inference_that_fails_leaves_a_graph_without_shapes(read, monkeypatch, t
     nodes = [node("Shape", ["x"], ["s"]), node("Identity", ["s"], ["y"])]
     worker = tmp_path / "worker.py"
     for code, reason in (
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended by signal 11"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed (SIGSEGV)"),
         ("import sys; sys.exit('no')", "no"),
-        ("print('rubbish')", "gave no model"),
+        ("print('rubbish')", "returned no model"),
     ):
         worker.write_text(code)
         monkeypatch.setattr(onnx_isolated, "__file__", str(worker))
@@ -734,23 +736,15 @@ def test_inference_that_fails_leaves_a_graph_without_shapes(read, monkeypatch, t
         assert reason in graph.metadata["shape_inference"]
     worker.write_text("import time; time.sleep(60)")
     monkeypatch.setattr(onnx_isolated, "CPU_SECONDS", 0.1)
-    assert "too long" in read(nodes).metadata["shape_inference"]
+    assert "took longer" in read(nodes).metadata["shape_inference"]
     monkeypatch.setattr("sys.executable", str(tmp_path / "nowhere"))
     assert "could not be started" in read(nodes).metadata["shape_inference"]
 
 
-def test_plain_models_need_no_other_process_and_others_do(read, monkeypatch):
-    asked = []
-    ask = onnx_shapes._ask_process
-    monkeypatch.setattr(onnx_shapes, "_ask_process", lambda *a, **k: asked.append(1) or ask(*a, **k))
-    read([node("Relu", ["x"], ["y"])])
-    assert not asked
-    # Seen to crash the package: an attribute of another type than the definition's, one input too many.
+def test_what_crashes_the_package_costs_only_the_shapes(read):
+    """An attribute of another type than the definition's, one input too many."""
     read([node("LayerNormalization", ["x", "x", "x"], ["y"], axis=[1.0])])
-    assert len(asked) == 1 or asked
-    before = len(asked)
     read([node("Relu", ["x", "x", "x"], ["y"])])
-    assert len(asked) > before
 
 
 def test_every_node_of_a_deep_nest(read):
@@ -778,7 +772,7 @@ def test_order_of_a_long_chain_of_calls_is_bounded(monkeypatch, refuse):
     function = helper.make_function(
         "mine", "f", ["p"], ["q"], [node("Relu", ["p"], ["q"])], [helper.make_opsetid("", 17)]
     )
-    assert "more than a file can hold" in refuse(
+    assert "more than a file can contain" in refuse(
         [node("f", ["x"], ["y"], domain="mine")], functions=[function], domains=["mine"]
     )
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from edgewise.profiling.times import Timings
+from edgewise.profiling.step_times import StepTimings
 from edgewise.runtime.base import CannotProfile
-from edgewise.runtime.lineage import Outline, OutlineNode
-from edgewise.runtime.onnxruntime_lineage import Executed
+from edgewise.runtime.onnxruntime_mapping import MappedNode
 from edgewise.runtime.onnxruntime_profile import _assemble, _stable_name, _Timing, match_steps, share_out
-from edgewise.runtime.onnxruntime_trace import Step, Trace, parse_trace, read_trace
+from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, parse_trace, read_trace
+from edgewise.runtime.operator_mapping import Outline, OutlineNode
 
 
 def event(name, start, duration, category="Node", **arguments):
@@ -141,8 +141,8 @@ LONGER = inference(0, kernel("a", 10, 60), kernel("b", 70, 40), execution=90)
         ([*lines(TWO)[:-2], b'{"cat": "Node", "na'], "damaged or cut off"),
         (lines(TWO[:-1]), "1 of 2 inferences"),
         (lines([*TWO[:-1], *OTHER]), "1 of 2|differ"),
-        (lines([*TWO, *OTHER]), "differ in their steps"),
-        (lines([*inference(0), *inference(200)]), "no time of any operator"),
+        (lines([*TWO, *OTHER]), "have different steps"),
+        (lines([*inference(0), *inference(200)]), "no times of operators"),
         (lines([*LONGER, *LONGER]), "longer than the whole"),
         (lines([*TWO, event("model_run", 5, -1, "Session")]), "no usable 'dur'"),
         (lines([*TWO, event("model_run", 1e400, 1, "Session")]), "no usable 'ts'"),
@@ -192,7 +192,7 @@ def test_the_parts_of_a_profiled_transformer_add_up_to_an_ordinary_inference():
     # 6 reshapes of 4 µs and 2 products of 40 µs, 8 µs between them, by the profiler; 120 µs with it and 70 µs without it
     count, lengths = 40, [4] * 6 + [40] * 2
     steps = tuple(
-        Step(
+        KernelTimes(
             name=f"n{at}",
             op="K",
             provider=None,
@@ -203,10 +203,10 @@ def test_the_parts_of_a_profiled_transformer_add_up_to_an_ordinary_inference():
         )
         for at, length in enumerate(lengths)
     )
-    traced = Trace(steps, (sum(lengths) + 8,) * count, (sum(lengths) + 10,) * count)
+    traced = KernelTrace(steps, (sum(lengths) + 8,) * count, (sum(lengths) + 10,) * count)
     timing = _Timing(walls=[120_000] * count, plain=[70_000] * count)
-    told = _assemble(traced, timing, [Executed()] * len(steps), ())
-    timings = Timings([told])
+    told = _assemble(traced, timing, [MappedNode()] * len(steps), ())
+    timings = StepTimings([told])
     everything = timings.duration(range(len(steps)))
     # 50 µs more with it, 8 of them between the steps, 42 inside them: 24 of the reshapes and the rest of the products,
     # but no more than 8 µs of each
@@ -225,7 +225,7 @@ def node(name, op, inputs=(), outputs=()):
 
 def test_steps_are_found_in_the_saved_graph_by_name_and_type():
     graph = Outline((node("a", "Conv"), node("", "Relu"), node("a", "Conv"), node("", "Relu")))
-    executed = [Executed(originals=(str(index),)) for index in range(4)]
+    executed = [MappedNode(originals=(str(index),)) for index in range(4)]
     steps = parse_trace(
         lines(
             inference(
@@ -247,11 +247,11 @@ def test_steps_are_found_in_the_saved_graph_by_name_and_type():
 @pytest.mark.parametrize(
     ("name", "executed", "stable"),
     [
-        ("conv", Executed(), "conv"),
-        ("r1_nchwc_token_12", Executed(originals=("conv",), outputs=("r1",)), "r1_nchwc"),
-        ("ReorderOutput_token_170", Executed(role="layout", inputs=("r2",), outputs=("r2",)), "ReorderOutput r2"),
-        ("ReorderInput_token_9", Executed(role="layout", inputs=("x",)), "ReorderInput x"),
-        ("ReorderInput", Executed(role="layout"), "ReorderInput"),
+        ("conv", MappedNode(), "conv"),
+        ("r1_nchwc_token_12", MappedNode(originals=("conv",), outputs=("r1",)), "r1_nchwc"),
+        ("ReorderOutput_token_170", MappedNode(role="layout", inputs=("r2",), outputs=("r2",)), "ReorderOutput r2"),
+        ("ReorderInput_token_9", MappedNode(role="layout", inputs=("x",)), "ReorderInput x"),
+        ("ReorderInput", MappedNode(role="layout"), "ReorderInput"),
     ],
 )
 def test_names_do_not_have_numbers_that_differ_from_one_session_to_the_next(name, executed, stable):

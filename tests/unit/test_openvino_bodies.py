@@ -99,7 +99,7 @@ def test_a_loop_of_unknown_length(read):
     graph = read(layers, *WIRED, weights=weigh(1))
     assert graph.operators[0].geometry == {}
     assert total_of(graph).macs is None
-    assert "how often it repeats" in total_of(graph).why
+    assert "the number of repetitions" in total_of(graph).why
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_bodies_that_are_connected_to_nowhere(refuse, entry, back):
     entries = [*ENTRIES[1:], ("input", entry)] if entry is not None else ENTRIES
     cell = loop(entries, back, BODY, LOOP_PORTS, [port(5, (4, 1, 8))])
     message = refuse([*OUTSIDE, cell], *WIRED, weights=weigh(1))
-    assert "connected" in message or "nowhere" in message
+    assert "connections" in message or "no destination" in message
 
 
 def test_bodies_nested_too_deep(refuse):

@@ -123,7 +123,7 @@ def test_scalars_and_unknown_ranks(read):
     assert shape_of("ReduceSum", parameter(9, (), dtype="i64")) is None
     assert shape_of("ReLU", rank="...") is None
     assert shape_of("ReLU", rank="") == ()
-    assert shape_of("Squeeze") == (2, 3)
+    assert shape_of("Squeeze") is None  # which dimensions are 1 is for the engine to say
     assert shape_of("Frobnicate") is None
     assert shape_of("Loop") is None
 
@@ -223,14 +223,14 @@ def test_constants(read):
     [
         (CHAIN, [(0, 0, 1, 0), (2, 1, 3, 0), (1, 1, 2, 0), (2, 1, 1, 0)], "two edges feed"),
         (CHAIN, [(2, 1, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0)], "cycle"),
-        (CHAIN, CHAINED[:2], "nothing feeds"),
+        (CHAIN, CHAINED[:2], "is not connected"),
         (CHAIN, [*CHAINED, (9, 0, 1, 0)], "from layer '9'"),
         (CHAIN, [*CHAINED[:2], (2, 9, 3, 0)], "from layer '2', port '9'"),
         (CHAIN, [*CHAINED, (0, 0, 1, 5)], "to layer '1', port '5'"),
         ([*CHAIN, relu(1)], CHAINED, "two layers have the id"),
-        ([parameter(0, (2, 3)), relu(1, (2, 4)), relu(2), result(3, (2, 3))], CHAINED, "another shape"),
-        ([parameter(0, (2, 3)), relu(1, (2,)), relu(2), result(3, (2, 3))], CHAINED, "another shape"),
-        ([parameter(0, (2, 3), shape="2,4"), *CHAIN[1:]], CHAINED, "another shape"),
+        ([parameter(0, (2, 3)), relu(1, (2, 4)), relu(2), result(3, (2, 3))], CHAINED, "a shape that differs"),
+        ([parameter(0, (2, 3)), relu(1, (2,)), relu(2), result(3, (2, 3))], CHAINED, "a shape that differs"),
+        ([parameter(0, (2, 3), shape="2,4"), *CHAIN[1:]], CHAINED, "a shape that differs"),
         ([layer(0, "Parameter", (), [port(0, (2, 3))]), *CHAIN[1:]], CHAINED, "no shape or element type"),
         ([parameter(0, (2**62, 2**62), dtype="f32"), *CHAIN[1:3], result(3, (2, 3))], CHAINED, "elements"),
         ([parameter(0, (2, 3)), relu(1), relu(2)], CHAINED[:2], "no outputs"),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.runtime.lineage import Outline, OutlineNode
-from edgewise.runtime.openvino_lineage import Part, claims_of, tensors_by_flow, tensors_by_order
+from edgewise.runtime.openvino_mapping import ExecutionStep, claims_of, tensors_by_flow, tensors_by_order
 from edgewise.runtime.openvino_profile import mean_increase
+from edgewise.runtime.operator_mapping import Outline, OutlineNode
 
 
 def averages(readings, counts):
@@ -46,7 +46,7 @@ def outline(*rows, constants=()):
 
 
 def part(name, made_of="", *fed_with):
-    return Part((name, made_of), fed_with)
+    return ExecutionStep((name, made_of), fed_with)
 
 
 GRAPH = outline(

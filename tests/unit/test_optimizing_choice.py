@@ -23,14 +23,14 @@ from edgewise.optimizing.choice import (
     memory_reduction_of,
     speedup_of,
 )
-from edgewise.optimizing.variant import Bound, Candidate, Number
+from edgewise.optimizing.variant import Bound, Candidate, MetricValue
 from edgewise.record import RuntimeSpec
 
 FINITE = st.floats(1e-6, 1e6)
 
 
 def number(value, low=None, high=None, **facts):
-    return Number(value=value, low=low, high=high, **facts)
+    return MetricValue(value=value, low=low, high=high, **facts)
 
 
 def row(verdict="faster", ratio=0.5, low=0.4, high=0.8, **facts):
@@ -47,7 +47,7 @@ def candidate(name, *, accepted=True, **metrics):
         parent="original",
         runtime=RuntimeSpec(name="fake"),
         accepted=accepted,
-        metrics={key: value if isinstance(value, Number) else number(value) for key, value in metrics.items()},
+        metrics={key: value if isinstance(value, MetricValue) else number(value) for key, value in metrics.items()},
     )
 
 
@@ -71,13 +71,13 @@ def test_memory_is_reduced_by_the_ratio_upside_down():
     found = memory_reduction_of(row(ratio=0.5, low=0.4, high=0.8))
     assert (found.value, found.low, found.high, found.basis) == (2.0, 1.25, 2.5, "derived")
     assert found.method.startswith("peak memory of the original over the variant's; ")
-    assert memory_reduction_of(None).absent_because == "it was not raced"
+    assert memory_reduction_of(None).absent_because == "it was not measured in a race"
 
 
 @pytest.mark.parametrize(
     ("given", "because"),
     [
-        (None, "it was not raced"),
+        (None, "it was not measured in a race"),
         (row(ratio=None, because="B failed"), "B failed"),
         (row(ratio=None), "the race gave no ratio"),
         (row(ratio=0.0), "the race gave no ratio"),

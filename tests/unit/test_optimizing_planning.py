@@ -14,7 +14,7 @@ from edgewise import data
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.identity import read_graph
 from edgewise.optimizing.base import Capabilities, Recipe, passes
-from edgewise.optimizing.planning import Menu, facts_of, is_quantized, read_words
+from edgewise.optimizing.planning import PassCatalog, Source, facts_of, is_quantized, read_words
 from edgewise.registry import Availability, Registry
 from graphs import graph, op, tensor
 
@@ -96,11 +96,11 @@ def registry_of(*classes):
     return registry
 
 
-def menu(*classes, words=None, rank=1, calibrates=True, labels=True, broken=False):
+def catalog(*classes, words=None, rank=1, calibrates=True, labels=True, broken=False):
     registry = registry_of(*classes)
     if broken:
         registry.__dict__["_entry_points"]["broken"] = EntryPoint("broken", f"{__name__}:Broken", "edgewise.nothing")
-    return Menu(words=words, rank=rank, calibrates=calibrates, labels=labels, registry=registry)
+    return PassCatalog(words=words, rank=rank, calibrates=calibrates, labels=labels, registry=registry)
 
 
 @pytest.fixture(scope="module")
@@ -109,50 +109,51 @@ def facts():
 
 
 def choose(one, facts, *, engines=("onnxruntime",)):
-    return one.choose(facts, kinds=("quantisation",), parent="original", engines=engines)
+    source = Source(variant="original", facts=facts, model=str(facts.path), format=facts.format, digest="")
+    return one.choose(source, kinds=("quantisation",), engines=engines)
 
 
-def names(attempts):
-    return [attempt.name for attempt in attempts]
+def names(tasks):
+    return [task.name for task in tasks]
 
 
 def why(one):
-    return {note.name: note.why for note in one.untried}
+    return {note.name: note.why for note in one.skipped}
 
 
 def test_recipes_up_to_the_rank_the_most_promising_first(facts):
-    assert names(choose(menu(Plain), facts)) == ["plain", "plain one, two"]
-    assert names(choose(menu(Plain, rank=2), facts)) == ["plain", "plain one, two", "plain last"]
-    assert names(choose(menu(Plain, rank=0), facts)) == ["plain"]
+    assert names(choose(catalog(Plain), facts)) == ["plain", "plain one, two"]
+    assert names(choose(catalog(Plain, rank=2), facts)) == ["plain", "plain one, two", "plain last"]
+    assert names(choose(catalog(Plain, rank=0), facts)) == ["plain"]
 
 
 def test_what_is_not_tried_is_told_once_with_the_reason(facts):
-    one = menu(*ALL, calibrates=False, labels=False)
+    one = catalog(*ALL, calibrates=False, labels=False)
     assert names(choose(one, facts)) == ["plain", "plain one, two"]
     choose(one, facts)
     found = why(one)
     assert set(found) == {"shy", "clumsy", "missing", "looking", "learning", "elsewhere", "idle"}
-    assert len(one.untried) == len(found)
+    assert len(one.skipped) == len(found)
     assert "no answer" in found["shy"] and found["missing"] == "the package x is not installed (pip install x)"
-    assert "--data" in found["looking"] and "nothing to offer" in found["idle"]
-    assert "no installed engine" in found["elsewhere"]
+    assert "--data" in found["looking"] and "no recipe" in found["idle"]
+    assert "no selected engine" in found["elsewhere"]
 
 
 @pytest.mark.parametrize("calibrates", [True, False])
 def test_labels_are_asked_for_where_there_are_samples_only(facts, calibrates):
-    one = menu(Learning, calibrates=calibrates, labels=False)
+    one = catalog(Learning, calibrates=calibrates, labels=False)
     assert choose(one, facts) == []
     assert why(one)["learning"] == ("it needs labels" if calibrates else "it needs samples: give --data")
 
 
 def test_a_plug_in_that_does_not_load_or_trips_takes_nobody_down(facts):
-    one = menu(Plain, Clumsy, broken=True)
+    one = catalog(Plain, Clumsy, broken=True)
     assert names(choose(one, facts)) == ["plain", "plain one, two"]
     assert "not today" in why(one)["broken"] and "shape" in why(one)["clumsy"]
 
 
 def test_engines_are_those_that_run_what_is_made(facts):
-    assert [one.engines for one in choose(menu(Plain), facts, engines=("litert", "onnxruntime", "openvino"))] == [
+    assert [one.engines for one in choose(catalog(Plain), facts, engines=("litert", "onnxruntime", "openvino"))] == [
         ("onnxruntime", "openvino"),
         ("onnxruntime", "openvino"),
     ]
@@ -160,21 +161,21 @@ def test_engines_are_those_that_run_what_is_made(facts):
 
 def test_what_was_asked_for_and_nothing_else(facts):
     words = {"plain": ["last", "one, two"]}
-    assert names(choose(menu(Plain, Looking, words=words), facts)) == ["plain one, two", "plain last"]
-    assert names(choose(menu(Plain, Looking, words={"looking": []}), facts)) == ["looking", "looking one, two"]
+    assert names(choose(catalog(Plain, Looking, words=words), facts)) == ["plain one, two", "plain last"]
+    assert names(choose(catalog(Plain, Looking, words={"looking": []}), facts)) == ["looking", "looking one, two"]
 
 
 def test_a_recipe_that_no_file_has_is_refused_with_those_that_there_are(facts):
-    one = menu(Plain, Foreign, words={"plain": ["last", "x"], "foreign": ["y"]})
+    one = catalog(Plain, Foreign, words={"plain": ["last", "x"], "foreign": ["y"]})
     with pytest.raises(BadInput, match="plain has no recipe 'x'") as caught:
         one.refuse_unknown([facts])
     assert "one, two" in caught.value.advice
-    menu(Plain, Foreign, words={"plain": ["last"], "foreign": ["y"]}).refuse_unknown([facts])
-    menu(Plain).refuse_unknown([facts])
+    catalog(Plain, Foreign, words={"plain": ["last"], "foreign": ["y"]}).refuse_unknown([facts])
+    catalog(Plain).refuse_unknown([facts])
 
 
 def test_a_recipe_that_one_of_several_files_has_not_is_left_out_there(facts):
-    one = menu(Plain, words={"plain": ["last", "x"]})
+    one = catalog(Plain, words={"plain": ["last", "x"]})
     assert names(choose(one, facts)) == ["plain last"]
     assert why(one) == {"plain:x": "there is no such recipe for digits_cnn.onnx"}
 
@@ -248,8 +249,8 @@ def test_operators_that_compute_in_integers_tell_a_quantised_model(name):
 def test_a_model_quantised_already_is_left_alone(facts, shared_models):
     quantized = facts_of(shared_models / "kws_ref_model.tflite")
     assert quantized.quantized and not is_quantized(read_graph(data.path("digits_cnn.tflite")))
-    one = menu(Foreign)
-    assert choose(one, quantized, engines=("litert",)) == [] and "quantised already" in why(one)["foreign"]
+    one = catalog(Foreign)
+    assert choose(one, quantized, engines=("litert",)) == [] and "already quantised" in why(one)["foreign"]
 
 
 def test_open_dimensions_become_concrete(tmp_path):
@@ -272,9 +273,9 @@ class Trained(Plain):
 
 
 def test_what_only_lacks_samples_is_known_for_the_pre_flight(facts):
-    one = menu(Plain, Calibrated, Trained, calibrates=False, labels=False)
-    assert {attempt.one.name for attempt in choose(one, facts)} == {"plain"}
+    one = catalog(Plain, Calibrated, Trained, calibrates=False, labels=False)
+    assert {task.one.name for task in choose(one, facts)} == {"plain"}
     # Its usual recipe only, and nothing that lacks labels as well.
     assert [(each.name, each.engines) for each in one.lacking] == [("calibrated", ("onnxruntime",))]
-    assert {each.name: each.why for each in one.untried}["calibrated"] == "it needs samples: give --data"
-    assert menu(Calibrated).lacking == []
+    assert {each.name: each.why for each in one.skipped}["calibrated"] == "it needs samples: give --data"
+    assert catalog(Calibrated).lacking == []

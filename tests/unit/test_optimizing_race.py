@@ -67,8 +67,8 @@ def test_the_fastest_come_first_and_who_is_far_behind_not_at_all():
 
 def test_everybody_is_measured_beside_the_original_a_few_at_a_time(scripted):
     known = {f"v{index}": 0.1 * (index + 1) for index in range(MOST + 3)}
-    entrants, asked = scripted(known)
-    found = screen(ORIGINAL, entrants, end_by=time.monotonic() + 50, seed=7)
+    candidates, asked = scripted(known)
+    found = screen(ORIGINAL, candidates, end_by=time.monotonic() + 50, seed=7)
     assert found.times == known and found.failures == {}
     assert [len(labels) for labels, _ in asked] == [MOST + 1, 4]
     for _, trial in asked:
@@ -76,8 +76,8 @@ def test_everybody_is_measured_beside_the_original_a_few_at_a_time(scripted):
 
 
 def test_what_could_not_be_timed_says_why(scripted):
-    entrants, _ = scripted({"a": 0.5, "b": "the worker crashed (SIGSEGV)", "c": None})
-    found = screen(ORIGINAL, entrants, end_by=time.monotonic() - 1, seed=0)
+    candidates, _ = scripted({"a": 0.5, "b": "the worker crashed (SIGSEGV)", "c": None})
+    found = screen(ORIGINAL, candidates, end_by=time.monotonic() - 1, seed=0)
     assert found.order == ["a"]
     assert found.failures == {
         "b": "the worker crashed (SIGSEGV)",
@@ -86,9 +86,9 @@ def test_what_could_not_be_timed_says_why(scripted):
 
 
 def test_ctrl_c_in_a_short_measurement_ends_the_search(scripted):
-    entrants, _ = scripted({"a": 0.5}, interrupted=True)
+    candidates, _ = scripted({"a": 0.5}, interrupted=True)
     with pytest.raises(KeyboardInterrupt):
-        screen(ORIGINAL, entrants, end_by=time.monotonic() + 5, seed=0)
+        screen(ORIGINAL, candidates, end_by=time.monotonic() + 5, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from edgewise.optimizing.base import Capabilities, Recipe
-from edgewise.optimizing.forecast import _in_turns
-from edgewise.optimizing.planning import Attempt
+from edgewise.optimizing.planning import PlannedTask, Source
+from edgewise.optimizing.predictions import _in_turns
 from edgewise.optimizing.search import Search
-from edgewise.optimizing.state import Entry
-from edgewise.optimizing.variant import ORIGINAL, Bound, Candidate, Number, Prediction
+from edgewise.optimizing.variant import ORIGINAL, Bound, Candidate, MetricValue, Prediction
 from edgewise.record import RuntimeSpec
 
 
@@ -27,28 +26,29 @@ class Dynamic(Static):
     capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", keeps_float=True)
 
 
-def attempt(one, label=""):
-    return Attempt(one=one(), recipe=Recipe(label=label), parent=ORIGINAL, engines=("fake",))
+def task(one, label=""):
+    source = Source(variant=ORIGINAL, facts=None, model="m", format="onnx", digest="")
+    return PlannedTask(one=one(), recipe=Recipe(label=label), source=source, engines=("fake",))
 
 
-def entry(one, snr, *, alive, predicted=None, name=""):
+def checked(one, snr, *, alive, predicted=None, name=""):
     told = None if predicted is None else Prediction(speedup=predicted)
-    candidate = Candidate(
+    return Candidate(
         id=name or one.name, parent=ORIGINAL, runtime=RuntimeSpec(name="fake"), stage="judged", predicted=told,
-        metrics={"output_snr_worst": Number(value=snr)},
+        metrics={"output_snr_worst": MetricValue(value=snr)}, task=task(one), job=object(), model=object(),
+        rejected=not alive,
     )  # fmt: skip
-    return Entry(candidate=candidate, attempt=attempt(one), order=object(), job=object(), fallen=not alive)
 
 
-def losing(*entries, sensitivity="auto"):
+def losing(*candidates, sensitivity="auto"):
     bound = Bound(metric="output_snr_worst", limit=20.0, words="--min-snr 20dB", upper=False)
-    original = SimpleNamespace(candidate=SimpleNamespace(metrics={}))
     search = SimpleNamespace(
-        _commission=SimpleNamespace(sensitivity=sensitivity, bounds=(bound,)),
-        state=SimpleNamespace(others=list(entries), original=original),
+        _settings=SimpleNamespace(sensitivity=sensitivity, bounds=(bound,)),
+        _found={one.id: one for one in candidates},
+        _checks=SimpleNamespace(original=SimpleNamespace(metrics={})),
     )
     found = Search._find_losing(search)
-    return None if found is None else found.candidate.id
+    return None if found is None else found.id
 
 
 @pytest.mark.parametrize(
@@ -56,21 +56,21 @@ def losing(*entries, sensitivity="auto"):
 )  # fmt: skip
 def test_a_slow_variant_that_kept_its_outputs_does_not_stop_the_fast_one_from_being_mended(predicted, spared):
     """A mask network's dynamic int8 reached 23 dB at 0.38×, and static int8 with 17 dB was given up for it."""
-    static = entry(Static, 17.0, alive=False, predicted=2.0)
-    dynamic = entry(Dynamic, 23.0, alive=True, predicted=predicted)
+    static = checked(Static, 17.0, alive=False, predicted=2.0)
+    dynamic = checked(Dynamic, 23.0, alive=True, predicted=predicted)
     assert losing(static, dynamic) == spared
 
 
 def test_of_those_that_lost_too_much_the_nearest_that_may_win_is_mended():
-    far, near = entry(Static, 4.0, alive=False, name="far"), entry(Static, 17.0, alive=False, name="near")
-    dynamic = entry(Dynamic, 19.0, alive=False)
+    far, near = checked(Static, 4.0, alive=False, name="far"), checked(Static, 17.0, alive=False, name="near")
+    dynamic = checked(Dynamic, 19.0, alive=False)
     assert losing(far, near, dynamic) == "near"
-    assert losing(near, entry(Static, 25.0, alive=True, name="good")) is None
+    assert losing(near, checked(Static, 25.0, alive=True, name="good")) is None
     assert losing(near, sensitivity="off") is None
-    assert losing(near, entry(Static, 25.0, alive=True, name="good"), sensitivity="on") == "good"
+    assert losing(near, checked(Static, 25.0, alive=True, name="good"), sensitivity="on") == "good"
 
 
 def test_the_pre_flight_is_asked_about_calibrated_passes_first():
     """Where its time did for one answer, that was about dynamic int8, for its name comes first."""
-    asked = [attempt(Dynamic), attempt(Dynamic, "more"), attempt(Static), attempt(Static, "more")]
+    asked = [task(Dynamic), task(Dynamic, "more"), task(Static), task(Static, "more")]
     assert [one.name for one in _in_turns(asked)] == ["static", "dynamic", "static more", "dynamic more"]

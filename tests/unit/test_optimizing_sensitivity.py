@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.errors import BadInput
-from edgewise.optimizing.accuracy import Look, Marks
-from edgewise.optimizing.base import Recipe
-from edgewise.optimizing.making import Order, Piece
-from edgewise.optimizing.planning import Attempt
+from edgewise.optimizing.accuracy import Accuracy, OutputCheck
+from edgewise.optimizing.base import PassResult, Recipe
+from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.search import _counts
 from edgewise.optimizing.sensitivity import FRAGILE_DB, MOST_LAYERS, _rank, layers_of, measure_sensitivity
-from edgewise.optimizing.variant import AppliedPass, LayerSensitivity, Number
+from edgewise.optimizing.variant import LayerSensitivity, MetricValue
+from edgewise.progress import reporting_to
 from edgewise.record import ModelRef
 from graphs import convnet, graph, op, tensor
 
@@ -78,65 +78,65 @@ MODEL = ModelRef(name="m", path="/m", format="onnx", sha256="0" * 64, size_bytes
 
 def looking(snr=None, **facts):
     if snr is not None:
-        facts["metrics"] = {"output_snr": Number(value=snr)}
-    return Look(**facts)
+        facts["metrics"] = {"output_snr": MetricValue(value=snr)}
+    return OutputCheck(**facts)
 
 
 @dataclass
 class Answers:
-    """A makery and an examiner in one: answers by the layer that was changed, or by those that were spared."""
+    """A variant cache and an accuracy checker in one: answers by the layer that was changed, or by those that were spared."""
 
-    looks: dict[str, Look | Exception]
-    pieces: dict[str, Piece] = field(default_factory=dict)
+    looks: dict[str, OutputCheck | Exception]
+    results: dict[str, PassResult] = field(default_factory=dict)
     asked: list[float] = field(default_factory=list)
     delay: float = 0.0
 
-    def make(self, orders, *, seconds=None):
+    def make(self, tasks, *, seconds=None):
         self.asked.append(seconds)
-        for order in orders:
+        for task in tasks:
             time.sleep(self.delay)
-            name = order.only[0] if order.only else f"all but {','.join(order.keep_float)}"
-            default = Piece(applied=AppliedPass(name="p", label=name), model=MODEL)
-            yield self.pieces.get(name, default)
+            name = task.only[0] if task.only else f"all but {','.join(task.keep_float)}"
+            default = PassResult(ref=replace(MODEL, name=name))
+            yield self.results.get(name, default)
 
-    def look(self, job):
+    def check_outputs(self, job):
         found = self.looks.get(job, looking(30.0))
         if isinstance(found, Exception):
             raise found
         return found
 
-    def grade_slice(self, job):
+    def measure_part(self, job):
         if job == "Conv1":
             raise BadInput("odd labels")
-        return Marks(answers=None, metrics={"accuracy_drop": Number(value=0.25)})
+        return Accuracy(answers=None, metrics={"accuracy_drop": MetricValue(value=0.25)})
 
-    grade = grade_slice
+    measure = measure_part
 
 
-def measure(answers, *, seconds=30.0, told=None):
-    order = Order(attempt=Attempt(one=None, recipe=Recipe(), parent="original", engines=()), source="m", format="onnx", digest="")  # fmt: skip
+def measure(answers, *, seconds=30.0):
+    source = Source(variant="original", facts=None, model="m", format="onnx", digest="")
+    task = PlannedTask(one=None, recipe=Recipe(), source=source)
     names = ("Conv0", "Conv1", "Conv2")
     operators = [op(name, "convolution", ["x"], ["y"]) for name in names]
     return measure_sensitivity(
-        order, operators, makery=answers, examiner=answers, job_of=lambda piece: piece.applied.label,
-        end_by=time.monotonic() + seconds, told=told,
+        task, operators, cache=answers, checker=answers, job_of=lambda model: model.name,
+        end_by=time.monotonic() + seconds,
     )  # fmt: skip
 
 
 def test_each_layer_is_changed_alone_and_the_most_fragile_are_looked_at_closer():
     told = []
-    found = measure(
-        Answers({"Conv1": looking(5.0), "all but ": looking(4.0), "all but Conv1": looking(28.0)}), told=told.append
-    )
+    with reporting_to(told.append):
+        found = measure(Answers({"Conv1": looking(5.0), "all but ": looking(4.0), "all but Conv1": looking(28.0)}))
     first, *others = found.layers
     assert (first.layer, first.fragile, first.snr_db, first.gain_db) == ("Conv1", True, 5.0, 24.0)
     assert first.accuracy_drop is None  # its labels were odd
     assert [(one.layer, one.accuracy_drop) for one in others] == [("Conv0", 0.25), ("Conv2", 0.25)]
-    assert found.fragile == ["Conv1"] and found.ranked == ["Conv1", "Conv0", "Conv2"] and len(told) == 6
+    assert found.fragile == ["Conv1"] and len(told) == 6
 
 
 def test_a_layer_that_can_t_be_tried_says_why_and_the_others_are_tried():
-    absent = Piece(applied=AppliedPass(name="p", label="Conv0"), cause="failed", why="the pass failed: odd")
+    absent = PassResult(cause="failed", reason="odd")
     found = measure(
         Answers({"Conv1": BadInput("no such input"), "Conv2": looking(broken="broken: not finite")}, {"Conv0": absent})
     )

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.runtime import flatwire, protowire
-from edgewise.runtime.lineage import Outline
-from edgewise.runtime.protowire import Damaged
+from edgewise.runtime.operator_mapping import Outline
+from edgewise.wire import Damaged
 from tiny_models import write_tiny_onnx
 
 
@@ -17,8 +17,8 @@ def test_an_onnx_file(tmp_path):
     found = protowire.read_outline(write_tiny_onnx(tmp_path / "m.onnx", extra_inputs=("z",)))
     assert [(node.op, node.inputs, node.outputs) for node in found.nodes] == [
         ("Add", ("x", "z"), ("xz",)),
-        ("MatMul", ("xz", "w"), ("product",)),
-        ("Relu", ("product",), ("y",)),
+        ("MatMul", ("xz", "w"), ("result",)),
+        ("Relu", ("result",), ("y",)),
     ]
     assert found.constants == {"w"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from edgewise import data
 from edgewise.model.identity import open_model, read_graph
-from edgewise.optimizing.base import CannotApply, Facts, Work, passes
+from edgewise.optimizing.base import CannotApply, EngineSettings, Facts, PassTask, passes
 from edgewise.optimizing.passes.onnx_files import load_model, name_nodes, raise_opset
 from edgewise.optimizing.passes.onnx_origins import chosen, find_origins
 from edgewise.optimizing.passes.tune import Tune
@@ -65,7 +65,7 @@ def test_recipes_have_labels_of_their_own_and_come_in_the_order_of_their_ranks(d
 def test_static_recipes_cover_every_calibration_and_type(digits):
     recipes = passes().get("ort-static").recipes(digits)
     assert sum(recipe.rank == 0 for recipe in recipes) <= 3
-    seen = {(r.settings["method"], r.settings["per_channel"], r.settings["activations"]) for r in recipes}
+    seen = {(r.settings.method, r.settings.per_channel, r.settings.activations) for r in recipes}
     assert {method for method, _, _ in seen} == {"minmax", "entropy", "percentile"}
     assert {types for _, _, types in seen} == {"uint8", "int8"}
     assert {per for _, per, _ in seen} == {True, False}
@@ -84,7 +84,7 @@ def test_a_float_stem_is_offered_where_the_first_convolution_takes_few_channels(
         )
 
     def offered(facts):
-        return [recipe.rank for recipe in passes().get("ort-static").recipes(facts) if recipe.settings["float_stem"]]
+        return [recipe.rank for recipe in passes().get("ort-static").recipes(facts) if recipe.settings.float_stem]
 
     assert min(offered(first(1))) == 0
     assert offered(first(3)) == [1]
@@ -102,37 +102,33 @@ def test_7_bit_weights_are_for_x86_without_vnni(monkeypatch, digits, processor, 
     from edgewise.optimizing.passes import saturation
 
     monkeypatch.setattr(saturation, "read_processor", lambda: processor)
-    saturation.sums_saturate.cache_clear()
-    try:
-        assert passes().get("ort-static").recipes(digits)[0].settings["reduce_range"] is expected
-    finally:
-        saturation.sums_saturate.cache_clear()
+    assert passes().get("ort-static").recipes(digits)[0].settings.reduce_range is expected
 
 
 def test_tuning_offers_fields_of_a_runtime(digits):
     for recipe in Tune().recipes(digits):
-        fields = dict(recipe.settings)
+        fields = recipe.settings.to_document()
         spec = RuntimeSpec(name=fields.pop("runtime"), **fields)
         assert spec.name in ("onnxruntime", "openvino")
 
 
 def test_tuning_begins_with_threads_and_offers_none_on_one_core(digits):
     first = [recipe for recipe in Tune().recipes(digits) if recipe.rank == 0]
-    assert [(r.settings["runtime"], r.settings["threads"]) for r in first] == [
+    assert [(r.settings.runtime, r.settings.threads) for r in first] == [
         ("onnxruntime", 1), ("onnxruntime", 4), ("openvino", 1), ("openvino", 4)]  # fmt: skip
-    assert not any("threads" in recipe.settings for recipe in Tune().recipes(replace(digits, cores=1)))
+    assert not any(recipe.settings.threads for recipe in Tune().recipes(replace(digits, cores=1)))
 
 
 def test_tuning_offers_only_engines_that_are_here_and_read_the_format(digits):
     assert Tune().recipes(replace(digits, runtimes=())) == ()
     there = Tune().recipes(replace(digits, runtimes=("litert",)))
     assert there == ()
-    assert {r.settings["runtime"] for r in Tune().recipes(replace(digits, format="tflite"))} == {"litert", "openvino"}
+    assert {r.settings.runtime for r in Tune().recipes(replace(digits, format="tflite"))} == {"litert", "openvino"}
 
 
 def test_tuning_makes_no_file(digits, tmp_path):
     with pytest.raises(CannotApply):
-        Tune().apply(Work(model=str(digits.path), format="onnx", settings={}, folder=tmp_path))
+        Tune().apply(PassTask(model=str(digits.path), format="onnx", settings=EngineSettings(), folder=tmp_path))
 
 
 def nodes(*triples, functions=()):
@@ -177,11 +173,11 @@ def test_a_constant_does_not_take_an_operators_name(tmp_path):
 
 def test_origins_are_found_by_tensors():
     before = nodes(
-        ("MatMul", "product", ["x", "w"], ["a"]), ("Add", "bias", ["a", "b"], ["c"]), ("Relu", "relu", ["c"], ["y"])
+        ("MatMul", "result", ["x", "w"], ["a"]), ("Add", "bias", ["a", "b"], ["c"]), ("Relu", "relu", ["c"], ["y"])
     )
     after = nodes(("Gemm", "fused", ["x", "w", "b"], ["c"]), ("Relu", "relu", ["c"], ["y"]))
     origins = find_origins(before, after)
-    assert origins == {"fused": frozenset({"product", "bias"}), "relu": frozenset({"relu"})}
+    assert origins == {"fused": frozenset({"result", "bias"}), "relu": frozenset({"relu"})}
     assert chosen(origins, ("bias",)) == ["fused"]
     assert chosen(origins, ("nobody",)) == []
 

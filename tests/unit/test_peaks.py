@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from edgewise.record import TargetSpec
 from edgewise.run import peaks
 from edgewise.run.peaks import find_peaks, make_product
 
@@ -16,7 +17,7 @@ def asked(monkeypatch):
     """What workers were asked, answered with one millisecond a repetition."""
     requests = []
 
-    def answer(request):
+    def answer(place, request, *, model=None):
         requests.append(request)
         return {"seconds": [1e-3] * 9}
 
@@ -45,7 +46,7 @@ def test_what_was_measured_is_kept_for_this_machine_only(tmp_path, asked, monkey
     asked.clear()
     find_peaks((), 1, cache=cache)
     assert asked == []
-    monkeypatch.setattr(peaks, "_machine", lambda: "another")
+    monkeypatch.setattr(peaks, "_machine", lambda place: "another")
     find_peaks((), 1, cache=cache)
     assert len(asked) == 4
 
@@ -66,25 +67,25 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, asked):
 
 
 def test_peaks_nobody_could_measure_are_absent_with_the_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr(peaks, "_ask", lambda request: {"error": "no"})
+    monkeypatch.setattr(peaks, "_ask", lambda place, request, **_: {"error": "no"})
     found, why = find_peaks(("float32",), 1, cache=tmp_path / "peaks.json")
     assert found == ()
     assert "float32" in why and "bandwidth" in why
 
 
 def test_a_worker_that_crashes_answers_nothing(monkeypatch):
-    monkeypatch.setattr(peaks, "_WORKER", ("/bin/false",))
-    assert peaks._ask({"threads": 1}) == {}
+    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: ("/bin/false",))
+    assert peaks._ask(TargetSpec(), {"threads": 1}) == {}
 
 
 def test_a_worker_that_hangs_is_ended(monkeypatch):
-    monkeypatch.setattr(peaks, "_WORKER", ("/bin/sleep", "30"))
+    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: ("/bin/sleep", "30"))
     monkeypatch.setattr(peaks, "_TIMEOUT_S", 0.1)
-    assert peaks._ask({"threads": 1}) == {}
+    assert peaks._ask(TargetSpec(), {"threads": 1}) == {}
 
 
 def test_a_real_copy_of_memory():
-    answer = peaks._ask({"kind": "bandwidth", "size_bytes": 2**16, "threads": 2, "repeat": 1})
+    answer = peaks._ask(TargetSpec(), {"kind": "bandwidth", "size_bytes": 2**16, "threads": 2, "repeat": 1})
     assert len(answer["seconds"]) >= 7 and min(answer["seconds"]) > 0
 
 
@@ -110,7 +111,7 @@ def test_the_product_is_a_product(quantised, tmp_path):
 def test_a_real_product_in_a_real_worker(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
     monkeypatch.setattr(peaks, "SIDE", 64)
-    found = list(peaks._products("float32", 1))
+    found = list(peaks._products("float32", 1, TargetSpec()))
     assert found and all(peak.value > 0 and peak.dtype == "float32" and "64³" in peak.method for peak in found)
 
 
@@ -125,7 +126,7 @@ def test_a_layer_that_always_beats_its_roof_does_not_measure_for_ever(tmp_path, 
 
 def test_of_several_measurements_the_highest_is_kept(tmp_path, monkeypatch):
     seconds = iter([2e-3] * 4 + [1e-3] * 4 + [4e-3] * 4)
-    monkeypatch.setattr(peaks, "_ask", lambda request: {"seconds": [next(seconds)] * 9})
+    monkeypatch.setattr(peaks, "_ask", lambda place, request, **_: {"seconds": [next(seconds)] * 9})
     cache = tmp_path / "peaks.json"
     first, _ = find_peaks((), 1, cache=cache)
     second, _ = find_peaks((), 1, again=True, cache=cache)

@@ -1,4 +1,4 @@
-"""What the pre-flight says, from rehearsals that are given here."""
+"""What the pre-flight says, from timings that are given here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from edgewise.model.signature import Signature
 from edgewise.optimizing import preflight
-from edgewise.optimizing.base import Capabilities, Facts, Product, Recipe, Work
-from edgewise.optimizing.kernels import Rehearsal
+from edgewise.optimizing.base import Capabilities, EngineSettings, Facts, PassResult, PassTask, Recipe
+from edgewise.optimizing.microbenchmarks import PassTiming
 from edgewise.optimizing.preflight import MODEL_ERROR, Preflight
 from edgewise.registry import Availability
 from graphs import convnet
@@ -40,25 +40,25 @@ class Halve:
     def recipes(self, facts: Facts) -> tuple[Recipe, ...]:
         return (Recipe(),)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask) -> PassResult:
         raise AssertionError("never called in this process")
 
 
 @pytest.fixture
-def rehearsed(monkeypatch):
-    """Requests for rehearsals, and what to answer them with."""
-    asked: list[tuple[dict, dict, float]] = []
-    answers: list[Rehearsal | None] = []
+def timed(monkeypatch):
+    """Requests for timings, and what to answer them with."""
+    asked: list[tuple[PassTask, dict, float]] = []
+    answers: list[PassTiming | None] = []
 
-    def answer(change, race, *, until):
-        asked.append((change, race, until))
-        return answers.pop(0) if answers else Rehearsal(original=(2.0,) * 9, changed=(1.0,) * 9)
+    def answer(cut, location, task, race, *, until):
+        asked.append((task, race, until))
+        return answers.pop(0) if answers else PassTiming(original=(2.0,) * 9, changed=(1.0,) * 9)
 
-    monkeypatch.setattr(preflight, "rehearse", answer)
+    monkeypatch.setattr(preflight, "time_pass", answer)
     return asked, answers
 
 
-def test_times_in_turns_become_a_speed_up_with_an_interval(rehearsed, tmp_path):
+def test_times_in_turns_become_a_speed_up_with_an_interval(timed, tmp_path):
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
     assert told.speedup == pytest.approx(2.0)
     assert told.low == pytest.approx(2.0 * math.exp(-1.96 * MODEL_ERROR["whole"]))
@@ -67,31 +67,31 @@ def test_times_in_turns_become_a_speed_up_with_an_interval(rehearsed, tmp_path):
     assert told.because
 
 
-def test_scattering_times_widen_the_interval(rehearsed, tmp_path):
-    _, answers = rehearsed
-    answers.append(Rehearsal(original=(1.0, 2.0, 4.0) * 3, changed=(1.0,) * 9))
+def test_scattering_times_widen_the_interval(timed, tmp_path):
+    _, answers = timed
+    answers.append(PassTiming(original=(1.0, 2.0, 4.0) * 3, changed=(1.0,) * 9))
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
     assert told.speedup == pytest.approx(2.0)
     error = 1.2533 * 1.4826 * math.log(2) / 3
     assert told.high == pytest.approx(2.0 * math.exp(1.96 * math.hypot(error, MODEL_ERROR["whole"])))
 
 
-def test_a_second_time_costs_nothing(rehearsed, tmp_path):
-    asked, _ = rehearsed
+def test_a_second_time_costs_nothing(timed, tmp_path):
+    asked, _ = timed
     first = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
-    again = Preflight(FACTS, cache=tmp_path / "c", budget_s=0.0, excerpt_s=7.5).predict(
+    again = Preflight(FACTS, cache=tmp_path / "c", budget_s=0.0, subgraph_s=7.5).predict(
         Halve(), Recipe(), runtime="fake"
     )
     assert again == first
     assert len(asked) == 1
 
 
-def test_what_could_make_a_difference_is_measured_anew(rehearsed, tmp_path):
-    asked, _ = rehearsed
+def test_what_could_make_a_difference_is_measured_anew(timed, tmp_path):
+    asked, _ = timed
     cache = tmp_path / "c"
     Preflight(FACTS, cache=cache).predict(Halve(), Recipe(), runtime="fake")
     Preflight(FACTS, cache=cache, threads=2).predict(Halve(), Recipe(), runtime="fake")
-    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(settings={"a": 1}), runtime="fake")
+    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(settings=EngineSettings(threads=1)), runtime="fake")
     Preflight(FACTS, cache=cache).predict(Halve(), Recipe(), runtime="fake", keep_float=("Conv0",))
     other = replace(FACTS, graph=replace(FACTS.graph, version="other"))
     Preflight(other, cache=cache).predict(Halve(), Recipe(), runtime="fake")
@@ -106,9 +106,9 @@ def test_what_could_make_a_difference_is_measured_anew(rehearsed, tmp_path):
     assert len(asked) == 6
 
 
-def test_a_crash_is_told_and_not_kept(rehearsed, tmp_path):
-    asked, answers = rehearsed
-    answers += [Rehearsal(failed="it was ended by SIGSEGV", lasting=False)] * 2
+def test_a_crash_is_told_and_not_kept(timed, tmp_path):
+    asked, answers = timed
+    answers += [PassTiming(failed="it was ended by SIGSEGV", lasting=False)] * 2
     flight = Preflight(FACTS, cache=tmp_path / "c")
     told = flight.predict(Halve(), Recipe(), runtime="fake")
     assert (told.speedup, told.low, told.high) == (None, None, None)
@@ -117,29 +117,29 @@ def test_a_crash_is_told_and_not_kept(rehearsed, tmp_path):
     assert len(asked) == 2
 
 
-def test_a_pass_that_changes_nothing_has_no_speed_up(rehearsed, tmp_path):
-    _, answers = rehearsed
-    answers.append(Rehearsal(unchanged=True))
+def test_a_pass_that_changes_nothing_has_no_speed_up(timed, tmp_path):
+    _, answers = timed
+    answers.append(PassTiming(unchanged=True))
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
     assert told.speedup is None
     assert told.because == "it finds nothing to change"
 
 
-def test_the_budget_ends_measuring(rehearsed, tmp_path, monkeypatch):
-    asked, answers = rehearsed
+def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch):
+    asked, answers = timed
     answers.append(None)
     now = iter(range(0, 10_000, 30))
     monkeypatch.setattr(preflight.time, "monotonic", lambda: float(next(now)))
-    flight = Preflight(FACTS, budget_s=30.0, excerpt_s=5.0, cache=tmp_path / "c")
+    flight = Preflight(FACTS, budget_s=30.0, subgraph_s=5.0, cache=tmp_path / "c")
     assert flight.predict(Halve(), Recipe(), runtime="fake").because == "the time for the pre-flight was used up"
     assert asked[0][2] == 30.0
     assert flight.predict(Halve(), Recipe(), runtime="fake").speedup is None
     assert len(asked) == 1
 
 
-def test_a_network_that_is_too_large_is_said_to_be(rehearsed, tmp_path):
-    asked, _ = rehearsed
-    told = Preflight(FACTS, excerpt_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
+def test_a_network_that_is_too_large_is_said_to_be(timed, tmp_path):
+    asked, _ = timed
+    told = Preflight(FACTS, subgraph_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
     assert told.speedup is None
     assert "too large" in told.because
     assert asked == []
@@ -149,22 +149,22 @@ def test_a_network_that_is_too_large_is_said_to_be(rehearsed, tmp_path):
     ("changes", "because"),
     [
         ({"kind": "tuning"}, "measured directly"),
-        ({"trains": True}, "what training makes of the network is not known before"),
-        ({"reads": ("onnx",)}, "it takes no fake files"),
-        ({"exact": True, "kind": "fusion"}, "changes no arithmetic; cheap to try"),
-        ({"runtimes": ("openvino",)}, "its results are meant for openvino"),
+        ({"trains": True}, "the result of training can't be predicted"),
+        ({"reads": ("onnx",)}, "it does not support fake files"),
+        ({"exact": True, "kind": "fusion"}, "it changes no arithmetic and is quick to try"),
+        ({"runtimes": ("openvino",)}, "its results run only in openvino"),
         ({"writes": "onnx"}, "reads no onnx files"),
     ],
 )
-def test_where_nothing_can_be_said_the_reason_is(rehearsed, tmp_path, changes, because):
-    asked, _ = rehearsed
+def test_where_nothing_can_be_said_the_reason_is(timed, tmp_path, changes, because):
+    asked, _ = timed
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(**changes), Recipe(), runtime="fake")
     assert told.speedup is None
     assert because in told.because
     assert asked == []
 
 
-def test_what_is_not_installed_or_not_known_is_said(rehearsed, tmp_path):
+def test_what_is_not_installed_or_not_known_is_said(timed, tmp_path):
     flight = Preflight(FACTS, cache=tmp_path / "c")
     assert flight.predict(Halve(), Recipe(), runtime="nonsense").because == "no runtime is called nonsense"
     absent = Halve()

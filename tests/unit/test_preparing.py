@@ -9,8 +9,9 @@ from edgewise.data import path as bundled
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample
 from edgewise.evaluating.instructions import Instructions, Step, find_instructions, read_flags
-from edgewise.evaluating.preparing import STEPS, Preparer
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.preparing import Preparer
+from edgewise.evaluating.steps import STEPS, read_step
+from edgewise.evaluating.task import Preparation
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
@@ -28,12 +29,12 @@ def refused(call, *args, **kwargs) -> BadInput:
 
 def test_scaling_by_a_fraction_divides_once():
     every = np.arange(256, dtype=np.uint8)
-    array, feed = prepare(every, "scale=1/255", shape=(1, 256))
+    array, preparation = prepare(every, "scale=1/255", shape=(1, 256))
     assert array.dtype == np.float32
     assert np.array_equal(array[0], every.astype(np.float32) / np.float32(255))
     # Multiplying by the rounded reciprocal is another number in the last bit, for some pixels.
     assert not np.array_equal(array[0], every.astype(np.float32) * np.float32(1 / 255))
-    assert feed == Feed()
+    assert preparation == Preparation()
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,9 @@ def test_axes():
     assert apply(block, "flatten").shape == (24,)
     assert apply(block, "reshape", shape=[-1, 6]).shape == (4, 6)
     assert "24" not in refused(apply, block, "reshape", shape=[7, 2]).advice
-    assert "makes no sense" in refused(apply, block, "reshape", shape=[-1, -1]).message
-    assert "makes no sense" in refused(apply, block, "transpose", axes=[0, 0, 1]).message
-    assert "has not 2 axes" in refused(apply, block, "transpose", axes=[1, 0]).message
+    assert "is not a shape" in refused(apply, block, "reshape", shape=[-1, -1]).message
+    assert "is not an order of axes" in refused(apply, block, "transpose", axes=[0, 0, 1]).message
+    assert "not 2 axes" in refused(apply, block, "transpose", axes=[1, 0]).message
     assert "no channels" in refused(apply, block[0], "layout", to="nchw").message
 
 
@@ -160,13 +161,13 @@ def test_what_is_advised_helps():
 def test_pixels_do_not_become_real_numbers_by_themselves():
     for kwargs in ({}, {"dtype": "float16"}, {"dtype": "int8", "quantization": Quantization(scale=0.1)}):
         error = refused(preparer, "resize=2", shape=(1, 2, 2, 3), kind="image", **kwargs)
-        assert "nothing says how pixels" in error.message
+        assert "no step converts pixels" in error.message
         assert "--prepare scale=1/255" in error.advice
     error = refused(prepare, PIXELS)
-    assert "values beyond 0 and 1" in error.message
+    assert "values outside 0 to 1" in error.message
     assert "--prepare scale=1/255" in error.advice
     assert (
-        "stands for real numbers"
+        "represents real numbers"
         in refused(prepare, PIXELS, dtype="int8", quantization=Quantization(scale=0.1)).message
     )
 
@@ -273,18 +274,18 @@ def two(*flags, kind="array") -> Preparer:
 def test_several_inputs_each_have_their_steps():
     found = two("a:scale=1/2")
     data = {"b": np.array([1, 2, 3]), "a": np.array([4, 6], dtype=np.uint8), "other": np.array([0])}
-    arrays, feed = found.prepare(sample(data))
+    arrays, preparation = found.prepare(sample(data))
     assert [array.tolist() for array in arrays] == [[[2, 3]], [[1, 2, 3]]]
-    assert feed == Feed()
+    assert preparation == Preparation()
     assert len(found.notes) == 2
     assert "holds nothing for input 'b'" in refused(two("a:scale=1").prepare, sample({"a": data["a"]})).message
     assert "one array, the model takes 2: a, b" in refused(two("a:scale=1").prepare, sample(data["a"])).message
 
 
 def test_steps_must_say_for_which_input():
-    assert "don't say for which" in refused(two, "scale=1/2").message
+    assert "don't name theirs" in refused(two, "scale=1/2").message
     error = refused(two, "c:scale=1/2")
-    assert "'c', which is no input" in error.message
+    assert "'c', which is not an input" in error.message
     assert "a, b" in error.advice
     assert "the same" in refused(preparer, "scale=2", "x:scale=2").message
 
@@ -293,7 +294,7 @@ def test_steps_for_other_kinds_are_refused():
     assert "can't be done to images" in refused(preparer, "mono", kind="image").message
     assert "can't be done to sound" in refused(preparer, "resize=4", kind="audio").message
     assert "tokenize" in refused(preparer, "scale=4", kind="text").advice
-    assert "nothing says how text becomes numbers" in refused(preparer, kind="text", dtype="int64").message
+    assert "no step converts text to numbers" in refused(preparer, kind="text", dtype="int64").message
     assert "there is no step 'sclae'" in refused(
         Preparer,
         Instructions(steps={"": (Step(name="sclae"),)}),
@@ -316,16 +317,18 @@ def test_results_are_contiguous_and_of_the_inputs_shape():
 
 
 def test_every_step_is_documented_and_reads_its_own_defaults():
-    from edgewise.evaluating.step_settings import REQUIRED
+    from edgewise.evaluating.step_settings import accepted
 
     for name, kind in STEPS.items():
-        assert kind.name == name
-        assert kind.summary
-        assert kind.main is None or kind.main in kind.settings
-        for setting in kind.settings.values():
-            assert setting.meaning
-            if setting.default is not REQUIRED and setting.default is not None:
-                assert setting.parse(setting.default) == setting.default
+        fields = kind.settings()
+        assert kind.name == name and kind.__doc__
+        assert kind.main is None or kind.main in fields
+        for field in fields.values():
+            assert field.description and accepted(field.annotation, field.metadata)
+        defaults = {key: field.default for key, field in fields.items() if not field.is_required()}
+        given = {key: "1" for key, field in fields.items() if field.is_required()}
+        if name not in ("color", "cast", "layout"):  # their settings are words
+            assert defaults.items() <= read_step(name, given | defaults, where="test").items()
 
 
 def test_the_bundled_images_become_what_their_network_was_trained_on():

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample
-from edgewise.evaluating.steps_image import FILTERS, letterbox_size, resize_pixels, size_by_shorter, to_gray
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.steps_image import Filter, letterbox_size, resize_pixels, size_by_shorter, to_gray
+from edgewise.evaluating.task import Preparation
 from preparations import apply, prepare, preparer, sample
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is the oracle")
@@ -19,7 +20,7 @@ PHOTO = np.random.default_rng(5).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 QUANTIZED = {"dtype": "uint8"}
 
 
-@pytest.mark.parametrize("filtering", FILTERS)
+@pytest.mark.parametrize("filtering", get_args(get_args(Filter)[0]))
 @pytest.mark.parametrize("size", [(20, 30), (80, 11)])
 def test_resizing_is_pillows(filtering, size):
     method = Image.Resampling[filtering.upper()]
@@ -89,37 +90,39 @@ def test_letterbox_sizes(height, width, enlarge, expected):
 
 def test_letterbox_and_its_feed():
     photo = np.full((30, 60, 3), 200, dtype=np.uint8)
-    array, feed = prepare(photo, "letterbox=40", shape=(1, 40, 40, 3), kind="image", dtype="uint8")
+    array, preparation = prepare(photo, "letterbox=40", shape=(1, 40, 40, 3), kind="image", dtype="uint8")
     assert np.all(array[0, :10] == 114)
     assert np.all(array[0, 10:30] == 200)
     assert np.all(array[0, 30:] == 114)
-    assert feed == Feed(scale=(40 / 60, 20 / 30), offset=(0.0, 10.0), size=(60, 30), input_size=(40, 40))
-    _, feed = prepare(photo, "letterbox={size: 41, place: corner}", shape=(1, 41, 41, 3), kind="image", dtype="uint8")
+    assert preparation == Preparation(scale=(40 / 60, 20 / 30), offset=(0.0, 10.0), size=(60, 30), input_size=(40, 40))
+    _, preparation = prepare(
+        photo, "letterbox={size: 41, place: corner}", shape=(1, 41, 41, 3), kind="image", dtype="uint8"
+    )
     # 41 / 60 · 30 = 20.5 → 20, so the two scales differ, and the feed says so.
-    assert feed == Feed(scale=(41 / 60, 20 / 30), offset=(0.0, 0.0), size=(60, 30), input_size=(41, 41))
+    assert preparation == Preparation(scale=(41 / 60, 20 / 30), offset=(0.0, 0.0), size=(60, 30), input_size=(41, 41))
 
 
 def test_feeds_of_chains():
     photo = np.zeros((300, 400, 3), dtype=np.uint8)
     flags = ["resize=256", "crop=224", "resize=112", "pad=120", "scale=1/255", "layout=nchw"]
-    _, feed = prepare(photo, *flags, shape=(1, 3, 120, 120), kind="image")
+    _, preparation = prepare(photo, *flags, shape=(1, 3, 120, 120), kind="image")
     width = 256 * 400 // 300
     left, top = round((width - 224) / 2), round((256 - 224) / 2)
-    assert feed.scale == (width / 400 * 0.5, 256 / 300 * 0.5)
-    assert feed.offset == (-left * 0.5 + 4, -top * 0.5 + 4)
-    assert (feed.size, feed.input_size) == ((400, 300), (120, 120))
+    assert preparation.scale == (width / 400 * 0.5, 256 / 300 * 0.5)
+    assert preparation.offset == (-left * 0.5 + 4, -top * 0.5 + 4)
+    assert (preparation.size, preparation.input_size) == ((400, 300), (120, 120))
     _, plain = prepare(photo, shape=(1, 300, 400, 3), kind="image", dtype="uint8")
-    assert plain == Feed(scale=(1.0, 1.0), offset=(0.0, 0.0), size=(400, 300), input_size=(400, 300))
+    assert plain == Preparation(scale=(1.0, 1.0), offset=(0.0, 0.0), size=(400, 300), input_size=(400, 300))
 
 
 def test_an_image_on_its_side_has_no_feed():
     square = np.zeros((8, 8, 3), dtype=np.uint8)
     for flags in (["transpose=1,0,2"], ["transpose=2,1,0"], ["flatten", "reshape=8,8,3"]):
         shape = (1, 3, 8, 8) if flags == ["transpose=2,1,0"] else (1, 8, 8, 3)
-        assert prepare(square, *flags, shape=shape, kind="image", dtype="uint8")[1] == Feed()
+        assert prepare(square, *flags, shape=shape, kind="image", dtype="uint8")[1] == Preparation()
     assert prepare(square, "transpose=2,0,1", shape=(1, 3, 8, 8), kind="image", dtype="uint8")[1].scale == (1.0, 1.0)
     turned = prepare(square, "transpose=1,0,2", "resize=4", shape=(1, 4, 4, 3), kind="image", dtype="uint8")
-    assert turned[1] == Feed()
+    assert turned[1] == Preparation()
 
 
 def test_gray_is_pillows():
@@ -136,20 +139,20 @@ def test_colours():
     assert apply(pixel[..., 0], "color", to="gray").shape == (1, 1, 1)
     assert apply(np.concatenate([pixel, pixel[..., :1]], axis=2), "color", to="rgb").ravel().tolist() == [10, 20, 30]
     assert apply(pixel, "invert").ravel().tolist() == [245, 235, 225]
-    with pytest.raises(BadInput, match="2 channels, which are no colours"):
+    with pytest.raises(BadInput, match="2 channels, which are not colours"):
         apply(pixel[..., :2], "color", to="rgb")
     with pytest.raises(BadInput, match="invert is 255"):
         apply(pixel.astype(np.float32), "invert")
 
 
 def test_arrays_that_are_images_may_be_resized_and_others_not():
-    array, feed = prepare(PHOTO, "resize=8,9", "cast=float32", shape=(1, 8, 9, 3))
+    array, preparation = prepare(PHOTO, "resize=8,9", "cast=float32", shape=(1, 8, 9, 3))
     assert np.array_equal(array[0], resize_pixels(PHOTO, (8, 9), "bilinear"))
-    assert feed.size == (53, 37)
-    with pytest.raises(BadInput, match="no image") as caught:
+    assert preparation.size == (53, 37)
+    with pytest.raises(BadInput, match="not an image") as caught:
         prepare(PHOTO.transpose(2, 0, 1), "resize=8", shape=(1, 8, 8, 3), dtype="uint8")
     assert "transpose=1,2,0" in caught.value.advice
-    with pytest.raises(BadInput, match="no image"):
+    with pytest.raises(BadInput, match="not an image"):
         prepare(PHOTO, "layout=nchw", "resize=8", shape=(1, 3, 8, 8), kind="image", dtype="uint8")
 
 

@@ -39,9 +39,9 @@ def ready(names, flags, length=6, dtype="int64"):
 
 def test_inputs_are_fed_by_their_names(tokenizer):
     found = ready(["attention_mask", "input_ids", "token_type_ids"], [f"tokenize={{file: {tokenizer}, length: 6}}"])
-    arrays, feed = found.prepare(sample("good film"))
+    arrays, preparation = found.prepare(sample("good film"))
     assert [array.tolist() for array in arrays] == [[[1, 1, 1, 1, 0, 0]], [[2, 4, 5, 3, 0, 0]], [[0] * 6]]
-    assert feed.scale is None
+    assert preparation.scale is None
     arrays, _ = found.prepare(sample("good bad good bad good bad"))
     assert arrays[1].tolist() == [[2, 4, 6, 4, 6, 3]]
 
@@ -58,7 +58,7 @@ def test_the_only_input_gets_the_numbers_and_roles_can_be_given(tokenizer):
     ]
     arrays, _ = ready(["a", "b"], flags).prepare(sample("bad"))
     assert arrays[0].tolist() == [[1, 1, 1, 0, 0, 0]]
-    with pytest.raises(BadInput, match="'a' is fed of a text is not to be told"):
+    with pytest.raises(BadInput, match="the name of input 'a' does not show"):
         ready(["a", "b"], [f"tokenize={{file: {tokenizer}, length: 6}}"]).prepare(sample("bad"))
 
 
@@ -78,7 +78,7 @@ def test_special_tokens_and_padding(tokenizer):
     document["added_tokens"] = [token for token in document["added_tokens"] if token["content"] != "[PAD]"]
     bare = tokenizer.with_name("bare.json")
     bare.write_text(json.dumps(document))
-    with pytest.raises(BadInput, match="what short texts are padded with"):
+    with pytest.raises(BadInput, match="has no padding token"):
         apply("good", "tokenize", file=str(bare), length=4)
 
 
@@ -86,20 +86,20 @@ def test_special_tokens_and_padding(tokenizer):
 def test_files_that_are_no_tokenizer(tmp_path, content):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
-    with pytest.raises(BadInput, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(BadInput, match=r"tokenizer\.json is not a tokenizer"):
         ready(["x"], [f"tokenize={path}"])
 
 
 def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(BadInput, match="no tokenizer at"):
+    with pytest.raises(BadInput, match="no tokenizer found at"):
         ready(["x"], [f"tokenize={tmp_path / 'absent.json'}"])
-    with pytest.raises(BadInput, match="not a file"):
+    with pytest.raises(BadInput, match="no tokenizer found at"):
         ready(["x"], [f"tokenize={tmp_path}"])
 
 
 def test_arrays_are_no_text(tokenizer):
     found = ready(["x"], [f"tokenize={tokenizer}"])
-    with pytest.raises(BadInput, match="is no text"):
+    with pytest.raises(BadInput, match="is not text"):
         found.prepare(sample(np.zeros(3)))
 
 

@@ -67,7 +67,7 @@ def test_what_computes_is_never_called_removed():
     layers, profile = build_profile(convnet(), [told], latency=95e-6)
     lost = [layer for layer in layers if layer.kind == "unmatched"]
     assert [layer.name for layer in lost] == ["Conv0", "Relu0", "Conv1"]
-    why = "no step of the engine names it, and of 1 that ran it is not known what they execute"
+    why = "no step of the engine names it, and 1 steps that ran are unknown"
     assert {(layer.time, layer.share, layer.time_absent_because) for layer in lost} == {(None, None, why)}
     assert sum(layer.macs for layer in lost) == 6_912 + 1_024
     assert [layer.name for layer in layers if layer.kind == "eliminated"] == ["Reshape0"]
@@ -78,7 +78,7 @@ def test_why_an_operator_is_not_matched_where_every_step_has_a_name():
     layers, _ = build_profile(convnet(), [engine(("a", 90_000, {"originals": ("Conv0",)}))], latency=95e-6)
     lost = [layer for layer in layers if layer.kind == "unmatched"]
     assert [layer.name for layer in lost] == ["Conv1", "Add0"]
-    assert all("merged into another operator's step or left out" in layer.time_absent_because for layer in lost)
+    assert all("merged into another step or left out" in layer.time_absent_because for layer in lost)
 
 
 def test_a_fused_row_moves_no_bytes_inside():
@@ -192,5 +192,5 @@ def test_an_accelerator_that_leaves_work_to_the_processor_is_told():
     )
     rows = by_name(build_profile(convnet(), [told], latency=1e-6, provider="NPU")[0])
     assert rows["Conv0"].supported is True and rows["Conv0"].error is None
-    assert rows["Conv1"].supported is False and "NPU does not take it" in rows["Conv1"].error
+    assert rows["Conv1"].supported is False and "NPU does not support it" in rows["Conv1"].error
     assert by_name(build_profile(convnet(), [told], latency=1e-6)[0])["Conv1"].supported is None

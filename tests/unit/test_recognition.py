@@ -128,7 +128,9 @@ def plan(path):
 
 def test_what_is_inspected_and_not_run_gets_its_conversion(tmp_path):
     path = write_program(tmp_path / "net.pt2", small_network())
-    with pytest.raises(Unavailable, match=r"no runtime reads net\.pt2 \(torch\); 'edgewise inspect' does") as caught:
+    with pytest.raises(
+        Unavailable, match=r"no runtime reads net\.pt2 \(torch\), but 'edgewise inspect' does"
+    ) as caught:
         plan(path)
     assert f'torch.onnx.export(torch.export.load("{path}"), (), "net.onnx"' in caught.value.advice
     assert commands_of(caught.value.advice)[-3:] == ["edgewise", "bench", "net.onnx"]

@@ -1,5 +1,6 @@
 """Somebody else's broken plug-in takes nobody down."""
 
+import os
 import sys
 import threading
 from importlib.metadata import EntryPoint
@@ -96,3 +97,21 @@ def test_a_check_that_exits_or_hangs_is_not_available(monkeypatch, answer, words
 
 def test_availability_is_its_truth():
     assert Availability(True) and not Availability(False, "why")
+
+
+def test_a_plug_in_installed_while_the_process_runs_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Registry("edgewise.test_things", "thing").names() == ()
+    os.utime(tmp_path, ns=(0, 0))  # so that the change below is one, however coarse the file system's clock
+    info = tmp_path / "late-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[edgewise.test_things]\ngood = {__name__}:Good\n")
+    assert Registry("edgewise.test_things", "thing").names() == ("good",)
+
+
+def test_installed_packages_are_read_once(monkeypatch):
+    Registry("edgewise.runtimes", "runtime").names()
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda: pytest.fail("read again"))
+    assert "fake" in Registry("edgewise.runtimes", "runtime").names()
+    assert "onnx" in Registry("edgewise.readers", "reader").names()

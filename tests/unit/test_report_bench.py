@@ -63,7 +63,7 @@ def test_headline_and_grade_stay_when_columns_are_dropped():
     text = to_text(bench_document(same_model_runs()), width=60)
     assert "231 ± 4" in text
     assert "Grade" in text
-    assert "no room for: Throughput (1/s), First (ms), Load (ms)," in text
+    assert "columns left out for width: Throughput (1/s), First (ms)," in text
 
 
 def test_units_are_shared_down_a_column_unless_they_are_too_far_apart():

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.formatting import plus_minus
 from edgewise.metrics import SHARES
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.cells import cell_of, cell_of_measurement, failure_of, plus_minus, reason_of_absence, times
+from edgewise.report.cells import cell_of, cell_of_measurement, failure_of, reason_of_absence, times
 from edgewise.report.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
 from edgewise.report.document import Cell, Column, Table, number_notes
 from edgewise.text import one_line
@@ -167,7 +168,7 @@ def test_environments_are_flattened_in_words():
         "clock.max_hz": "2.40 GHz",
         "clock.governor": "not known",
         "smt": "yes",
-        "caches": "level 1 size_bytes 32.8 kB",
+        "caches": "level 1 size bytes 32.8 kB",
         "flags": "none",
     }
 

@@ -14,18 +14,13 @@ from html.parser import HTMLParser
 import pytest
 
 from edgewise.comparing.assessment import assess
-from edgewise.comparing.comparison import Findings, Side, Variant
-from edgewise.comparing.terms import Terms
+from edgewise.comparing.comparison import ComparisonResult, Side, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.report.comparison import comparison_document, title_of
-from edgewise.report.comparison_files import (
-    COMPARISON_EXTENSIONS,
-    check_comparison_target,
-    render_comparison,
-    write_comparison,
-)
 from edgewise.report.comparison_tables import before_after_table
+from edgewise.report.result_files import COMPARISON
 from sample_comparisons import (
     HOSTILE,
     comparison_text,
@@ -82,7 +77,7 @@ B         0195f0c0-0000-7000-8000-000000000002
 What differs
   engine: onnxruntime 1.2.3 → openvino 1.2.3
 
-Fed
+Inputs
   all runs: input float32 1×49×10×1; random from seed 0
 
 What the verdicts rest on
@@ -169,7 +164,7 @@ def test_no_line_is_wider_than_the_terminal(findings, width):
 
 def test_a_wide_terminal_has_room_for_everything():
     text = comparison_text(two_variants(), width=200)
-    assert "no room for" not in text
+    assert "columns left out" not in text
     assert "± 3 %" in text and "< 0.001" in text and "exact" in text
 
 
@@ -218,7 +213,7 @@ def test_a_failed_variant_leaves_nothing_to_compare():
 def test_a_failure_beside_a_result_is_in_the_conclusion():
     findings = replace(two_variants(), comparisons=(latency_row(),), failures={"C": "OutOfMemory"})
     assert title_of(findings) == ("B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419); C failed")
-    assert "B is 2.43× faster than A; C failed" in render_comparison(findings, ".html")
+    assert "B is 2.43× faster than A; C failed" in COMPARISON.render(findings, ".html")
     failed = replace(four_variants(), failures={"E": "Timeout"})
     assert title_of(failed).endswith("can't be told apart; E failed")
 
@@ -226,21 +221,21 @@ def test_a_failure_beside_a_result_is_in_the_conclusion():
 def test_what_was_not_measured_because_another_failed_is_not_called_failed():
     other = replace(make_run(1), status="cancelled", sessions=(), measurements=())
     variants = [Variant(label="A", run=other), Variant(label="B", run=failed_run(2))]
-    findings = assess(variants, Terms(metrics=("model_size",)))
+    findings = assess(variants, Criteria(metrics=("model_size",)))
     assert list(findings.failures) == ["A", "B"]
     assert title_of(findings).endswith("B failed") and "A failed" not in title_of(findings)
     assert "A and B failed" not in title_of(findings)
     text = comparison_text(findings)
-    assert "  A: it was not measured, because another failed or time was over\n" in text
+    assert "  A: not measured, because another variant failed or the time was up\n" in text
     assert "  B: operator 'Einsum' is not supported\n" in text
 
 
 def test_one_and_no_variant():
-    alone = Findings(variants=(Variant(label="A", run=make_run(1)),), comparisons=())
+    alone = ComparisonResult(variants=(Variant(label="A", run=make_run(1)),), comparisons=())
     assert title_of(alone) == "Nothing could be compared"
-    for findings in (alone, Findings(variants=(), comparisons=())):
-        for extension in COMPARISON_EXTENSIONS:
-            assert render_comparison(findings, extension)
+    for findings in (alone, ComparisonResult(variants=(), comparisons=())):
+        for extension in COMPARISON.extensions:
+            assert COMPARISON.render(findings, extension)
 
 
 def test_interruptions_and_lost_runs_are_said():
@@ -254,7 +249,7 @@ def test_interruptions_and_lost_runs_are_said():
 
 
 def test_markdown():
-    text = render_comparison(two_variants(), ".md")
+    text = COMPARISON.render(two_variants(), ".md")
     lines = text.splitlines()
     assert lines[0] == (
         "# B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419), but 1.92× larger in peak memory"
@@ -267,7 +262,7 @@ def test_markdown():
 
 def test_csv_has_one_row_per_metric_and_rounds_nothing():
     findings = two_variants()
-    rows = list(csv.DictReader(io.StringIO(render_comparison(findings, ".csv"))))
+    rows = list(csv.DictReader(io.StringIO(COMPARISON.render(findings, ".csv"))))
     assert [one["Metric"] for one in rows] == [one.metric for one in findings.comparisons]
     for one, source in zip(rows, findings.comparisons, strict=True):
         assert (one["A"], one["B"], one["Unit"]) == ("A", "B", METRICS[source.metric].unit)
@@ -283,27 +278,27 @@ def test_csv_has_one_row_per_metric_and_rounds_nothing():
 
 def test_json_is_the_document_and_holds_no_infinity():
     findings = two_variants()
-    assert json.loads(render_comparison(findings, ".json")) == json.loads(json.dumps(findings.to_document()))
+    assert json.loads(COMPARISON.render(findings, ".json")) == json.loads(json.dumps(findings.to_document()))
     wild = replace(findings, comparisons=(latency_row(high=math.inf),))
-    assert json.loads(render_comparison(wild, ".json"))["comparisons"][0]["high"] is None
+    assert json.loads(COMPARISON.render(wild, ".json"))["comparisons"][0]["high"] is None
 
 
 def test_hostile_words_are_only_words():
     findings = hostile()
-    page, markdown = render_comparison(findings, ".html"), render_comparison(findings, ".md")
+    page, markdown = COMPARISON.render(findings, ".html"), COMPARISON.render(findings, ".md")
     assert Text(page).tags.count("script") == 1
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>" not in markdown and "\x1b" not in markdown and not re.search(r"(?<!\\)\]\(", markdown)
     assert not [line for line in markdown.splitlines() if line.startswith("# ") and not line.startswith("# \\<script")]
     table = next(line for line in markdown.splitlines() if line.startswith("| Latency |"))
     assert table.count("|") == 8
-    for text in (comparison_text(findings), render_comparison(findings, ".csv")):
+    for text in (comparison_text(findings), COMPARISON.render(findings, ".csv")):
         assert "\x1b" not in text
     assert all(len(line.split("\n")) == 1 for line in comparison_text(findings).splitlines())
-    document = json.loads(render_comparison(findings, ".json"))
+    document = json.loads(COMPARISON.render(findings, ".json"))
     assert document["comparisons"][0]["b"] == HOSTILE
     formula = replace(two_variants(), comparisons=(latency_row(b="=cmd()"),))
-    assert next(csv.DictReader(io.StringIO(render_comparison(formula, ".csv"))))["B"] == "'=cmd()"
+    assert next(csv.DictReader(io.StringIO(COMPARISON.render(formula, ".csv"))))["B"] == "'=cmd()"
 
 
 def test_two_sizes_that_differ_are_told_apart():
@@ -337,32 +332,32 @@ def test_nothing_without_a_reason_is_absent():
 
 
 def test_files(tmp_path):
-    for extension in COMPARISON_EXTENSIONS:
+    for extension in COMPARISON.extensions:
         path = tmp_path / f"comparison{extension}"
-        write_comparison(two_variants(), path, overwrite=False)
+        COMPARISON.write(two_variants(), path, overwrite=False)
         assert (
             path.read_text("utf-8").strip()
-            == render_comparison(two_variants(), extension).replace("\r\n", "\n").strip()
+            == COMPARISON.render(two_variants(), extension).replace("\r\n", "\n").strip()
         )
         with pytest.raises(BadInput, match="exists already"):
-            write_comparison(two_variants(), path, overwrite=False)
-        write_comparison(four_variants(), path, overwrite=True)
-    assert len(list(tmp_path.iterdir())) == len(COMPARISON_EXTENSIONS)
+            COMPARISON.write(two_variants(), path, overwrite=False)
+        COMPARISON.write(four_variants(), path, overwrite=True)
+    assert len(list(tmp_path.iterdir())) == len(COMPARISON.extensions)
 
 
 @pytest.mark.parametrize("name", ["comparison", "c.png", "c.trace.json", "c.xlsx"])
 def test_other_endings_are_refused_with_those_that_work(tmp_path, name):
     with pytest.raises(BadInput) as caught:
-        check_comparison_target(tmp_path / name, overwrite=True)
+        COMPARISON.check(tmp_path / name, overwrite=True)
     assert ".md, .html, .csv, .json" in caught.value.advice
     with pytest.raises(BadInput):
-        render_comparison(two_variants(), ".png")
+        COMPARISON.render(two_variants(), ".png")
     with pytest.raises(BadInput, match="no folder"):
-        check_comparison_target(tmp_path / "none" / "c.md", overwrite=True)
+        COMPARISON.check(tmp_path / "none" / "c.md", overwrite=True)
 
 
 def test_the_page_has_every_part():
-    page = Text(render_comparison(four_variants(), ".html"))
+    page = Text(COMPARISON.render(four_variants(), ".html"))
     for words in ("C and D share the first place", "Ranking by latency", "Pareto front", "Latency: all samples",
                   "process by process", "Ratios", "What the verdicts rest on", "What was compared", "Time of one call of the engine",
                   "B is 1.19× slower than A"):  # fmt: skip
@@ -374,7 +369,7 @@ def test_the_page_has_every_part():
 
 def test_the_page_does_without_what_draws(monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    page = Text(render_comparison(two_variants(), ".html"))
+    page = Text(COMPARISON.render(two_variants(), ".html"))
     assert "charts need the package vl-convert-python" in page.text
     assert "pip install 'edgewise[charts]'" in page.text
     assert "svg" not in page.tags

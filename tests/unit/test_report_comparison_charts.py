@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.comparing.comparison import Findings, Variant
+from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.report import comparison_charts as charts
 from edgewise.report.charts import render_svg
-from edgewise.report.comparison_files import (
-    render_comparison,
-)
+from edgewise.report.result_files import COMPARISON
 from sample_comparisons import (
     latency_row,
     rows_of_two,
@@ -23,11 +21,11 @@ from sample_runs import make_run, sampled
 
 def test_charts_need_samples_and_ratios():
     bare = replace(make_run(1), measurements=())
-    findings = Findings(variants=(Variant(label="A", run=bare),), comparisons=(rows_of_two()[-1],))
+    findings = ComparisonResult(variants=(Variant(label="A", run=bare),), comparisons=(rows_of_two()[-1],))
     assert charts.overlay_chart(findings) is None
     assert charts.process_chart(findings) is None
     assert charts.forest_chart(findings) is None
-    assert "no ratio is known" in render_comparison(findings, ".html")
+    assert "no ratio is known" in COMPARISON.render(findings, ".html")
 
 
 def test_the_outlines_lie_where_the_samples_are():
@@ -57,7 +55,7 @@ def test_far_distributions_share_a_logarithmic_axis():
 def test_samples_that_are_all_alike_are_drawn():
     flat = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=50), samples=(1e-3,) * 50, low=1e-3, high=1e-3)
     run = replace(make_run(1), measurements=(flat,))
-    chart = charts.overlay_chart(Findings(variants=(Variant(label="A", run=run),), comparisons=()))
+    chart = charts.overlay_chart(ComparisonResult(variants=(Variant(label="A", run=run),), comparisons=()))
     points = chart.spec["layer"][0]["data"]["values"]
     assert max(point["height"] for point in points) == 1.0
     assert render_svg(chart.spec).startswith("<svg")
@@ -96,7 +94,7 @@ def test_the_axis_of_ratios_has_ticks_at_any_span(low, high):
 def test_the_axis_of_processes_has_whole_numbers_and_not_many(processes, ticks):
     row = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=50 * processes), session_lengths=(50,) * processes)
     run = replace(make_run(1), measurements=(row,))
-    chart = charts.process_chart(Findings(variants=(Variant(label="A", run=run),), comparisons=()))
+    chart = charts.process_chart(ComparisonResult(variants=(Variant(label="A", run=run),), comparisons=()))
     assert [point["process"] for point in chart.spec["data"]["values"]] == list(range(1, processes + 1))
     (layer,) = chart.spec["layer"]
     axis = layer["encoding"]["x"]["axis"]
@@ -108,7 +106,7 @@ def test_the_axis_of_processes_has_whole_numbers_and_not_many(processes, ticks):
 def test_the_axis_of_many_processes_has_ten_numbers_at_most(processes):
     row = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=10 * processes), session_lengths=(10,) * processes)
     run = replace(make_run(1), measurements=(row,))
-    chart = charts.process_chart(Findings(variants=(Variant(label="A", run=run),), comparisons=()))
+    chart = charts.process_chart(ComparisonResult(variants=(Variant(label="A", run=run),), comparisons=()))
     ticks = chart.spec["layer"][0]["encoding"]["x"]["axis"]["values"]
     assert 5 <= len(ticks) <= 10 and all(isinstance(tick, int) for tick in ticks)
     assert ticks[0] == 1 and ticks[-1] <= processes

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.amounts import ends_text
-from edgewise.report.comparison_words import (
-    conclusion,
-    factor_of,
-    percent,
-    ratio_text,
-    side_text,
-    time_text,
-    verdict_text,
-)
+from edgewise.formatting import ends_text, percent, ratio_text, side_text, time_text
+from edgewise.report.comparison_words import conclusion, factor_of, verdict_text
 from sample_comparisons import (
     latency_row,
     row,

@@ -11,17 +11,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from edgewise.amounts import points_range, points_text
 from edgewise.errors import BadInput, StoreError
-from edgewise.evaluating.examination import Results
-from edgewise.report.accuracy import (
-    chief_metric,
-    judged_rows,
-    range_text,
-    share_text,
-    value_text,
-    with_range,
-)
+from edgewise.evaluating.evaluation import EvaluationResults
+from edgewise.formatting import points_range, points_text, range_text, share_text, value_text, with_range
+from edgewise.report.accuracy import chief_metric, judged_rows
 from edgewise.report.evaluation import (
     confused_lines,
     describe_results,
@@ -29,19 +22,14 @@ from edgewise.report.evaluation import (
     title_of,
 )
 from edgewise.report.evaluation_charts import score_chart
-from edgewise.report.evaluation_files import (
-    EVALUATION_EXTENSIONS,
-    check_target,
-    render_evaluation,
-    write_evaluation,
-)
 from edgewise.report.evaluation_tables import model_labels
+from edgewise.report.result_files import EVALUATION
 from edgewise.store import from_document, to_document
 from sample_optimizations import (
     detection_run,
+    evaluated,
     evaluation,
     evaluation_text,
-    examined,
     hostile_evaluation,
     one_model,
     two_models,
@@ -118,7 +106,7 @@ def test_the_most_confused_pairs_come_first():
     ]  # fmt: skip
     unnamed = evaluation(classes=(), confusion=((1, 2), (0, 3)))
     assert confused_lines(unnamed) == ["class 0 taken for class 1: 2 of 3"]
-    assert confused_lines(evaluation(confusion=((1, 0), (0, 3)))) == ["no sample was taken for another class"]
+    assert confused_lines(evaluation(confusion=((1, 0), (0, 3)))) == ["no sample was classified wrongly"]
     assert confused_lines(evaluation(confusion=None)) == []
     many = tuple(tuple(0 if row == column else 1 for column in range(5)) for row in range(5))
     assert confused_lines(evaluation(confusion=many))[-1] == "12 other pairs with 12 samples"
@@ -131,34 +119,34 @@ def test_a_failure_is_told_with_its_reason():
 
 
 def test_models_of_one_name_are_told_apart_by_their_engines():
-    first, second = examined(1), examined(2, runtime="openvino")
-    assert model_labels(Results(examined=(first, second))) == ["onnxruntime/cpu", "openvino/cpu"]
+    first, second = evaluated(1), evaluated(2, runtime="openvino")
+    assert model_labels(EvaluationResults(models=(first, second))) == ["onnxruntime/cpu", "openvino/cpu"]
 
 
 def test_an_interrupted_pass_and_lost_runs_are_told():
     results = replace(one_model(), interrupted=True, save_errors=(StoreError("the disk is full", advice=""),))
     text = evaluation_text(results)
-    assert "interrupted: what is above is what was known by then" in text
+    assert "interrupted: the results above are incomplete" in text
     assert "the disk is full" in text
 
 
 def test_without_a_latency_the_table_says_so():
-    one = examined()
+    one = evaluated()
     run = replace(one.run, measurements=judged_rows(one.run), sessions=(), trust=None)
-    text = evaluation_text(Results(examined=(replace(one, run=run),)))
+    text = evaluation_text(EvaluationResults(models=(replace(one, run=run),)))
     assert "latency was not measured" in text
     assert "Latency" not in text
     assert "latency" not in text.partition("\n")[0]
 
 
 def test_nothing_evaluated():
-    assert title_of(Results(examined=())) == "Nothing was evaluated"
-    assert evaluation_document(Results(examined=()))["metrics"] == []
-    assert render_evaluation(Results(examined=()), ".html")
+    assert title_of(EvaluationResults(models=())) == "Nothing was evaluated"
+    assert evaluation_document(EvaluationResults(models=()))["metrics"] == []
+    assert EVALUATION.render(EvaluationResults(models=()), ".html")
 
 
 def test_json_has_the_first_model_on_top_and_every_difference():
-    document = json.loads(render_evaluation(two_models(), ".json"))
+    document = json.loads(EVALUATION.render(two_models(), ".json"))
     assert document["schema"] == 1
     first = document["metrics"][0]
     assert {key: first[key] for key in ("id", "n", "method", "absent_because")} == {
@@ -172,7 +160,7 @@ def test_json_has_the_first_model_on_top_and_every_difference():
     assert document["confusion"] == {
         "classes": ["yes", "no", "silence"], "counts": [[280, 15, 5], [20, 280, 0], [0, 9, 291]]
     }  # fmt: skip
-    assert document["run"] == json.loads(json.dumps(to_document(two_models().examined[0].run)))
+    assert document["run"] == json.loads(json.dumps(to_document(two_models().models[0].run)))
     assert [one["model"] for one in document["evaluations"]] == ["kws.onnx", "vww.tflite"]
     assert document["differences"][0] == {
         "a": "kws.onnx", "b": "vww.tflite", "metric": "accuracy_top1", "difference": -0.0222, "low": -0.0361,
@@ -182,12 +170,12 @@ def test_json_has_the_first_model_on_top_and_every_difference():
 
 
 def test_the_run_of_the_document_can_be_read_back():
-    run = one_model().examined[0].run
+    run = one_model().models[0].run
     assert from_document(evaluation_document(one_model())["run"]) == run
 
 
 def test_csv_has_a_row_a_model_and_metric():
-    rows = list(csv.DictReader(io.StringIO(render_evaluation(two_models(), ".csv"))))
+    rows = list(csv.DictReader(io.StringIO(EVALUATION.render(two_models(), ".csv"))))
     assert len(rows) == 8
     assert (rows[0]["Model"], rows[0]["Metric"], rows[0]["n"]) == ("kws.onnx", "accuracy_top1", "900")
     assert float(rows[0]["Value"]) == pytest.approx(851 / 900)
@@ -195,13 +183,13 @@ def test_csv_has_a_row_a_model_and_metric():
     assert (rows[4]["Difference to the first"], rows[4]["p"]) == ("-0.0222", "0.0007")
     assert rows[4]["Difference to the first low"] == "-0.0361"
     assert (rows[3]["Value"], rows[3]["Notes"]) == ("n/a", "Value: there is one class")
-    failed = list(csv.DictReader(io.StringIO(render_evaluation(with_failure(), ".csv"))))[-1]
+    failed = list(csv.DictReader(io.StringIO(EVALUATION.render(with_failure(), ".csv"))))[-1]
     assert (failed["Status"], failed["Value"]) == ("failed", "n/a")
     assert "Einsum" in failed["Notes"]
 
 
 def test_markdown_escapes_what_is_hostile():
-    text = render_evaluation(hostile_evaluation(), ".md")
+    text = EVALUATION.render(hostile_evaluation(), ".md")
     assert "<script>" not in text
     assert "](http://evil" not in text
     assert "\x1b" not in text
@@ -219,7 +207,7 @@ class _Elements(HTMLParser):
 @pytest.mark.parametrize("make", RESULTS)
 def test_the_page_has_one_script_whatever_names_say(make):
     page = _Elements()
-    page.feed(render_evaluation(make(), ".html"))
+    page.feed(EVALUATION.render(make(), ".html"))
     assert page.tags.count("script") == 1
 
 
@@ -227,7 +215,7 @@ def test_the_page_does_without_charts(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    assert "charts need the package vl-convert-python" in render_evaluation(two_models(), ".html")
+    assert "charts need the package vl-convert-python" in EVALUATION.render(two_models(), ".html")
 
 
 def test_the_chart_has_every_model_that_has_a_score():
@@ -238,23 +226,23 @@ def test_the_chart_has_every_model_that_has_a_score():
     assert score_chart(with_failure()) is None
 
 
-@pytest.mark.parametrize("extension", EVALUATION_EXTENSIONS)
+@pytest.mark.parametrize("extension", EVALUATION.extensions)
 def test_files_are_written_by_their_extension(tmp_path, extension):
     path = tmp_path / f"evaluation{extension}"
-    write_evaluation(one_model(), path)
+    EVALUATION.write(one_model(), path)
     assert path.stat().st_size > 500
     with pytest.raises(BadInput, match="exists already"):
-        write_evaluation(one_model(), path)
-    write_evaluation(one_model(), path, overwrite=True)
+        EVALUATION.write(one_model(), path)
+    EVALUATION.write(one_model(), path, overwrite=True)
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"no evaluation is a \.pdf file"):
-        check_target(tmp_path / "a.pdf", overwrite=False)
-    with pytest.raises(BadInput, match="has no extension of an evaluation"):
-        check_target(tmp_path / "a", overwrite=False)
-    with pytest.raises(BadInput, match="no evaluation is"):
-        render_evaluation(one_model(), ".pdf")
+    with pytest.raises(BadInput, match=r"the evaluation can't be written as \.pdf"):
+        EVALUATION.check(tmp_path / "a.pdf", overwrite=False)
+    with pytest.raises(BadInput, match="needs a file name with an extension"):
+        EVALUATION.check(tmp_path / "a", overwrite=False)
+    with pytest.raises(BadInput, match="can't be written"):
+        EVALUATION.render(one_model(), ".pdf")
 
 
 def test_the_document_has_all_that_is_printed():
@@ -285,7 +273,7 @@ def test_ends_of_a_share_are_rounded_outwards():
 
 def test_one_metric_stands_for_a_run():
     assert chief_metric(make_run(1)) is None  # the agreement of engines is no accuracy
-    assert chief_metric(one_model().examined[0].run) == "accuracy_top1"
+    assert chief_metric(one_model().models[0].run) == "accuracy_top1"
     assert chief_metric(detection_run()) == "map_50_95"
     agreed = replace(make_run(1), evaluation=evaluation(task="agreement"))
     assert chief_metric(agreed) == "agreement_top1"

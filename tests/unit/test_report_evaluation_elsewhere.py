@@ -20,7 +20,7 @@ from sample_runs import make_run, measured
 
 @pytest.fixture
 def run():
-    return one_model().examined[0].run
+    return one_model().models[0].run
 
 
 def judged(metric: str, value: float, task: str):
@@ -40,7 +40,7 @@ def zoo(run, options: Options | None = None):
 
 
 def test_the_bench_table_has_accuracy_in_the_row_of_the_latency():
-    runs = [one.run for one in two_models().examined]
+    runs = [one.run for one in two_models().models]
     found = cells(bench_table(runs), 1)
     assert found["Top-1 accuracy (%)"].text == "92.3 [90.6, 93.7]"
     assert found["Top-1 accuracy (%)"].value == pytest.approx(92.333, abs=1e-3)
@@ -152,11 +152,11 @@ def test_zoo_keeps_the_interval():
 
 def test_zoo_takes_no_error_and_no_agreement_for_an_accuracy():
     error = zoo(judged("mae", 0.2143, "regression"))["Accuracy"]
-    assert (error.text, error.notes) == ("n/a", ("the task is judged by MAE 0.214, which is no share",))
+    assert (error.text, error.notes) == ("n/a", ("the task is judged by MAE 0.214, which is not a share",))
     agreed = replace(make_run(1), evaluation=evaluation(task="agreement"))
     found = zoo(agreed)
     assert found["Accuracy"].text == "n/a"
-    assert "no labels" in found["Accuracy"].notes[0]
+    assert "without labels" in found["Accuracy"].notes[0]
     assert found["Task"].text == "n/a"
 
 

@@ -109,8 +109,8 @@ def test_what_is_not_known_says_why():
     zoo = cells("zoo", replace(make_run(1), environment={}))
     assert {name: cell.notes for name, cell in zoo.items() if cell.text == "n/a"} == {
         "Task": ("the task was not given (--task)",),
-        "Accuracy": ("not judged on data yet: 'edgewise evaluate' does that",),
-        "Platform": ("the run's environment does not tell the platform",),
+        "Accuracy": ("accuracy not measured: 'edgewise evaluate' does that",),
+        "Platform": ("the run's record does not name the platform",),
         "References": ("no reference was given (--reference)",),
     }
     assert cells("platform", make_run(1))["Energy (mWh)"].notes == (

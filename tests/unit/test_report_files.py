@@ -11,7 +11,7 @@ from edgewise.errors import BadInput
 from edgewise.record import SCHEMA
 from edgewise.report.files import check_target, render_report, report_document, write_report
 from edgewise.store.exchange import import_runs
-from edgewise.store.places import for_others
+from edgewise.store.redaction import redact_run
 from sample_profiles import faster_run, profiled_run, unprofiled_run
 from sample_runs import all_runs, make_run, run_id, same_model_runs
 
@@ -33,7 +33,7 @@ def test_json_has_the_shape_of_bench_and_can_be_imported(tmp_path):
     document = json.loads(path.read_text())
     assert document["schema"] == SCHEMA
     assert document["recommendation"]["run"] == run_id(2)
-    assert import_runs(path) == list(map(for_others, all_runs()))
+    assert import_runs(path) == list(map(redact_run, all_runs()))
 
 
 def test_no_recommendation_is_null():
@@ -62,7 +62,11 @@ def test_files_are_not_overwritten_unasked(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("report.pdf", "no report is a .pdf file"), ("report", "no extension"), ("no/report.md", "there is no folder")],
+    [
+        ("report.pdf", "reports can't be written as .pdf"),
+        ("report", "needs an extension"),
+        ("no/report.md", "there is no folder"),
+    ],
 )
 def test_targets_that_cannot_be_written_are_refused_first(tmp_path, name, message):
     with pytest.raises(BadInput, match=message) as caught:
@@ -82,7 +86,7 @@ def test_unknown_tables_formats_and_no_runs_are_refused():
     assert caught.value.advice == "one of: bench, zoo, long, watch, platform, profile"
     with pytest.raises(BadInput, match="nothing to report"):
         report_document([])
-    with pytest.raises(BadInput, match=r"no report is a \.pdf file"):
+    with pytest.raises(BadInput, match=r"reports can't be written as \.pdf"):
         render_report([make_run(1)], ".pdf")
 
 
@@ -137,4 +141,4 @@ def test_what_suits_the_runs_is_chosen_and_can_be_named():
 
 def test_a_json_report_of_a_profile_can_be_imported(tmp_path):
     write_report([profiled_run()], tmp_path / "p.json")
-    assert import_runs(tmp_path / "p.json") == [for_others(profiled_run())]
+    assert import_runs(tmp_path / "p.json") == [redact_run(profiled_run())]

@@ -10,51 +10,50 @@ from xml.etree import ElementTree
 import pytest
 
 from edgewise.comparing.assessment import assess
-from edgewise.comparing.comparison import Findings, Variant
-from edgewise.comparing.gate import Check, Outcome, judge, refuse
+from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.gate import Check, GateResult, judge, refuse
 from edgewise.comparing.requirement import parse_requirements
-from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
 from edgewise.report.gate import (
-    EXTENSIONS,
     MARKER,
-    check_gate_target,
     gate_document,
-    render_gate,
     render_gate_markdown,
-    write_gate,
 )
 from edgewise.report.junit import render_junit
+from edgewise.report.result_files import GATE
 from edgewise.report.text import to_text
 from sample_runs import failed_run, make_run
 
 HOSTILE = "e\x1b[31mvil\n|<script>alert(1)</script> ](javascript:x) ￾ \"'&"
 
 
-def judged(*, candidate=None, policy="retry", notes=()) -> Outcome:
+def judged(*, candidate=None, policy="retry", notes=()) -> GateResult:
     """An outcome with real checks of two sample runs: slower, small enough, energy absent."""
     baseline = make_run(1, latency=4.2e-4)
     candidate = candidate or make_run(2, latency=4.6e-4)
     requirements = parse_requirements(["3%"], ["model_size=1MB,energy=5mJ"])
     variants = (Variant(label="baseline", run=baseline), Variant(label="candidate", run=candidate))
-    return Outcome(
+    return GateResult(
         checks=judge(requirements, baseline, candidate),
-        findings=assess(variants, Terms(force=True)),
+        findings=assess(variants, Criteria(force=True)),
         policy=policy,
         attempts=1,
         notes=notes,
     )
 
 
-def made(*verdicts: str, policy: str = "retry") -> Outcome:
+def made(*verdicts: str, policy: str = "retry") -> GateResult:
     """An outcome with these verdicts and nothing else."""
     (requirement,) = parse_requirements(["latency=3%"], [])
     checks = tuple(Check(requirement=requirement, verdict=one, because=f"as it is {one}") for one in verdicts)
     variant = Variant(label="candidate", run=make_run(2))
-    return Outcome(checks=checks, findings=Findings(variants=(variant,), comparisons=()), policy=policy, attempts=1)
+    return GateResult(
+        checks=checks, findings=ComparisonResult(variants=(variant,), comparisons=()), policy=policy, attempts=1
+    )
 
 
-def suite_of(outcome: Outcome) -> ElementTree.Element:
+def suite_of(outcome: GateResult) -> ElementTree.Element:
     root = ElementTree.fromstring(render_junit(outcome))
     assert root.tag == "testsuites"
     (suite,) = root
@@ -110,7 +109,7 @@ def test_junit_keeps_to_the_common_schema():
     assert order == ["properties", *["testcase"] * 4, "system-out"]
 
 
-def hostile() -> Outcome:
+def hostile() -> GateResult:
     base = make_run(2)
     model = replace(base.job.model, name=HOSTILE)
     run = replace(base, job=replace(base.job, model=model))
@@ -128,7 +127,7 @@ def test_hostile_names_stay_text_everywhere():
     for line in comment.splitlines():
         if line.startswith("| Latency:"):
             assert len(re.findall(r"(?<!\\)\|", line)) == 7
-    page = render_gate(hostile(), ".html")
+    page = GATE.render(hostile(), ".html")
     assert "<script>alert" not in page and "\x1b" not in page
     assert "\x1b" not in to_text(gate_document(hostile()))
 
@@ -172,7 +171,7 @@ def test_the_terminal_table_fits(width):
 
 
 def test_json_is_that_of_compare_and_the_checks():
-    document = json.loads(render_gate(judged(), ".json"))
+    document = json.loads(GATE.render(judged(), ".json"))
     assert document["schema"] == 1 and document["passed"] is False
     assert (document["policy"], document["attempts"], document["exit_code"]) == ("retry", 1, 5)
     row = document["comparisons"][0]
@@ -184,12 +183,12 @@ def test_json_is_that_of_compare_and_the_checks():
 
 def test_json_has_no_numbers_that_json_does_not_know():
     check = replace(made("pass").checks[0], value=float("inf"))
-    document = json.loads(render_gate(replace(made("pass"), checks=(check,)), ".json"))
+    document = json.loads(GATE.render(replace(made("pass"), checks=(check,)), ".json"))
     assert document["checks"][0]["value"] is None
 
 
 def test_the_page_asks_nothing_of_any_server():
-    page = render_gate(judged(), ".html")
+    page = GATE.render(judged(), ".html")
     assert "failed: 1 of 3 requirements is not met" in page
     assert not re.search(r'(src|href)="https?:', page)
     assert "default-src 'none'" in page
@@ -198,14 +197,14 @@ def test_the_page_asks_nothing_of_any_server():
 def test_an_outcome_without_any_comparison_is_rendered_too():
     requirements = parse_requirements(["3%"], ["latency=5ms"])
     variants = (Variant(label="baseline", run=failed_run()),)
-    outcome = Outcome(
+    outcome = GateResult(
         checks=refuse(requirements, "the baseline run failed", headline="latency"),
-        findings=Findings(variants=variants, comparisons=()),
+        findings=ComparisonResult(variants=variants, comparisons=()),
         policy="retry",
         attempts=0,
     )
-    for extension in EXTENSIONS:
-        assert "the baseline run failed" in render_gate(outcome, extension)
+    for extension in GATE.extensions:
+        assert "the baseline run failed" in GATE.render(outcome, extension)
 
 
 @pytest.mark.parametrize(
@@ -215,28 +214,28 @@ def test_an_outcome_without_any_comparison_is_rendered_too():
 def test_targets_are_refused_before_measuring(tmp_path, name, words):
     (tmp_path / "there.xml").write_text("mine")
     with pytest.raises(BadInput) as caught:
-        check_gate_target(tmp_path / name, overwrite=False)
+        GATE.check(tmp_path / name, overwrite=False)
     assert words in f"{caught.value.message} {caught.value.advice}"
 
 
 def test_files_are_written_whole(tmp_path):
     path = tmp_path / "gate.xml"
-    write_gate(judged(), path, overwrite=False)
+    GATE.write(judged(), path, overwrite=False)
     ElementTree.parse(path)
-    write_gate(made("pass"), path, overwrite=True)
+    GATE.write(made("pass"), path, overwrite=True)
     assert 'tests="1"' in path.read_text("utf-8")
 
 
-@pytest.mark.parametrize("extension", EXTENSIONS)
+@pytest.mark.parametrize("extension", GATE.extensions)
 def test_a_gate_replaces_its_own_reports_and_no_other_file(tmp_path, extension):
     path = tmp_path / f"gate{extension}"
-    write_gate(judged(), path, overwrite=False)
+    GATE.write(judged(), path, overwrite=False)
     first = path.read_text("utf-8")
-    check_gate_target(path, overwrite=False)
-    write_gate(made("pass"), path, overwrite=False)
+    GATE.check(path, overwrite=False)
+    GATE.write(made("pass"), path, overwrite=False)
     assert path.read_text("utf-8") != first
     for other in ("", "mine", '<testsuites name="pytest tests">', "<!-- edgewise -->", '{"schema": 1, "runs": []}'):
         path.write_text(other, "utf-8")
         with pytest.raises(BadInput, match="exists already"):
-            write_gate(judged(), path, overwrite=False)
+            GATE.write(judged(), path, overwrite=False)
         assert path.read_text("utf-8") == other

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import Unavailable
+from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Caution
 from edgewise.report import charts
-from edgewise.report.cells import quantity
 from edgewise.report.charts import Series
 from edgewise.report.field_tables import Options
 from edgewise.report.files import write_report

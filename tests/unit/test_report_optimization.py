@@ -12,15 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.amounts import factor_text
 from edgewise.errors import BadInput, StoreError
-from edgewise.optimizing.variant import Bound, Factor, Number, Prediction, Promise, Untried
-from edgewise.report.optimization_files import (
-    OPTIMIZATION_EXTENSIONS,
-    check_target,
-    render_optimization,
-    write_optimization,
-)
+from edgewise.formatting import factor_text
+from edgewise.optimizing.variant import Bound, Factor, MetricValue, NotTried, Prediction, PredictionWithData
 from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
 from edgewise.report.optimization_words import (
     accuracy_text,
@@ -31,7 +25,8 @@ from edgewise.report.optimization_words import (
     speedup_text,
     verdict_of,
 )
-from edgewise.store.places import without_places
+from edgewise.report.result_files import OPTIMIZATION
+from edgewise.store.redaction import redact_paths
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     bounds_unmet,
@@ -180,7 +175,7 @@ def test_a_choice_names_what_should_be_faster_and_had_no_time():
     hint = "nncf-ptq @ onnxruntime (3.41× predicted) was not decided in time: give more with --time-budget; what was made is kept"
     result = replace(found(), candidates=(*found().candidates, late()))
     assert headline_of(result)[1] == hint
-    assert hint in render_optimization(result, ".html")
+    assert hint in OPTIMIZATION.render(result, ".html")
     # Slower than the choice, in another engine, or cut off by the user: nothing that more time is known to help.
     raced = late(why="not proven faster: 1.10× [0.90, 1.30]", stage="raced")
     raced = replace(raced, metrics={"speedup": number(1.1, 0.9, 1.3)})
@@ -334,17 +329,17 @@ def test_without_data_outputs_are_compared_and_nothing_is_called_accuracy():
 
 
 def test_json_is_the_document_of_the_search():
-    assert json.loads(render_optimization(found(), ".json")) == json.loads(json.dumps(found().to_document()))
+    assert json.loads(OPTIMIZATION.render(found(), ".json")) == json.loads(json.dumps(found().to_document()))
 
 
 def test_json_has_no_nan():
-    baseline = original(latency=Number(value=float("nan")))
-    document = json.loads(render_optimization(replace(found(), baseline=baseline), ".json"))
+    baseline = original(latency=MetricValue(value=float("nan")))
+    document = json.loads(OPTIMIZATION.render(replace(found(), baseline=baseline), ".json"))
     assert document["baseline"]["metrics"]["latency"]["value"] is None
 
 
 def test_csv_has_a_row_a_variant_in_si_units():
-    rows = list(csv.DictReader(io.StringIO(render_optimization(found(), ".csv"))))
+    rows = list(csv.DictReader(io.StringIO(OPTIMIZATION.render(found(), ".csv"))))
     assert [row["Variant"] for row in rows] == ["original", *(one.id for one in found().candidates)]
     best = rows[-1]
     assert (best["Latency (s)"], best["Latency (s) low"], best["Model size (B)"]) == ("0.0001414", "0.00014", "15410")
@@ -357,11 +352,11 @@ def test_csv_has_a_row_a_variant_in_si_units():
     )
     never = rows[-2]
     assert (never["Latency (s)"], never["Model size (B)"], never["Path"]) == ("n/a", "n/a", "n/a")
-    assert "it fell out before this was measured" in never["Notes"]
+    assert "it was rejected before this was measured" in never["Notes"]
 
 
 def test_markdown_escapes_what_is_hostile():
-    text = render_optimization(hostile_search(), ".md")
+    text = OPTIMIZATION.render(hostile_search(), ".md")
     assert "<script>" not in text
     assert "](http://evil" not in text
     assert "\x1b" not in text
@@ -390,7 +385,7 @@ class _Elements(HTMLParser):
 @pytest.mark.parametrize("make", SEARCHES)
 def test_the_page_asks_for_nothing_and_has_one_script(make):
     page = _Elements()
-    page.feed(render_optimization(make(), ".html"))
+    page.feed(OPTIMIZATION.render(make(), ".html"))
     assert page.tags.count("script") == 1
     assert all(link.startswith("#") for link in page.links)
 
@@ -399,46 +394,46 @@ def test_the_page_does_without_charts(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    text = render_optimization(found(), ".html")
+    text = OPTIMIZATION.render(found(), ".html")
     assert "charts need the package vl-convert-python" in text
     assert "<svg" not in text
 
 
 def test_the_page_tells_where_the_chosen_file_comes_from():
-    text = render_optimization(found(), ".html")
+    text = OPTIMIZATION.render(found(), ".html")
     for word in ("kws.ort-static.onnx.provenance.json", "c" * 64, "a" * 64, "d" * 64, "e" * 64, "run-1", "a note"):
         assert word in text
     assert "/out/" not in text
     assert "edgewise optimize kws.onnx --data kws.npz" in text
 
 
-@pytest.mark.parametrize("extension", OPTIMIZATION_EXTENSIONS)
+@pytest.mark.parametrize("extension", OPTIMIZATION.extensions)
 def test_files_are_written_by_their_extension(tmp_path, extension):
     path = tmp_path / f"search{extension}"
-    write_optimization(found(), path)
+    OPTIMIZATION.write(found(), path)
     # Drawings number their clip paths anew each time.
     written, rendered = (
         re.sub(r"c\d+-\d+", "", text.replace("\r\n", "\n"))
         for text in (
             path.read_text("utf-8"),
-            without_places(render_optimization(found(), extension), ["/models/kws.onnx"]),
+            redact_paths(OPTIMIZATION.render(found(), extension), ["/models/kws.onnx"]),
         )
     )
     assert written == rendered
     with pytest.raises(BadInput, match="exists already"):
-        write_optimization(found(), path)
-    write_optimization(nothing_found(), path, overwrite=True)
+        OPTIMIZATION.write(found(), path)
+    OPTIMIZATION.write(nothing_found(), path, overwrite=True)
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"no report of a search is a \.pdf file"):
-        check_target(tmp_path / "a.pdf", overwrite=False)
-    with pytest.raises(BadInput, match="has no extension of a report"):
-        check_target(tmp_path / "a", overwrite=False)
+    with pytest.raises(BadInput, match=r"the optimization can't be written as \.pdf"):
+        OPTIMIZATION.check(tmp_path / "a.pdf", overwrite=False)
+    with pytest.raises(BadInput, match="needs a file name with an extension"):
+        OPTIMIZATION.check(tmp_path / "a", overwrite=False)
     with pytest.raises(BadInput, match="there is no folder"):
-        check_target(Path("/nowhere/at/all/a.html"), overwrite=False)
-    with pytest.raises(BadInput, match="no report of a search"):
-        render_optimization(found(), ".pdf")
+        OPTIMIZATION.check(Path("/nowhere/at/all/a.html"), overwrite=False)
+    with pytest.raises(BadInput, match="can't be written"):
+        OPTIMIZATION.render(found(), ".pdf")
 
 
 def test_what_was_not_saved_is_said_first():
@@ -454,17 +449,17 @@ def test_a_hostile_headline_is_one_line():
 
 def test_the_first_line_says_what_there_was_no_time_for():
     """A search of three minutes tried no int8 at all, which its first line did not say."""
-    untried = Untried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
-    first, _ = headline_of(replace(found(), untried=untried))
+    untried = NotTried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
+    first, _ = headline_of(replace(found(), not_tried=untried))
     assert first.endswith("; no time for 2 of 3 variants, all int8 among them (--time-budget 6min)")
-    first, _ = headline_of(replace(nothing_found(), untried=replace(untried, families=(), budget_s=90.5)))
+    first, _ = headline_of(replace(nothing_found(), not_tried=replace(untried, families=(), budget_s=90.5)))
     assert first.endswith("; no time for 2 of 3 variants (--time-budget 90.5s)")
-    assert "no time" not in headline_of(replace(found(), untried=Untried(of=3)))[0]
+    assert "no time" not in headline_of(replace(found(), not_tried=NotTried(of=3)))[0]
 
 
 def test_the_first_line_says_what_data_would_win():
     told = Prediction(speedup=2.1, low=1.8, high=2.4, because="5 of 6 heavy operators compute in int8")
-    promise = Promise(variant="ort-static @ onnxruntime", engine="onnxruntime", prediction=told)
+    promise = PredictionWithData(variant="ort-static @ onnxruntime", engine="onnxruntime", prediction=told)
     plain = replace(without_data(), with_data=promise)
     first, _ = headline_of(plain)
     engine = plain.baseline.runtime.name
@@ -480,9 +475,9 @@ def test_the_first_line_says_what_data_would_win():
 def test_a_speed_up_of_several_parts_is_taken_apart():
     factors = (
         Factor(kind="engine", what="openvino", before="original", after="original @ openvino",
-               number=Number(value=1.5, low=1.4, high=1.6, basis="derived")),
+               number=MetricValue(value=1.5, low=1.4, high=1.6, basis="derived")),
         Factor(kind="threads", what="2 threads", before="v", after="w",
-               number=Number(value=None, absent_because="v and w were not in one race")),
+               number=MetricValue(value=None, absent_because="v and w were not in one race")),
     )  # fmt: skip
     _, evidence = headline_of(replace(found(), factors=factors))
     assert evidence.startswith("made of 1.50× [1.40, 1.60] engine (openvino) × n/a threads (2 threads)")
@@ -494,8 +489,10 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
 
 def test_an_snr_is_shown_as_it_is():
     best = found().candidate(found().chosen)
-    snr = Number(value=27.26, low=26.81, high=27.84)
-    best = replace(best, metrics={**best.metrics, "output_snr_worst": snr, "output_max_abs_error": Number(value=1.0)})
+    snr = MetricValue(value=27.26, low=26.81, high=27.84)
+    best = replace(
+        best, metrics={**best.metrics, "output_snr_worst": snr, "output_max_abs_error": MetricValue(value=1.0)}
+    )
     del best.metrics["accuracy_drop"]
     result = replace(
         found(), candidates=(*losers(), best), headline="output_snr_worst", task="",

@@ -21,7 +21,7 @@ def test_the_front_has_every_raced_variant_with_its_intervals():
     assert best["size"] == 15_410.0
     joined = chart.spec["layer"][0]["data"]["values"]
     assert [row["n"] for row in joined] == [1, 0]
-    assert "Not drawn, for want of a measured latency: 5 of 7 variants." in chart.caption
+    assert "Not drawn, because their latency was not measured: 5 of 7 variants." in chart.caption
     assert "ort-static @ openvino (chosen)" in chart.description
 
 
@@ -37,7 +37,7 @@ def test_a_prediction_stands_against_what_was_measured():
     rows = chart.spec["data"]["values"]
     assert [(row["x"], row["y"]) for row in rows] == [(2.8, 2.97), (0.45, 0.41)]
     assert rows[0]["xlow"] == 2.2
-    assert "want of one of the two: 5." in chart.caption
+    assert "one of the two was not measured: 5." in chart.caption
 
 
 def test_fragile_layers_are_told_by_words_too():

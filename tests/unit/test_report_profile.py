@@ -11,8 +11,8 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.errors import BadInput
+from edgewise.profiling.layer_matching import pair_layers
 from edgewise.profiling.layers import NAMELESS
-from edgewise.profiling.pairing import pair_layers
 from edgewise.record import Finding
 from edgewise.report.charts import render_svg
 from edgewise.report.markdown import render_markdown
@@ -124,7 +124,7 @@ def test_text_fits_the_terminal(width, runs):
 
 def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
     narrow, wide = (profile_text([profiled_run()], width=width) for width in (80, 120))
-    assert "no room for: GOP/s, Roof (%), dtype" in narrow
+    assert "columns left out for width: GOP/s, Roof (%), dtype" in narrow
     assert re.search(r"^2 +Mobile…BatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
     assert "no room" not in wide
     assert re.search(r"400 k +3\.20 +10\.0 memory +float32$", wide, re.M)

@@ -1,4 +1,4 @@
-"""The make-believe engine, to the nanosecond."""
+"""The fake engine, to the nanosecond."""
 
 import json
 import os
@@ -122,7 +122,7 @@ def test_requests_asked_for_win_over_the_script(load):
 
 
 def test_concurrency_needs_an_end(load):
-    with pytest.raises(ValueError, match="neither an end nor a number"):
+    with pytest.raises(ValueError, match="neither an end time nor a number"):
         run_many(bound(load(requests=1)))
 
 
@@ -172,7 +172,7 @@ def test_output_shapes_follow_the_inputs(load, own, wanted, outputs, expected):
 
 
 def test_shapes_that_are_not_the_scripts(load):
-    with pytest.raises(UnsupportedModel, match=r"fixed shape \[1, 4\]; \[1, 5\] was asked for"):
+    with pytest.raises(UnsupportedModel, match=r"fixed shape \[1, 4\], not \[1, 5\]"):
         load(LoadOptions(provider="cpu", shapes={"x": (1, 5)}))
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.evaluating import resampled
-from edgewise.evaluating.scores import compare_tables, gap_of_outcomes, score
+from edgewise.evaluating import table_bootstrap
+from edgewise.evaluating.scores import compare_tables, difference_of_outcomes, score
 from edgewise.evaluating.tasks.anomaly import AnomalyTable
 from edgewise.evaluating.tasks.classification import ClassificationTable
 from edgewise.evaluating.tasks.regression import RegressionTable
@@ -18,13 +18,13 @@ from edgewise.stats.proportions import mcnemar_exact, paired_interval, wilson_in
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch):
     """How busy the machine is changes nothing."""
-    monkeypatch.setattr(resampled, "SECONDS", 1e9)
+    monkeypatch.setattr(table_bootstrap, "SECONDS", 1e9)
 
 
 @pytest.fixture
 def few(monkeypatch):
     """Fewer resamples: enough to see what an interval does."""
-    monkeypatch.setattr(resampled, "RUNGS", (499, 199))
+    monkeypatch.setattr(table_bootstrap, "RUNGS", (499, 199))
 
 
 class Mean:
@@ -166,9 +166,9 @@ def test_few_resamples_without_a_value_are_left_out_and_counted():
 
 
 def test_tables_that_take_long_get_fewer_resamples_or_none(monkeypatch):
-    monkeypatch.setattr(resampled, "SECONDS", 5.0)
+    monkeypatch.setattr(table_bootstrap, "SECONDS", 5.0)
     clock = count(0.0, 0.31)
-    monkeypatch.setattr(resampled.time, "perf_counter", lambda: next(clock))  # by each look at the clock
+    monkeypatch.setattr(table_bootstrap.time, "perf_counter", lambda: next(clock))  # by each look at the clock
     (found,) = score(Mean(np.linspace(0, 1, 30)))
     assert found.low is None
     assert found.value == pytest.approx(0.5)
@@ -189,7 +189,7 @@ def test_a_costly_table_is_asked_no_more_than_it_allows():
 
 def test_gap_of_outcomes_is_mcnemars():
     a, b = [1.0] * 30 + [0.0] * 10, [1.0] * 28 + [0.0] * 2 + [1.0] * 7 + [0.0] * 3
-    found = gap_of_outcomes(a, b, metric="accuracy_top1")
+    found = difference_of_outcomes(a, b, metric="accuracy_top1")
     assert found.difference == pytest.approx(5 / 40)
     assert found.p_value == mcnemar_exact(2, 7)
     assert (found.low, found.high) == paired_interval(2, 7, 40)
@@ -198,16 +198,16 @@ def test_gap_of_outcomes_is_mcnemars():
 
 
 def test_gap_of_outcomes_of_the_same_answers():
-    found = gap_of_outcomes([1.0, 0.0] * 10, [1.0, 0.0] * 10, metric="accuracy_top1")
+    found = difference_of_outcomes([1.0, 0.0] * 10, [1.0, 0.0] * 10, metric="accuracy_top1")
     assert (found.difference, found.p_value) == (0.0, 1.0)
     assert found.low == pytest.approx(-found.high)
-    assert gap_of_outcomes([], [], metric="accuracy_top1").absent_because == "there are no samples"
+    assert difference_of_outcomes([], [], metric="accuracy_top1").absent_because == "there are no samples"
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], []), ([0.5], [1.0]), ([1.0], [math.nan])])
 def test_outcomes_that_make_no_pairs_are_refused(a, b):
     with pytest.raises(BadInput, match="accuracy_top1"):
-        gap_of_outcomes(a, b, metric="accuracy_top1")
+        difference_of_outcomes(a, b, metric="accuracy_top1")
 
 
 @pytest.mark.usefixtures("few")

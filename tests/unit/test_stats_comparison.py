@@ -177,7 +177,7 @@ def test_a_verdict_needs_proof(log_ratio, error, verdict):
 
 
 def test_what_is_in_doubt_decides_nothing():
-    surely = known(0.5, 0.001, doubt="two processes of one side: too few")
+    surely = known(0.5, 0.001, doubt="only two processes on one side: too few")
     assert decide(surely, margin=0.03, p_adjusted=0.0) == "inconclusive"
     assert decide(known(0.5, None), margin=0.03, p_adjusted=None) == "inconclusive"
     assert decide(known(0.5, 0.001), margin=0.03, p_adjusted=None) == "inconclusive"

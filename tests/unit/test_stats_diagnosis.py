@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from edgewise.stats.diagnosis import Mode, drift, modes
+from edgewise.stats.diagnosis import SpeedMode, drift, modes
 
 
 def noise(n, seed=0, sigma=0.02):
@@ -86,8 +86,12 @@ def test_two_clusters():
 
 
 def test_exact_values_in_two_and_three_clusters():
-    assert modes([1.0] * 60 + [2.0] * 40) == (Mode(1.0, 0.6), Mode(2.0, 0.4))
-    assert modes([4.0] * 50 + [1.0] * 100 + [2.0] * 50) == (Mode(1.0, 0.5), Mode(2.0, 0.25), Mode(4.0, 0.25))
+    assert modes([1.0] * 60 + [2.0] * 40) == (SpeedMode(1.0, 0.6), SpeedMode(2.0, 0.4))
+    assert modes([4.0] * 50 + [1.0] * 100 + [2.0] * 50) == (
+        SpeedMode(1.0, 0.5),
+        SpeedMode(2.0, 0.25),
+        SpeedMode(4.0, 0.25),
+    )
 
 
 @pytest.mark.parametrize(("ratio", "share"), [(1.04, 0.5), (2.0, 0.05)])
@@ -118,10 +122,10 @@ def test_one_cluster_is_seldom_taken_for_two(draw, n):
 
 def test_few_samples_are_one_mode():
     assert modes([]) == ()
-    assert modes([1.0, 5.0]) == (Mode(3.0, 1.0),)
-    assert modes([1.0] * 24 + [5.0] * 25) == (Mode(5.0, 1.0),)
-    assert modes([7.0] * 100) == (Mode(7.0, 1.0),)
+    assert modes([1.0, 5.0]) == (SpeedMode(3.0, 1.0),)
+    assert modes([1.0] * 24 + [5.0] * 25) == (SpeedMode(5.0, 1.0),)
+    assert modes([7.0] * 100) == (SpeedMode(7.0, 1.0),)
 
 
 def test_samples_that_are_not_positive_are_clustered_too():
-    assert modes([-1.0] * 500 + [3.0] * 500) == (Mode(-1.0, 0.5), Mode(3.0, 0.5))
+    assert modes([-1.0] * 500 + [3.0] * 500) == (SpeedMode(-1.0, 0.5), SpeedMode(3.0, 0.5))

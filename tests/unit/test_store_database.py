@@ -25,7 +25,7 @@ from edgewise.record import (
 )
 from edgewise.record.reference import machine_key
 from edgewise.store import connection, database, from_document, open_store, to_document
-from edgewise.store.database import Merged, Reindexed
+from edgewise.store.database import MergeResult, ReindexResult
 from edgewise.store.location import find_location
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
@@ -122,7 +122,7 @@ def test_last_is_by_time_and_not_by_id_or_saving(store):
     assert store.get("last") == run(3)
     assert store.get("last~0") == run(3)
     assert store.get("last~2") == run(1)
-    with pytest.raises(BadInput, match=r"'last~3' names no run: the store has 3"):
+    with pytest.raises(BadInput, match=r"there is no run 'last~3': the store has 3"):
         store.get("last~3")
 
 
@@ -140,12 +140,12 @@ def test_prefixes(store):
     store.save(a)
     store.save(b)
     assert store.get("0193aaaa-1") == a
-    with pytest.raises(BadInput, match=r"'0193' names several: 0193aaaa-1111, 0193aaaa-2222"):
+    with pytest.raises(BadInput, match=r"'0193' matches several runs: 0193aaaa-1111, 0193aaaa-2222"):
         store.get("0193")
-    with pytest.raises(BadInput, match="needs 4 characters"):
+    with pytest.raises(BadInput, match="at least 4 characters"):
         store.get("019")
     for absent in ("0193b", "____", "%%%%", "", "ALL", "last~", "last~x"):
-        with pytest.raises(BadInput, match="no run is called"):
+        with pytest.raises(BadInput, match="there is no run"):
             store.get(absent)
 
 
@@ -156,7 +156,7 @@ def test_stray_bytes_name_no_run(store, word):
     """What a command line holds may be no text at all, and a database can't be asked for that."""
     store.save(run(1))
     for ask in (store.get, lambda one: store.find([one]), lambda one: store.resolve(["last", one])):
-        with pytest.raises(BadInput, match=r"^no (run|group of runs) is called '") as caught:
+        with pytest.raises(BadInput, match=r"^there is no (run|group) '") as caught:
             ask(word)
         caught.value.message.encode()
         assert caught.value.advice and not set("\x00\x1b\n") & set(caught.value.message)
@@ -196,7 +196,7 @@ def test_an_ambiguous_prefix_lists_a_few(store):
         store.save(run(1, id=f"0193-{number:02}"))
     with pytest.raises(BadInput) as caught:
         store.get("0193")
-    assert caught.value.message == "'0193' names several: " + ", ".join(f"0193-{n:02}" for n in range(8)) + ", …"
+    assert caught.value.message == "'0193' matches several runs: " + ", ".join(f"0193-{n:02}" for n in range(8)) + ", …"
 
 
 def test_resolve_keeps_the_order_that_was_asked_for_and_each_run_once(store):
@@ -213,7 +213,7 @@ def test_groups(store):
         store.save(run(number, group=group))
     assert store.resolve(["group:0193-group-a"]) == [run(1, group="0193-group-a"), run(3, group="0193-group-a")]
     assert store.find(["group:last"]) == [run(1).id, run(3).id]
-    with pytest.raises(BadInput, match="'group:0193' names several: 0193-group-a, 0193-group-b"):
+    with pytest.raises(BadInput, match="'group:0193' matches several runs: 0193-group-a, 0193-group-b"):
         store.resolve(["group:0193"])
     for absent in ("group:", "group:019", "group:0194"):
         with pytest.raises(BadInput, match="no group"):
@@ -223,7 +223,7 @@ def test_groups(store):
 def test_an_empty_store(store):
     assert store.list() == []
     assert store.resolve(["all"]) == []
-    assert store.reindex() == Reindexed(indexed=0, unreadable=())
+    assert store.reindex() == ReindexResult(indexed=0, unreadable=())
     for reference in ("last", "group:last", "0193aaaa"):
         with pytest.raises(BadInput):
             store.resolve([reference])
@@ -314,9 +314,9 @@ def test_tags(store):
     assert store.get("baseline").id == run(2).id
     assert store.get(run(1).id) == run(1)
     assert store.untag("baseline") == 1
-    with pytest.raises(BadInput, match="no run has the tag"):
+    with pytest.raises(BadInput, match="there is no run with the tag"):
         store.untag("baseline")
-    with pytest.raises(BadInput, match="no run is called"):
+    with pytest.raises(BadInput, match="there is no run"):
         store.get("baseline")
 
 
@@ -332,7 +332,7 @@ def test_what_can_not_be_a_tag(store, name):
 def test_a_tag_that_several_have_is_ambiguous(store):
     for number in (1, 2):
         store.save(run(number, tags=("nightly",)))
-    with pytest.raises(BadInput, match="'nightly' names several"):
+    with pytest.raises(BadInput, match="'nightly' matches several runs"):
         store.get("nightly")
     assert store.untag("nightly") == 2
 
@@ -340,20 +340,20 @@ def test_a_tag_that_several_have_is_ambiguous(store):
 def test_remove_is_all_or_nothing(store):
     for number in (1, 2, 3):
         store.save(run(number, tags=("t",)))
-    with pytest.raises(BadInput, match="no run has the id 'last'"):
+    with pytest.raises(BadInput, match="there is no run with the id 'last'"):
         store.remove([run(1).id, "last"])
     assert len(store.list()) == 3
     assert store.remove([run(1).id, run(3).id, run(1).id]) == 2
     assert store.resolve(["all"]) == [run(2, tags=("t",))]
-    assert store.reindex() == Reindexed(indexed=1, unreadable=())
+    assert store.reindex() == ReindexResult(indexed=1, unreadable=())
 
 
 def test_merge(store):
     store.save(run(1))
     store.tag("local", "last")
-    assert store.merge([run(1), run(2)]) == Merged(added=1, skipped=1)
+    assert store.merge([run(1), run(2)]) == MergeResult(added=1, skipped=1)
     assert store.get("local").id == run(1).id
-    with pytest.raises(BadInput, match="stored already, with other content"):
+    with pytest.raises(BadInput, match="already stored, with different content"):
         store.merge([run(3), run(2, status="failed")])
     assert store.find(["all"]) == [run(1).id, run(2).id]
     nan = run(
@@ -362,8 +362,8 @@ def test_merge(store):
             Measurement(metric="latency", unit="s", basis="measured", method="", value=1.0, samples=(float("nan"),)),
         ),
     )
-    assert store.merge([nan]) == Merged(added=1, skipped=0)
-    assert store.merge([nan]) == Merged(added=0, skipped=1)
+    assert store.merge([nan]) == MergeResult(added=1, skipped=0)
+    assert store.merge([nan]) == MergeResult(added=0, skipped=1)
 
 
 def test_merge_keeps_the_later_version_of_a_run(store):
@@ -378,13 +378,13 @@ def test_merge_keeps_the_later_version_of_a_run(store):
     )
     store.save(first)
     store.tag("mine", first.id)
-    assert store.merge([replace(later, tags=("theirs",)), run(2)]) == Merged(added=1, skipped=0, updated=1)
+    assert store.merge([replace(later, tags=("theirs",)), run(2)]) == MergeResult(added=1, skipped=0, updated=1)
     assert store.get(first.id) == replace(later, tags=("mine",))
-    assert store.merge([later, first]) == Merged(added=0, skipped=2)
+    assert store.merge([later, first]) == MergeResult(added=0, skipped=2)
     assert store.get(first.id) == replace(later, tags=("mine",))
     other = replace(later, measurements=(*first.measurements, replace(agreement, value=0.6)))
     for conflict in (other, replace(later, trust=Trust(grade="A")), replace(later, status="failed")):
-        with pytest.raises(BadInput, match="with other content"):
+        with pytest.raises(BadInput, match="with different content"):
             store.merge([conflict])
 
 
@@ -396,7 +396,7 @@ def test_pages_of_a_list_meet_without_gap_or_overlap(store):
     while page := store.list(limit=2, before=pages[-1] if pages else None):
         pages += [row.id for row in page]
     assert pages == whole and len(whole) == 6
-    with pytest.raises(BadInput, match="no run is called"):
+    with pytest.raises(BadInput, match="there is no run"):
         store.list(before="nothing")
 
 
@@ -453,7 +453,7 @@ def test_reindex_makes_the_same_index_again(store):
         for table in INDEX_TABLES:
             connected.execute(delete(table))
     assert store.list() == []
-    assert store.reindex() == Reindexed(indexed=4, unreadable=())
+    assert store.reindex() == ReindexResult(indexed=4, unreadable=())
     assert rows_of(store) == before
 
 
@@ -499,15 +499,28 @@ def test_a_tag_keeps_fields_that_a_later_edgewise_added(store):
 # the database itself
 
 
-def test_the_migrations_make_the_tables_that_the_code_describes(store):
+def test_a_condition_that_does_not_exist_is_refused(store):
+    with pytest.raises(TypeError, match="unknown arguments: modle"):
+        store.list(modle="net")
+
+
+@pytest.mark.parametrize("start", ["new", "migrated"])
+def test_the_migrations_make_the_tables_that_the_code_describes(store, start):
+    from alembic import command
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
     from edgewise.store.tables import metadata
 
-    with store._database.reading() as connected:
+    with store._database.writing() as connected:
+        if start == "migrated":
+            metadata.drop_all(connected)
+            config = connection._alembic_config()
+            config.attributes["connection"] = connected
+            command.stamp(config, "base")
+            command.upgrade(config, "head")
         context = MigrationContext.configure(connected, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
+        assert compare_metadata(context, metadata) == [] and context.get_current_revision() == connection.HEAD
 
 
 def test_a_store_of_schema_1_lists_its_records_as_they_are_read(store):
@@ -551,7 +564,7 @@ def test_a_read_only_store_of_an_older_revision_is_refused_with_advice(tmp_path,
     monkeypatch.setattr(
         os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
     )
-    with pytest.raises(StoreError, match="read-only, and its tables are those of an older edgewise") as caught:
+    with pytest.raises(StoreError, match="read-only, and its tables are from an older edgewise") as caught:
         open_store(str(path))
     assert "copy it" in caught.value.advice
 
@@ -703,7 +716,7 @@ def test_a_database_of_something_else(tmp_path):
     other.execute("CREATE TABLE bookmarks (url TEXT)")
     other.commit()
     other.close()
-    refused(str(path), match="something else")
+    refused(str(path), match="but not a store of edgewise")
     other = sqlite3.connect(path)
     assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
     other.close()
@@ -722,8 +735,8 @@ def test_a_newer_store(tmp_path):
 @pytest.mark.parametrize(
     ("url", "match"),
     [
-        ("mysql://h/d", "can't be kept in 'mysql'"),
-        ("nonsense://h/d", "can't be kept in 'nonsense'"),
+        ("mysql://h/d", "'mysql' is not supported"),
+        ("nonsense://h/d", "'nonsense' is not supported"),
         ("postgresql+nonsense://h/d", "no such driver"),
         ("postgresql+pg8000://h/d", "driver is not installed"),
         ("postgresql://user:secret@h:port/d", "is not a database URL"),

@@ -127,7 +127,7 @@ def test_an_empty_bundle(tmp_path):
 def test_a_file_is_not_replaced_unasked(tmp_path):
     path = tmp_path / "runs.json"
     path.write_text("mine")
-    with pytest.raises(BadInput, match="is there already") as caught:
+    with pytest.raises(BadInput, match="already exists") as caught:
         export_runs(RUNS, path)
     assert "--force" in caught.value.advice
     assert path.read_text() == "mine"
@@ -145,7 +145,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, monkeypatch):
         fsync(descriptor)
 
     monkeypatch.setattr(exchange.os, "fsync", appear)
-    with pytest.raises(BadInput, match="is there already"):
+    with pytest.raises(BadInput, match="already exists"):
         export_runs(RUNS, path)
     assert path.read_text() == "theirs"
     assert os.listdir(tmp_path) == ["runs.json"]
@@ -172,7 +172,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "match"), [("runs.txt", "'.txt'"), ("runs", "without an ending"), ("no/runs.json", "can't write")]
+    ("name", "match"), [("runs.txt", "'.txt'"), ("runs", "without an extension"), ("no/runs.json", "can't write")]
 )
 def test_where_nothing_can_be_written(tmp_path, name, match):
     with pytest.raises(BadInput, match=match) as caught:
@@ -186,8 +186,8 @@ def test_where_nothing_can_be_written(tmp_path, name, match):
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"\xff\xfe\x00", "not JSON"),
-        (b"[]", "holds no runs"),
-        (b"{}", "schema: a record carries its schema number"),
+        (b"[]", "contains no runs"),
+        (b"{}", "schema: a record must have its schema number"),
         (b'{"runs": 5}', "runs: is not a list"),
         (b'{"runs": [5]}', r"runs\[0\]: a record is a JSON object"),
         (b'{"runs": [{"schema": 1, "id": 5}]}', r"runs\[0\]: id: input should be a valid string"),
@@ -216,7 +216,7 @@ def test_a_truncated_export(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(BadInput, match="not JSON") as caught:
         import_runs(path)
-    assert "whole" in caught.value.advice
+    assert "complete" in caught.value.advice
 
 
 def test_files_that_can_not_be_read(tmp_path):
@@ -243,7 +243,7 @@ def test_duplicates(tmp_path):
     assert import_runs(path) == RUNS[:2]
     assert list(read_runs(path)) == [RUNS[0], RUNS[1], RUNS[0]]
     export_runs([RUNS[0], replace(RUNS[0], status="failed")], path, overwrite=True)
-    with pytest.raises(BadInput, match=r"runs\[1\]: run .* comes twice, with different content"):
+    with pytest.raises(BadInput, match=r"runs\[1\]: run .* occurs twice, with different content"):
         import_runs(path)
 
 

@@ -7,9 +7,9 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.task import Confuses
+from edgewise.evaluating.task import HasConfusion
 from edgewise.evaluating.tasks.anomaly import Anomaly, AnomalyTable
-from task_setting import judge_all, setting
+from task_setting import context, judge_all
 
 TASK = Anomaly()
 
@@ -36,9 +36,9 @@ def test_values_do_not_remember_other_weights():
 
 
 def test_nan_counts_as_wrong():
-    judge = TASK.prepare(setting((1, 1)))
-    records = judge_all(judge, [[0.5], [np.nan], [0.1], [np.nan]], [1, 1, 0, 0])
-    table = judge.tabulate(json.loads(json.dumps(records, allow_nan=False)))
+    scorer = TASK.prepare(context((1, 1)))
+    records = judge_all(scorer, [[0.5], [np.nan], [0.1], [np.nan]], [1, 1, 0, 0])
+    table = scorer.tabulate(json.loads(json.dumps(records, allow_nan=False)))
     assert records[1] == [1, None]
     assert table.values()["auroc"] == pytest.approx(0.25)
 
@@ -53,64 +53,64 @@ def test_one_kind_of_sample_has_no_area(label):
 def test_scores_by_their_options():
     output = np.array([0.2, 0.9, 0.1])
     for asked, expected in (("max", 0.9), ("mean", 0.4), ("2", 0.1)):
-        judge = TASK.prepare(setting((1, 3), score=asked))
-        assert judge_all(judge, [output], [1]) == [[1, pytest.approx(expected)]]
+        scorer = TASK.prepare(context((1, 3), score=asked))
+        assert judge_all(scorer, [output], [1]) == [[1, pytest.approx(expected)]]
     with pytest.raises(BadInput, match="score is one"):
-        judge_all(TASK.prepare(setting((1, 3), score="value")), [output], [1])
+        judge_all(TASK.prepare(context((1, 3), score="value")), [output], [1])
     with pytest.raises(BadInput, match="has 3 elements"):
-        judge_all(TASK.prepare(setting((1, 3), score="3")), [output], [1])
-    with pytest.raises(BadInput, match="score=median makes no sense"):
-        TASK.prepare(setting((1, 3), score="median"))
+        judge_all(TASK.prepare(context((1, 3), score="3")), [output], [1])
+    with pytest.raises(BadInput, match="score must be value, max, mean"):
+        TASK.prepare(context((1, 3), score="median"))
 
 
 def test_an_autoencoder_is_known_by_its_sizes():
-    judge = TASK.prepare(setting((1, 640), inputs=((1, 640),)))
-    assert judge.settings["score"] == "mse"
+    scorer = TASK.prepare(context((1, 640), inputs=((1, 640),)))
+    assert scorer.settings["score"] == "mse"
     stored = np.arange(640, dtype=np.float32)
-    assert judge_all(judge, [stored + 2.0], [1], data=[stored]) == [[1, 4.0]]
+    assert judge_all(scorer, [stored + 2.0], [1], data=[stored]) == [[1, 4.0]]
     # Several windows of one file: over them all.
     windows = np.zeros((3, 640), np.float32)
-    assert judge_all(judge, [windows + np.array([[1.0], [2.0], [3.0]])], [0], data=[windows]) == [
+    assert judge_all(scorer, [windows + np.array([[1.0], [2.0], [3.0]])], [0], data=[windows]) == [
         [0, pytest.approx(14 / 3)]
     ]
     with pytest.raises(BadInput, match="is 5 numbers, and its reconstruction 640"):
-        judge_all(judge, [stored], [1], data=[np.zeros(5)])
+        judge_all(scorer, [stored], [1], data=[np.zeros(5)])
 
 
 def test_nothing_is_guessed():
-    with pytest.raises(BadInput, match="nothing tells how the model's output becomes one score"):
-        TASK.prepare(setting((1, 7), inputs=((1, 640),)))
+    with pytest.raises(BadInput, match="output is not one score per sample"):
+        TASK.prepare(context((1, 7), inputs=((1, 640),)))
 
 
 def test_a_threshold_adds_answers():
-    judge = TASK.prepare(setting((1, 1), threshold=0.5))
-    table = judge.tabulate(judge_all(judge, [[0.9], [0.5], [0.6], [0.1]], [1, 1, 0, 0]))
+    scorer = TASK.prepare(context((1, 1), threshold=0.5))
+    table = scorer.tabulate(judge_all(scorer, [[0.9], [0.5], [0.6], [0.1]], [1, 1, 0, 0]))
     assert table.values()["error_rate"] == 0.5
     assert table.proportions["error_rate"].tolist() == [0.0, 1.0, 1.0, 0.0]
     assert table.confusion() == [[1, 1], [1, 1]]
-    assert isinstance(table, Confuses)
-    assert not isinstance(AnomalyTable(np.array([True]), np.array([1.0]), threshold=None), Confuses)
+    assert isinstance(table, HasConfusion)
+    assert not isinstance(AnomalyTable(np.array([True]), np.array([1.0]), threshold=None), HasConfusion)
 
 
 @pytest.mark.parametrize("label", [2, -1, None, "anomaly", 0.5])
 def test_labels_are_zero_and_one(label):
     with pytest.raises(BadInput, match=r"x\[0\] of pets.npz has the label"):
-        judge_all(TASK.prepare(setting((1, 1))), [[0.1]], [label])
+        judge_all(TASK.prepare(context((1, 1))), [[0.1]], [label])
 
 
 @pytest.mark.parametrize(("classes", "normal"), [
     (("anomaly", "normal"), "normal"), (("crack", "good", "scratch"), "good"), (("anomalous", "pump"), "pump"),
 ])  # fmt: skip
 def test_class_names_say_which_is_normal(classes, normal):
-    judge = TASK.prepare(setting((1, 1), data=classes))
-    assert judge.settings["normal"] == normal
-    found = [record[0] for record in judge_all(judge, [[0.1]] * len(classes), range(len(classes)))]
+    scorer = TASK.prepare(context((1, 1), data=classes))
+    assert scorer.settings["normal"] == normal
+    found = [record[0] for record in judge_all(scorer, [[0.1]] * len(classes), range(len(classes)))]
     assert found == [int(name != normal) for name in classes]
 
 
 def test_class_names_that_do_not_say():
-    with pytest.raises(BadInput, match=r"which class of pets.npz is the normal one"):
-        TASK.prepare(setting((1, 1), data=("a", "b")))
-    assert TASK.prepare(setting((1, 1), data=("a", "b"), normal="b")).settings["normal"] == "b"
+    with pytest.raises(BadInput, match=r"which class of pets.npz is normal"):
+        TASK.prepare(context((1, 1), data=("a", "b")))
+    assert TASK.prepare(context((1, 1), data=("a", "b"), normal="b")).settings["normal"] == "b"
     with pytest.raises(BadInput, match="has no class 'c'"):
-        TASK.prepare(setting((1, 1), data=("a", "b"), normal="c"))
+        TASK.prepare(context((1, 1), data=("a", "b"), normal="c"))

@@ -7,10 +7,10 @@ import pytest
 from sklearn import metrics
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.scores import Groups
-from edgewise.evaluating.task import Confuses, tasks
+from edgewise.evaluating.scores import HasGroups
+from edgewise.evaluating.task import HasConfusion, tasks
 from edgewise.evaluating.tasks.classification import AudioClassification, Classification, ClassificationTable
-from task_setting import judge_all, setting
+from task_setting import context, judge_all
 
 TASK = Classification()
 
@@ -33,8 +33,8 @@ def test_values_are_scikit_learns():
     labels = rng.integers(0, 9, 200)  # three classes are never a label
     scores[np.arange(200), labels] += 1.5
     scores[:, 11] -= 50.0  # and one never an answer
-    judge = TASK.prepare(setting((1, 12)))
-    table = judge.tabulate(judge_all(judge, scores, labels))
+    scorer = TASK.prepare(context((1, 12)))
+    table = scorer.tabulate(judge_all(scorer, scores, labels))
     values = table.values()
     expected = oracle(labels, scores.argmax(1))
     assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-12)
@@ -61,23 +61,23 @@ def test_weights_repeat_samples():
         classes=6,
     )  # fmt: skip
     assert table.values(weights.astype(float)) == pytest.approx(again.values(), abs=1e-12)
-    assert isinstance(table, Groups)
-    assert isinstance(table, Confuses)
+    assert isinstance(table, HasGroups)
+    assert isinstance(table, HasConfusion)
     counts = np.bincount(table.groups, weights=weights)
     assert table.values_of(counts) == pytest.approx(again.values(), abs=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (1, 1, 1, 4), (1, 4, 1, 1), (4,)])
 def test_rows_of_any_shape(shape):
-    judge = TASK.prepare(setting(shape))
-    assert judge_all(judge, [np.array([0, 3, 1, 2.0]).reshape(shape[1:] or (4,))], [1]) == [[1, 1, 0, 4]]
+    scorer = TASK.prepare(context(shape))
+    assert judge_all(scorer, [np.array([0, 3, 1, 2.0]).reshape(shape[1:] or (4,))], [1]) == [[1, 1, 0, 4]]
 
 
 def test_records_are_json_and_equal_scores_count_as_scikit_learn_counts_them():
-    judge = TASK.prepare(setting((1, 6)))
-    records = judge_all(judge, [[1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0], [0.0, 0, 0, 0, 0, 0]], [0, 1, 0])
+    scorer = TASK.prepare(context((1, 6)))
+    records = judge_all(scorer, [[1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0], [0.0, 0, 0, 0, 0, 0]], [0, 1, 0])
     assert records == [[0, 0, 1, 6], [1, 0, 0, 6], [0, 0, 5, 6]]
-    table = judge.tabulate(json.loads(json.dumps(records)))
+    table = scorer.tabulate(json.loads(json.dumps(records)))
     assert table.values()["accuracy_top1"] == pytest.approx(2 / 3)
     assert table.values()["accuracy_top5"] == pytest.approx(2 / 3)
 
@@ -89,26 +89,26 @@ def test_equal_scores_give_scikit_learns_accuracies(levels):
     scores = (rng.integers(0, levels, (300, 20)) * (rng.random((300, 20)) < 0.3)).astype(np.float32)
     labels = rng.integers(0, 8, 300)
     scores[np.arange(300), labels] += (levels > 1) * rng.integers(0, 2, 300)
-    judge = TASK.prepare(setting((1, 20)))
-    values = judge.tabulate(judge_all(judge, scores, labels)).values()
+    scorer = TASK.prepare(context((1, 20)))
+    values = scorer.tabulate(judge_all(scorer, scores, labels)).values()
     assert values["accuracy_top1"] == metrics.accuracy_score(labels, scores.argmax(1))
     assert values["accuracy_top5"] == metrics.top_k_accuracy_score(labels, scores, k=5, labels=np.arange(20))
 
 
 def test_a_constant_output_is_not_flattered():
-    judge = TASK.prepare(setting((1, 10)))
-    values = judge.tabulate(judge_all(judge, np.zeros((30, 10)), list(range(3)) * 10)).values()
+    scorer = TASK.prepare(context((1, 10)))
+    values = scorer.tabulate(judge_all(scorer, np.zeros((30, 10)), list(range(3)) * 10)).values()
     assert values["accuracy_top5"] == 0.0
 
 
 def test_top5_needs_more_than_five_classes():
-    judge = TASK.prepare(setting((1, 5)))
-    assert "accuracy_top5" not in judge.tabulate(judge_all(judge, np.eye(5), range(5))).values()
+    scorer = TASK.prepare(context((1, 5)))
+    assert "accuracy_top5" not in scorer.tabulate(judge_all(scorer, np.eye(5), range(5))).values()
 
 
 def test_nan_is_wrong_and_no_class():
-    judge = TASK.prepare(setting((1, 3)))
-    table = judge.tabulate(judge_all(judge, [[np.nan, 1, 0], [0, 1, 0.0], [np.nan] * 3], [1, 1, 0]))
+    scorer = TASK.prepare(context((1, 3)))
+    table = scorer.tabulate(judge_all(scorer, [[np.nan, 1, 0], [0, 1, 0.0], [np.nan] * 3], [1, 1, 0]))
     values = table.values()
     assert values["accuracy_top1"] == pytest.approx(1 / 3)
     assert (values["precision_macro"], values["recall_macro"]) == (0.5, 0.25)
@@ -117,130 +117,130 @@ def test_nan_is_wrong_and_no_class():
 
 
 def test_infinite_scores_still_have_a_best():
-    judge = TASK.prepare(setting((1, 3)))
-    assert judge_all(judge, [[-np.inf, np.inf, 0.0]], [1]) == [[1, 1, 0, 3]]
+    scorer = TASK.prepare(context((1, 3)))
+    assert judge_all(scorer, [[-np.inf, np.inf, 0.0]], [1]) == [[1, 1, 0, 3]]
 
 
 def test_a_single_output_must_say_what_it_is():
     with pytest.raises(BadInput, match="logit or a probability"):
-        TASK.prepare(setting((1, 1)))
-    logit = TASK.prepare(setting((1, 1), positive="logit"))
+        TASK.prepare(context((1, 1)))
+    logit = TASK.prepare(context((1, 1), positive="logit"))
     assert [r[1] for r in judge_all(logit, [[0.3], [-0.3], [0.0], [np.nan]], [1, 0, 0, 1])] == [1, 0, 0, -1]
     assert (logit.settings["positive"], logit.settings["threshold"]) == ("logit", 0.0)
-    probability = TASK.prepare(setting((1, 1), positive="probability"))
+    probability = TASK.prepare(context((1, 1), positive="probability"))
     assert [r[1] for r in judge_all(probability, [[0.3], [0.6], [0.5]], [1, 0, 0])] == [0, 1, 0]
-    strict = TASK.prepare(setting((1, 1), positive="probability", threshold=0.9))
+    strict = TASK.prepare(context((1, 1), positive="probability", threshold=0.9))
     assert [r[1] for r in judge_all(strict, [[0.89], [0.91]], [1, 0])] == [0, 1]
     with pytest.raises(BadInput, match="label 2"):
         judge_all(logit, [[0.3]], [2])
 
 
 def test_a_single_output_found_only_when_it_runs():
-    judge = TASK.prepare(setting(("batch", None)))
+    scorer = TASK.prepare(context(("batch", None)))
     with pytest.raises(BadInput, match="logit or a probability"):
-        judge_all(judge, [[0.4]], [1])
+        judge_all(scorer, [[0.4]], [1])
 
 
 def test_positive_is_no_option_of_several_outputs():
     with pytest.raises(BadInput, match="the model has 4 outputs"):
-        TASK.prepare(setting((1, 4), positive="logit"))
+        TASK.prepare(context((1, 4), positive="logit"))
 
 
 def test_outputs_that_are_the_answer_already():
-    judge = TASK.prepare(setting((1,), dtype="int64"))
-    records = [judge_all(judge, [np.int64(answer)], [label])[0] for answer, label in ((3, 3), (2, 3), (-5, 1))]
-    table = judge.tabulate(records)
+    scorer = TASK.prepare(context((1,), dtype="int64"))
+    records = [judge_all(scorer, [np.int64(answer)], [label])[0] for answer, label in ((3, 3), (2, 3), (-5, 1))]
+    table = scorer.tabulate(records)
     assert table.values()["accuracy_top1"] == pytest.approx(1 / 3)
     assert "accuracy_top5" not in table.values()
-    named = TASK.prepare(setting((1, 1), dtype="int64", model=("a", "b")))
+    named = TASK.prepare(context((1, 1), dtype="int64", model=("a", "b")))
     with pytest.raises(BadInput, match=r"the output for x\[0\] is 7"):
         judge_all(named, [np.array([7])], [1])
     with pytest.raises(BadInput, match="classes at most"):
-        judge_all(judge, [np.int64(2**50)], [1])
+        judge_all(scorer, [np.int64(2**50)], [1])
 
 
 def test_top_k_indices_are_not_taken_for_scores():
-    judge = TASK.prepare(setting((1, 5), dtype="int64"))
+    scorer = TASK.prepare(context((1, 5), dtype="int64"))
     with pytest.raises(BadInput, match="neither scores of classes nor the best one"):
-        judge_all(judge, [np.arange(5)], [1])
+        judge_all(scorer, [np.arange(5)], [1])
 
 
 def test_several_outputs_need_a_choice():
     with pytest.raises(BadInput, match="has 2 outputs") as caught:
-        TASK.prepare(setting((1, 3), (1, 4)))
+        TASK.prepare(context((1, 3), (1, 4)))
     assert "0: out0 [1, 3], 1: out1 [1, 4]" in caught.value.advice
     for asked in ("out1", "1"):
-        assert TASK.prepare(setting((1, 3), (1, 4), output=asked)).settings["output"] == "out1"
+        assert TASK.prepare(context((1, 3), (1, 4), output=asked)).settings["output"] == "out1"
     for asked in ("out7", "2", "-1"):
         with pytest.raises(BadInput, match="has no output"):
-            TASK.prepare(setting((1, 3), (1, 4), output=asked))
+            TASK.prepare(context((1, 3), (1, 4), output=asked))
 
 
 def test_maps_are_no_rows():
-    judge = TASK.prepare(setting((1, None, 8, 8)))
+    scorer = TASK.prepare(context((1, None, 8, 8)))
     with pytest.raises(BadInput, match="not one row"):
-        judge_all(judge, [np.zeros((3, 8, 8))], [1])
+        judge_all(scorer, [np.zeros((3, 8, 8))], [1])
 
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"top": "3"}, "no option 'top'"),
-    ({"offset": "-1"}, "offset=-1 makes no sense"),
-    ({"offset": "one"}, "offset=one makes no sense"),
-    ({"positive": "maybe"}, "positive=maybe makes no sense"),
-    ({"threshold": "nan"}, "threshold=nan makes no sense"),
+    ({"offset": "-1"}, "offset must be a whole number of at least 0, not -1"),
+    ({"offset": "one"}, "offset must be a whole number of at least 0, not one"),
+    ({"positive": "maybe"}, "positive must be logit or probability, not maybe"),
+    ({"threshold": "nan"}, "threshold must be a number, not nan"),
 ])  # fmt: skip
 def test_bad_options(options, message):
     with pytest.raises(BadInput, match=message):
-        TASK.prepare(setting((1, 1), **options))
+        TASK.prepare(context((1, 1), **options))
 
 
 def test_labels_out_of_range_name_sample_label_and_classes():
-    judge = TASK.prepare(setting((1, 3)))
+    scorer = TASK.prepare(context((1, 3)))
     with pytest.raises(BadInput, match=r"x\[1\] of pets.npz has the label 3, and the model has 3 classes"):
-        judge_all(judge, np.eye(3)[:2], [1, 3])
+        judge_all(scorer, np.eye(3)[:2], [1, 3])
     with pytest.raises(BadInput, match="label -1"):
-        judge_all(judge, np.eye(3)[:1], [-1])
+        judge_all(scorer, np.eye(3)[:1], [-1])
 
 
 @pytest.mark.parametrize("label", [None, "cat", 1.5, np.zeros(3), np.array([0, 1, 0])])
 def test_labels_that_are_no_class(label):
-    with pytest.raises(BadInput, match="which is no class"):
-        judge_all(TASK.prepare(setting((1, 3))), np.eye(3)[:1], [label])
+    with pytest.raises(BadInput, match="which is not a class"):
+        judge_all(TASK.prepare(context((1, 3))), np.eye(3)[:1], [label])
 
 
 @pytest.mark.parametrize("label", [2, np.uint8(2), np.array(2), np.array([2]), np.int64(2)])
 def test_labels_in_any_integer(label):
-    assert judge_all(TASK.prepare(setting((1, 3))), np.eye(3)[2:], [label]) == [[2, 2, 0, 3]]
+    assert judge_all(TASK.prepare(context((1, 3))), np.eye(3)[2:], [label]) == [[2, 2, 0, 3]]
 
 
 def test_data_without_labels_is_refused():
     with pytest.raises(BadInput, match="has no labels"):
-        TASK.prepare(setting((1, 3), labelled=False))
+        TASK.prepare(context((1, 3), labelled=False))
 
 
 def test_a_background_class_shifts_labels():
-    judge = TASK.prepare(setting((1, 4), data=("a", "b", "c"), offset=1))
-    assert judge_all(judge, [[0, 0, 1, 0.0]], [1]) == [[2, 2, 0, 4]]
-    assert judge.settings["labels"] == "label i is output i + 1"
+    scorer = TASK.prepare(context((1, 4), data=("a", "b", "c"), offset=1))
+    assert judge_all(scorer, [[0, 0, 1, 0.0]], [1]) == [[2, 2, 0, 4]]
+    assert scorer.settings["labels"] == "label i is output i + 1"
     with pytest.raises(BadInput, match=r"label 3 \(output 4\)"):
-        judge_all(judge, [[0, 0, 1, 0.0]], [3])
+        judge_all(scorer, [[0, 0, 1, 0.0]], [3])
 
 
 def test_as_many_classes_as_outputs_or_somebody_says_which():
     with pytest.raises(BadInput, match=r"pets.npz has 3 classes, and the model 4 outputs") as caught:
-        TASK.prepare(setting((1, 4), data=("a", "b", "c")))
+        TASK.prepare(context((1, 4), data=("a", "b", "c")))
     assert "offset=1" in caught.value.advice
-    late = TASK.prepare(setting((1, None), data=("a", "b", "c")))
+    late = TASK.prepare(context((1, None), data=("a", "b", "c")))
     with pytest.raises(BadInput, match="3 classes, and the model 4 outputs"):
         judge_all(late, [np.zeros(4)], [1])
 
 
 def test_classes_are_matched_by_name():
-    judge = TASK.prepare(setting((1, 4), data=("cat", "dog"), model=("background", "Dog", "cat", "tabby_cat")))
-    assert [r[:2] for r in judge_all(judge, [[0, 0, 1, 0.0], [0, 0, 1, 0.0]], [0, 1])] == [[2, 2], [1, 2]]
-    assert judge.settings["labels"] == "matched with the model's classes by name"
-    assert judge.settings["outputs_of_labels"] == [2, 1]
-    same = TASK.prepare(setting((1, 2), data=("cat", "dog"), model=("cat", "dog")))
+    scorer = TASK.prepare(context((1, 4), data=("cat", "dog"), model=("background", "Dog", "cat", "tabby_cat")))
+    assert [r[:2] for r in judge_all(scorer, [[0, 0, 1, 0.0], [0, 0, 1, 0.0]], [0, 1])] == [[2, 2], [1, 2]]
+    assert scorer.settings["labels"] == "matched with the model's classes by name"
+    assert scorer.settings["outputs_of_labels"] == [2, 1]
+    same = TASK.prepare(context((1, 2), data=("cat", "dog"), model=("cat", "dog")))
     assert same.settings["labels"] == "label i is output i"
 
 
@@ -253,7 +253,7 @@ def test_classes_are_matched_by_name():
 ])  # fmt: skip
 def test_names_that_do_not_fit(data, model, options, message):
     with pytest.raises(BadInput, match=message):
-        TASK.prepare(setting((1, 3), data=data, model=model, **options))
+        TASK.prepare(context((1, 3), data=data, model=model, **options))
 
 
 def test_confusion_of_many_classes_is_made_row_by_row():
@@ -271,4 +271,4 @@ def test_both_tasks_are_registered():
     audio = tasks().get("audio-classification")
     assert isinstance(audio, AudioClassification)
     assert "audio" in audio.kinds
-    assert audio.prepare(setting((1, 12))).headline == "accuracy_top1"
+    assert audio.prepare(context((1, 12))).headline == "accuracy_top1"

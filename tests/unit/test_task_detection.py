@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box, Sample
-from edgewise.evaluating.task import Feed, Setting
+from edgewise.evaluating.task import Preparation, TaskContext
 from edgewise.evaluating.tasks.coco_classes import COCO80, COCO91
 from edgewise.evaluating.tasks.detection import Detection
 from edgewise.model.signature import Signature, TensorSpec
@@ -24,8 +24,8 @@ POSTPROCESS = (
     ("TFLite_Detection_PostProcess:2", (1, 10)),
     ("TFLite_Detection_PostProcess:3", (1,)),
 )
-PLAIN = Feed(scale=(1.0, 1.0), size=(100, 100), input_size=(100, 100))
-LETTERBOX = Feed(scale=(0.5, 0.5), offset=(0.0, 25.0), size=(200, 100), input_size=(100, 100))
+PLAIN = Preparation(scale=(1.0, 1.0), size=(100, 100), input_size=(100, 100))
+LETTERBOX = Preparation(scale=(0.5, 0.5), offset=(0.0, 25.0), size=(200, 100), input_size=(100, 100))
 
 
 @dataclass
@@ -49,10 +49,10 @@ class Data:
         return ""
 
 
-def setting(outputs, options=None, *, classes=(), data=None):
+def context(outputs, options=None, *, classes=(), data=None):
     specs = [TensorSpec(name=each[0], shape=each[1], dtype=each[2] if len(each) > 2 else "float32") for each in outputs]
     image = TensorSpec(name="image", shape=(1, 100, 100, 3), dtype="float32")
-    return Setting(
+    return TaskContext(
         signature=Signature(inputs=(image,), outputs=tuple(specs)),
         data=Data() if data is None else data,
         options=options or {},
@@ -61,7 +61,7 @@ def setting(outputs, options=None, *, classes=(), data=None):
 
 
 def prepare(outputs, options=None, **others):
-    return Detection().prepare(setting(outputs, options, **others))
+    return Detection().prepare(context(outputs, options, **others))
 
 
 def sample(*boxes, name="cat.jpg"):
@@ -80,13 +80,13 @@ def postprocess(*rows, size=10):
 
 
 def test_postprocess_is_recognised_and_brought_back_through_a_letterbox():
-    judge = prepare(POSTPROCESS)
-    assert judge.settings["decode"] == "boxes"
-    assert judge.settings["outputs"] == ["boxes", "classes", "scores", "count"]
-    assert judge.settings["decode_from"] == "the outputs' names and shapes"
-    assert (judge.settings["order"], judge.settings["normalised"]) == ("yxyx", True)
+    scorer = prepare(POSTPROCESS)
+    assert scorer.settings["decode"] == "boxes"
+    assert scorer.settings["outputs"] == ["boxes", "classes", "scores", "count"]
+    assert scorer.settings["decode_from"] == "the outputs' names and shapes"
+    assert (scorer.settings["order"], scorer.settings["normalised"]) == ("yxyx", True)
     box = Box(left=20, top=10, right=60, bottom=30, category=1, crowd=True, area=5.0)
-    record = judge.record(postprocess((0.1, 0.3, 0.3, 0.4, 1, 0.75), (0, 0, 1, 1, 2, 0.5)), sample(box), LETTERBOX)
+    record = scorer.record(postprocess((0.1, 0.3, 0.3, 0.4, 1, 0.75), (0, 0, 1, 1, 2, 0.5)), sample(box), LETTERBOX)
     assert json.loads(json.dumps(record)) == record
     assert record["gt"] == [[20, 10, 60, 30, 1, 1, 5.0]]
     assert record["dt"][0] == pytest.approx([20, 10, 60, 30, 1, 0.75])
@@ -95,11 +95,11 @@ def test_postprocess_is_recognised_and_brought_back_through_a_letterbox():
 
 
 def test_the_whole_way_to_numbers():
-    judge = prepare(POSTPROCESS)
-    assert judge.headline == Detection.metrics[0]
-    right = judge.record(postprocess((0.1, 0.2, 0.4, 0.6, 0, 0.9)), sample(CAT), PLAIN)
-    missed = judge.record(postprocess(), sample(CAT), PLAIN)
-    table = judge.tabulate([right, missed])
+    scorer = prepare(POSTPROCESS)
+    assert scorer.headline == Detection.metrics[0]
+    right = scorer.record(postprocess((0.1, 0.2, 0.4, 0.6, 0, 0.9)), sample(CAT), PLAIN)
+    missed = scorer.record(postprocess(), sample(CAT), PLAIN)
+    table = scorer.tabulate([right, missed])
     assert table.n == 2
     values = table.values()
     assert tuple(values) == Detection.metrics
@@ -112,32 +112,32 @@ def test_the_whole_way_to_numbers():
 def test_roles_come_from_names_types_and_shapes_or_from_the_user():
     named = (("num_detections", (1,)), ("detection_boxes", (1, 9, 4)), ("detection_classes", (1, 9)),
              ("detection_scores", (1, 9)))  # fmt: skip
-    judge = prepare(named, {"order": "yxyx", "normalised": "yes"})
-    assert judge.settings["outputs"] == ["count", "boxes", "classes", "scores"]
+    scorer = prepare(named, {"order": "yxyx", "normalised": "yes"})
+    assert scorer.settings["outputs"] == ["count", "boxes", "classes", "scores"]
     unnamed = (("a", (1, 9)), ("b", (1, 9, 4)), ("c", (1, 9)), ("d", (1,)))
-    with pytest.raises(BadInput, match="don't tell how to read boxes") as caught:
+    with pytest.raises(BadInput, match="not clear how to read boxes") as caught:
         prepare(unnamed, {"order": "yxyx", "normalised": "yes"})
     assert "yolov8" in caught.value.advice
     with pytest.raises(BadInput, match="not clear which output is what"):
         prepare(unnamed, {"decode": "boxes", "order": "yxyx", "normalised": "yes"})
-    judge = prepare(unnamed, {"outputs": "scores,boxes,classes,-", "order": "ltrb", "normalised": "no"})
+    scorer = prepare(unnamed, {"outputs": "scores,boxes,classes,-", "order": "ltrb", "normalised": "no"})
     outputs = [np.array([[0.9]]), np.array([[[10, 20, 40, 60.0]]]), np.array([[2.0]]), np.zeros(1)]
-    assert judge.record(outputs, sample(CAT), PLAIN)["dt"] == [[10, 20, 40, 60, 2, 0.9]]
+    assert scorer.record(outputs, sample(CAT), PLAIN)["dt"] == [[10, 20, 40, 60, 2, 0.9]]
 
 
 @pytest.mark.parametrize("word", ["boxes", "boxes,scores,classes,classes", "boxes,a,b,c", "scores,classes,count,-"])
 def test_roles_that_make_no_sense_are_refused(word):
-    with pytest.raises(BadInput, match="does not say"):
+    with pytest.raises(BadInput, match="does not name the role"):
         prepare(POSTPROCESS, {"outputs": word})
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"order": "ltrb"}, "parts of its size"),
+        ({"order": "ltrb"}, "relative to its size"),
         ({"normalised": "no"}, "four numbers"),
         ({"normalised": "no", "order": "lrtb"}, "no order"),
-        ({"normalised": "maybe", "order": "ltrb"}, "normalised=maybe"),
+        ({"normalised": "maybe", "order": "ltrb"}, "normalised must be yes or no, not maybe"),
     ],
 )
 def test_what_outputs_do_not_tell_must_be_said(options, words):
@@ -150,13 +150,13 @@ def test_what_outputs_do_not_tell_must_be_said(options, words):
     [
         ({"decode": "yolo"}, "no decoder"),
         ({"colour": "red"}, "no option"),
-        ({"conf": "2"}, "conf=2"),
-        ({"conf": "x"}, "conf=x"),
-        ({"iou": "nan"}, "iou=nan"),
-        ({"max": "0"}, "max=0"),
-        ({"max": "9" * 30}, "max="),
-        ({"agnostic": "1"}, "agnostic=1"),
-        ({"background": "-1"}, "background=-1"),
+        ({"conf": "2"}, "conf must be a number from 0 to 1, not 2"),
+        ({"conf": "x"}, "conf must be a number from 0 to 1, not x"),
+        ({"iou": "nan"}, "iou must be a number from 0 to 1, not nan"),
+        ({"max": "0"}, "max must be a whole number of at least 1, not 0"),
+        ({"max": "9" * 30}, "max must be a whole number of at least 1, not 9"),
+        ({"agnostic": "1"}, "agnostic must be yes or no, not 1"),
+        ({"background": "-1"}, "background must be a whole number of at least 0, not -1"),
         ({"class_map": "/nowhere/names.txt"}, "class_map="),
         ({"class_map": "coco80"}, None),
     ],
@@ -186,10 +186,10 @@ def yolo_rows(size=64):
     ],
 )
 def test_yolov8_by_row_and_by_column(shape, output):
-    judge = prepare([("output0", shape)])
-    assert judge.settings["decode"] == "yolov8"
-    assert judge.settings["normalised"] == "no, assumed"
-    record = judge.record([output(yolo_rows())], sample(CAT), PLAIN)
+    scorer = prepare([("output0", shape)])
+    assert scorer.settings["decode"] == "yolov8"
+    assert scorer.settings["normalised"] == "no, assumed"
+    record = scorer.record([output(yolo_rows())], sample(CAT), PLAIN)
     assert [row[4] for row in record["dt"]] == [0, 1, 2]  # one box for each class above 0.001
     assert record["dt"][0] == pytest.approx([10, 20, 40, 60, 0, 0.9])
     best = prepare([("output0", shape)], {"labels": "best"}).record([output(yolo_rows())], sample(CAT), PLAIN)
@@ -197,12 +197,12 @@ def test_yolov8_by_row_and_by_column(shape, output):
 
 
 def test_yolov5_is_told_by_the_number_of_classes():
-    judge = prepare([("output", (1, 64, 8))])
-    assert judge.settings["decode"] == "yolov5"
+    scorer = prepare([("output", (1, 64, 8))])
+    assert scorer.settings["decode"] == "yolov5"
     rows = np.zeros((1, 64, 8), np.float32)
     rows[0, :, :4] = 50
     rows[0, 5] = (25, 40, 30, 40, 0.5, 0, 0.5, 0)
-    assert judge.record([rows], sample(CAT), PLAIN)["dt"] == [[10, 20, 40, 60, 1, 0.25]]
+    assert scorer.record([rows], sample(CAT), PLAIN)["dt"] == [[10, 20, 40, 60, 1, 0.25]]
 
 
 def test_yolo_suppresses_what_overlaps():
@@ -229,18 +229,18 @@ def test_boxes_that_look_normalised_are_not_taken_for_pixels():
 
 @pytest.mark.parametrize("shape", [(1, 100, 85), (1, 100, 100), (1, 6), (100, 84)])
 def test_a_single_output_that_could_be_anything_is_refused(shape):
-    with pytest.raises(BadInput, match="don't tell"):
+    with pytest.raises(BadInput, match="not clear how to read"):
         prepare([("o", shape)])
 
 
 def test_a_model_of_other_classes_needs_a_map(tmp_path):
-    judge = prepare([("o", (1, 84, 100))])
+    scorer = prepare([("o", (1, 84, 100))])
     output = np.full((1, 84, 100), 50.0)
     output[0, 4:] = 0
     output[0, 4 + 15, 7] = 0.8  # COCO's cat
     output[0, 4 + 0, 9] = 0.9  # a person, whom the data does not know
     with pytest.raises(BadInput, match=r"cat\.jpg: the model scores 80 classes, but 3 are known"):
-        judge.record([output], sample(CAT), PLAIN)
+        scorer.record([output], sample(CAT), PLAIN)
     mapped = prepare([("o", (1, 84, 100))], {"class_map": "coco80"})
     assert [row[4:] for row in mapped.record([output], sample(CAT), PLAIN)["dt"]] == [[0, 0.8]]
     assert "3 of the data's 3 classes" in mapped.settings["class_map"]
@@ -253,7 +253,7 @@ def test_a_model_of_other_classes_needs_a_map(tmp_path):
 
 
 def test_names_without_one_in_common_are_refused(tmp_path):
-    with pytest.raises(BadInput, match="no class of the model is called"):
+    with pytest.raises(BadInput, match="no class of the model has the name"):
         prepare(POSTPROCESS, classes=("a", "b", "c"))
     with pytest.raises(BadInput, match="does not name its classes"):
         prepare(POSTPROCESS, {"class_map": "coco91"}, data=Data(classes=()))
@@ -268,9 +268,9 @@ def test_coco_classes_have_their_ids():
 
 
 def test_a_background_class_shifts_those_behind_it():
-    judge = prepare(POSTPROCESS, {"background": "0"})
+    scorer = prepare(POSTPROCESS, {"background": "0"})
     rows = postprocess((0, 0, 1, 1, 0, 0.9), (0, 0, 1, 1, 1, 0.8), (0, 0, 1, 1, 3, 0.7))
-    assert [row[4] for row in judge.record(rows, sample(CAT), PLAIN)["dt"]] == [0, 2]
+    assert [row[4] for row in scorer.record(rows, sample(CAT), PLAIN)["dt"]] == [0, 2]
 
 
 def test_classes_out_of_range_name_the_sample():
@@ -324,8 +324,8 @@ def test_outputs_that_can_not_be_read_name_the_sample(outputs):
 
 
 def test_a_sample_that_is_no_image_has_no_boxes():
-    with pytest.raises(BadInput, match="no image"):
-        prepare(POSTPROCESS).record(postprocess(), sample(CAT), Feed())
+    with pytest.raises(BadInput, match="not an image"):
+        prepare(POSTPROCESS).record(postprocess(), sample(CAT), Preparation())
 
 
 SSD = (("box_encodings", (1, 4, 4)), ("class_predictions", (1, 4, 4)))
@@ -349,13 +349,13 @@ def write_anchors(path, form="npy", anchors=ANCHORS):
 def test_ssd_against_anchors(tmp_path, form, y_first):
     anchors = ANCHORS[:, [1, 0, 3, 2]] if y_first else ANCHORS
     path = write_anchors(tmp_path / f"anchors.{form}", form, anchors)
-    judge = prepare(SSD, ssd_options(path, order="cycxhw" if y_first else "cxcywh"))
-    assert judge.settings["anchors"] == 4
+    scorer = prepare(SSD, ssd_options(path, order="cycxhw" if y_first else "cxcywh"))
+    assert scorer.settings["anchors"] == 4
     scores = np.full((1, 4, 4), -20.0)
     scores[0, 1] = (5, 3, -20, -20)  # background, cat, …
     encodings = np.zeros((1, 4, 4))
     encodings[0, 1, 1 if y_first else 0] = 1.0  # a tenth of the width to the right
-    record = judge.record([encodings, scores], sample(CAT), PLAIN)
+    record = scorer.record([encodings, scores], sample(CAT), PLAIN)
     assert len(record["dt"]) == 1
     assert record["dt"][0] == pytest.approx([13, 20, 43, 60, 0, 1 / (1 + np.exp(-3))])
 
@@ -366,10 +366,10 @@ def test_ssd_softmax_and_what_must_be_said(tmp_path):
         options = {key: value for key, value in ssd_options(path, decode="ssd").items() if key != left_out}
         with pytest.raises(BadInput):
             prepare(SSD, options)
-    judge = prepare(SSD, ssd_options(path, activation="softmax", conf="0.5"))
+    scorer = prepare(SSD, ssd_options(path, activation="softmax", conf="0.5"))
     scores = np.zeros((1, 4, 4))
     scores[0, 2, 3] = 10
-    record = judge.record([np.zeros((1, 4, 4)), scores], sample(CAT), PLAIN)
+    record = scorer.record([np.zeros((1, 4, 4)), scores], sample(CAT), PLAIN)
     assert record["dt"][0][:5] == pytest.approx([40, 40, 60, 60, 2])
     with pytest.raises(BadInput, match="not clear which output is what"):
         prepare((("a", (1, 4, 4)), ("b", (1, 4, 4))), ssd_options(path))
@@ -403,15 +403,15 @@ def test_anchors_are_hostile_input(tmp_path):
 
 
 def test_other_anchors_than_the_model_s_name_the_sample(tmp_path):
-    judge = prepare(SSD, ssd_options(write_anchors(tmp_path / "a.npy", anchors=ANCHORS[:3])))
+    scorer = prepare(SSD, ssd_options(write_anchors(tmp_path / "a.npy", anchors=ANCHORS[:3])))
     with pytest.raises(BadInput, match=r"cat\.jpg: there are 3 anchors, but 4 boxes"):
-        judge.record([np.zeros((1, 4, 4)), np.zeros((1, 4, 4))], sample(CAT), PLAIN)
+        scorer.record([np.zeros((1, 4, 4)), np.zeros((1, 4, 4))], sample(CAT), PLAIN)
 
 
 def test_rows_of_openvino_s_detection_output():
-    judge = prepare([("detection_out", (1, 1, 200, 7))])
-    assert (judge.settings["decode"], judge.settings["normalised"]) == ("rows", True)
+    scorer = prepare([("detection_out", (1, 1, 200, 7))])
+    assert (scorer.settings["decode"], scorer.settings["normalised"]) == ("rows", True)
     rows = np.zeros((1, 1, 3, 7), np.float32)
     rows[0, 0, 0] = (0, 2, 0.5, 0.25, 0.5, 0.5, 0.75)
     rows[0, 0, 1, 0] = -1
-    assert judge.record([rows], sample(CAT), PLAIN)["dt"] == [[25, 50, 50, 75, 2, 0.5]]
+    assert scorer.record([rows], sample(CAT), PLAIN)["dt"] == [[25, 50, 50, 75, 2, 0.5]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.task import Preparation
 from edgewise.evaluating.tasks import boxes as b
-from edgewise.evaluating.tasks.boxes import Anchors, Found, Unreadable
+from edgewise.evaluating.tasks.boxes import Anchors, Detections, UnreadableOutputs
 
 
 def random_found(rng, size, classes=3, grid=None):
@@ -16,7 +16,7 @@ def random_found(rng, size, classes=3, grid=None):
     scores = rng.random(size)
     if grid:  # quantised outputs: many equal scores
         boxes, scores = np.round(boxes / grid) * grid, np.round(scores * 8) / 8
-    return Found(boxes=boxes, scores=scores, classes=rng.integers(0, classes, size))
+    return Detections(boxes=boxes, scores=scores, classes=rng.integers(0, classes, size))
 
 
 def plain_suppression(found, overlap, most, agnostic):
@@ -75,19 +75,19 @@ def test_every_order_gives_the_same_corners(order, numbers):
 
 def test_the_way_back_undoes_scale_and_padding_and_cuts_at_the_edges():
     # 200 × 100 pixels, halved and padded by 25 above to 100 × 100
-    feed = Feed(scale=(0.5, 0.5), offset=(0.0, 25.0), size=(200, 100), input_size=(100, 100))
-    found = b.to_stored(np.array([[10, 35, 20, 45], [-5, 0, 120, 100.0]]), feed)
+    preparation = Preparation(scale=(0.5, 0.5), offset=(0.0, 25.0), size=(200, 100), input_size=(100, 100))
+    found = b.to_stored(np.array([[10, 35, 20, 45], [-5, 0, 120, 100.0]]), preparation)
     assert found.tolist() == [[20, 20, 40, 40], [0, 0, 200, 100]]
 
 
 def test_the_way_back_undoes_a_crop():
-    feed = Feed(scale=(2.0, 1.0), offset=(-30.0, -10.0), size=(60, 60), input_size=(60, 40))
-    assert b.to_stored(np.array([[0, 0, 10, 10.0]]), feed).tolist() == [[15, 10, 20, 20]]
+    preparation = Preparation(scale=(2.0, 1.0), offset=(-30.0, -10.0), size=(60, 60), input_size=(60, 40))
+    assert b.to_stored(np.array([[0, 0, 10, 10.0]]), preparation).tolist() == [[15, 10, 20, 20]]
 
 
 def test_no_way_back_without_an_image():
-    with pytest.raises(Unreadable, match="no image"):
-        b.to_stored(np.zeros((1, 4)), Feed())
+    with pytest.raises(UnreadableOutputs, match="not an image"):
+        b.to_stored(np.zeros((1, 4)), Preparation())
 
 
 def test_listed_boxes_end_at_their_count():
@@ -115,7 +115,7 @@ def test_listed_boxes_without_classes_and_scores_are_sure_and_of_one_class():
     ],
 )
 def test_listed_boxes_of_other_shapes_are_refused(parts, words):
-    with pytest.raises(Unreadable, match=words):
+    with pytest.raises(UnreadableOutputs, match=words):
         b.read_listed(*parts)
 
 
@@ -137,7 +137,7 @@ def test_rows_of_seven_end_at_the_image_of_minus_one():
 def test_rows_of_six():
     found = b.read_rows(np.array([[[1, 2, 3, 4, 0.5, 7.0]]]))
     assert (found.boxes.tolist(), found.scores.tolist(), found.classes.tolist()) == ([[1, 2, 3, 4]], [0.5], [7])
-    with pytest.raises(Unreadable, match="neither six nor seven"):
+    with pytest.raises(UnreadableOutputs, match="neither six nor seven"):
         b.read_rows(np.zeros((1, 3, 5)))
 
 
@@ -160,7 +160,7 @@ def test_ssd_undoes_the_encoding(y_first):
 
 
 def test_ssd_with_other_anchors_is_refused():
-    with pytest.raises(Unreadable, match="2 anchors, but 3 boxes"):
+    with pytest.raises(UnreadableOutputs, match="2 anchors, but 3 boxes"):
         b.read_ssd(np.zeros((3, 4)), np.zeros((3, 2)), Anchors(boxes=np.zeros((2, 4)), scales=(1, 1, 1, 1)), above=0)
 
 
@@ -177,7 +177,7 @@ def test_activations_equal_scipy(activation):
     expected = {"sigmoid": special.expit(raw), "softmax": special.softmax(raw, axis=1), "none": raw}[activation]
     np.testing.assert_allclose(b.activate(raw, activation, background=None), expected, rtol=1e-12)
     np.testing.assert_allclose(b.activate(raw, activation, background=0), expected[:, 1:], rtol=1e-12)
-    with pytest.raises(Unreadable, match="background"):
+    with pytest.raises(UnreadableOutputs, match="background"):
         b.activate(raw, activation, background=4)
 
 
@@ -196,7 +196,7 @@ def test_yolo_without_objectness():
 
 
 def test_yolo_refuses_what_is_no_number_and_has_no_class():
-    with pytest.raises(Unreadable, match="no numbers"):
+    with pytest.raises(UnreadableOutputs, match="not numbers"):
         b.read_yolo(np.array([[1, 2, 3, 4, np.nan, 0.7]]), objectness=True, above=0.5, every_class=True)
-    with pytest.raises(Unreadable, match="no room"):
+    with pytest.raises(UnreadableOutputs, match="no room"):
         b.read_yolo(np.zeros((3, 5)), objectness=True, above=0.5, every_class=True)

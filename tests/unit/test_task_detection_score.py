@@ -73,11 +73,11 @@ def pycocotools_stats(records):
             "annotations": gt,
         }
         truth.createIndex()
-        judge = COCOeval(truth, truth.loadRes(dt), "bbox")
-        judge.evaluate()
-        judge.accumulate()
-        judge.summarize()
-    return dict(zip(METRICS, (judge.stats[0], judge.stats[1], judge.stats[2], judge.stats[8]), strict=True))
+        scorer = COCOeval(truth, truth.loadRes(dt), "bbox")
+        scorer.evaluate()
+        scorer.accumulate()
+        scorer.summarize()
+    return dict(zip(METRICS, (scorer.stats[0], scorer.stats[1], scorer.stats[2], scorer.stats[8]), strict=True))
 
 
 def assert_equal(found, expected):

@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 from edgewise.errors import BadInput
 from edgewise.evaluating.tasks import embeddings
 from edgewise.evaluating.tasks.embeddings import Embeddings, rank_first
-from task_setting import judge_all, setting
+from task_setting import context, judge_all
 
 TASK = Embeddings()
 
@@ -21,8 +21,8 @@ def test_recall_is_that_of_nearest_neighbours(distance, cells, monkeypatch):
     rng = np.random.default_rng(7)
     labels = rng.integers(0, 12, 150)
     vectors = (rng.normal(size=(12, 8))[labels] * 0.8 + rng.normal(size=(150, 8))).astype(np.float32)
-    judge = TASK.prepare(setting((1, 8), distance=distance))
-    values = judge.tabulate(json.loads(json.dumps(judge_all(judge, vectors, labels)))).values()
+    scorer = TASK.prepare(context((1, 8), distance=distance))
+    values = scorer.tabulate(json.loads(json.dumps(judge_all(scorer, vectors, labels)))).values()
     near = NearestNeighbors(n_neighbors=11, metric=distance).fit(vectors.astype(float)).kneighbors(
         vectors.astype(float), return_distance=False
     )[:, 1:]  # fmt: skip
@@ -42,17 +42,17 @@ def test_the_first_of_equally_near_ones_comes_first():
 
 
 def test_small_sets_have_no_ranks_beyond_them():
-    judge = TASK.prepare(setting((1, 2)))
-    table = judge.tabulate(judge_all(judge, np.eye(2)[[0, 0, 1, 1, 1, 0]], [0, 0, 1, 1, 1, 0]))
+    scorer = TASK.prepare(context((1, 2)))
+    table = scorer.tabulate(judge_all(scorer, np.eye(2)[[0, 0, 1, 1, 1, 0]], [0, 0, 1, 1, 1, 0]))
     assert list(table.values()) == ["recall_at_1", "recall_at_5"]
     assert table.proportions["recall_at_1"].tolist() == [1.0] * 6
-    assert judge.tabulate([]).n == 0
+    assert scorer.tabulate([]).n == 0
 
 
 def test_vectors_are_kept_exactly():
-    judge = TASK.prepare(setting((1, 3)))
+    scorer = TASK.prepare(context((1, 3)))
     vector = np.array([0.1, 1e-30, -3.4e38], dtype=np.float32)
-    (record,) = judge_all(judge, [vector], ["cat"])
+    (record,) = judge_all(scorer, [vector], ["cat"])
     assert record[0] == "cat"
     import base64
 
@@ -60,12 +60,12 @@ def test_vectors_are_kept_exactly():
 
 
 def test_bad_input():
-    judge = TASK.prepare(setting((1, None)))
+    scorer = TASK.prepare(context((1, None)))
     with pytest.raises(BadInput, match="differ in size"):
-        judge.tabulate([*judge_all(judge, [[1.0, 2.0]], [0]), *judge_all(judge, [[1.0]], [0])])
-    with pytest.raises(BadInput, match="no class"):
-        judge_all(judge, [[1.0, 2.0]], [None])
-    with pytest.raises(BadInput, match="no embedding"):
-        judge_all(judge, [np.zeros(70_000)], [0])
-    with pytest.raises(BadInput, match="distance=manhattan"):
-        TASK.prepare(setting((1, 2), distance="manhattan"))
+        scorer.tabulate([*judge_all(scorer, [[1.0, 2.0]], [0]), *judge_all(scorer, [[1.0]], [0])])
+    with pytest.raises(BadInput, match="not a class"):
+        judge_all(scorer, [[1.0, 2.0]], [None])
+    with pytest.raises(BadInput, match="not an embedding"):
+        judge_all(scorer, [np.zeros(70_000)], [0])
+    with pytest.raises(BadInput, match="distance must be cosine or euclidean"):
+        TASK.prepare(context((1, 2), distance="manhattan"))

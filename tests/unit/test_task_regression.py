@@ -9,7 +9,7 @@ from sklearn import metrics
 from edgewise.errors import BadInput
 from edgewise.evaluating.scores import score
 from edgewise.evaluating.tasks.regression import Regression, RegressionTable
-from task_setting import judge_all, setting
+from task_setting import context, judge_all
 
 TASK = Regression()
 
@@ -28,9 +28,9 @@ def test_values_are_scikit_learns(outputs):
     labels = rng.normal(size=(80, outputs)) * 10 + 1e4
     answers = labels + rng.normal(size=labels.shape)
     weights = rng.integers(0, 3, 80).astype(float)
-    judge = TASK.prepare(setting((1, outputs)))
-    records = judge_all(judge, answers, list(labels) if outputs > 1 else labels[:, 0].tolist())
-    table = judge.tabulate(json.loads(json.dumps(records)))
+    scorer = TASK.prepare(context((1, outputs)))
+    records = judge_all(scorer, answers, list(labels) if outputs > 1 else labels[:, 0].tolist())
+    table = scorer.tabulate(json.loads(json.dumps(records)))
     assert table.values() == pytest.approx(oracle(labels, answers), rel=1e-9)
     assert table.values(weights) == pytest.approx(oracle(labels, answers, weights), rel=1e-9)
 
@@ -54,9 +54,9 @@ def test_r2_of_equal_labels_is_not_defined():
 
 
 def test_outputs_that_are_not_finite_are_said():
-    judge = TASK.prepare(setting((1, 2)))
-    records = judge_all(judge, [[1.0, np.nan], [np.inf, 0.0], [0.0, 1.0]], [[1, 2], [3, 4], [5, 6]])
-    table = judge.tabulate(json.loads(json.dumps(records, allow_nan=False)))
+    scorer = TASK.prepare(context((1, 2)))
+    records = judge_all(scorer, [[1.0, np.nan], [np.inf, 0.0], [0.0, 1.0]], [[1, 2], [3, 4], [5, 6]])
+    table = scorer.tabulate(json.loads(json.dumps(records, allow_nan=False)))
     assert all(np.isnan(value) for value in table.values().values())
     assert score(table)[0].absent_because == "the outputs of 2 of 3 samples are NaN or infinite"
     assert table.values(np.array([0.0, 0.0, 2.0]))["mae"] == 5.0
@@ -64,20 +64,20 @@ def test_outputs_that_are_not_finite_are_said():
 
 @pytest.mark.parametrize("label", [None, "many", [1.0, np.nan], [], {"a": 1}])
 def test_labels_that_are_no_numbers(label):
-    with pytest.raises(BadInput, match="no finite number"):
-        judge_all(TASK.prepare(setting((1, 2))), [[1.0, 2.0]], [label])
+    with pytest.raises(BadInput, match="not a finite number"):
+        judge_all(TASK.prepare(context((1, 2))), [[1.0, 2.0]], [label])
 
 
 def test_sizes_must_agree():
     with pytest.raises(BadInput, match=r"the label of x\[0\] of pets.npz has 3 numbers, and the output 2"):
-        judge_all(TASK.prepare(setting((1, 2))), [[1.0, 2.0]], [[1, 2, 3]])
-    with pytest.raises(BadInput, match="150528 outputs per sample"):
-        TASK.prepare(setting((1, 224, 224, 3)))
-    judge = TASK.prepare(setting((1, None)))
+        judge_all(TASK.prepare(context((1, 2))), [[1.0, 2.0]], [[1, 2, 3]])
+    with pytest.raises(BadInput, match="1 to 4096 outputs per sample, not 150528"):
+        TASK.prepare(context((1, 224, 224, 3)))
+    scorer = TASK.prepare(context((1, None)))
     with pytest.raises(BadInput, match="1 to 2 outputs"):
-        judge.tabulate([[[1.0], [1.0]], [[1.0, 2.0], [1.0, 2.0]]])
+        scorer.tabulate([[[1.0], [1.0]], [[1.0, 2.0], [1.0, 2.0]]])
 
 
 def test_no_samples():
-    judge = TASK.prepare(setting((1, 2)))
-    assert all(each.absent_because == "there are no samples" for each in score(judge.tabulate([])))
+    scorer = TASK.prepare(context((1, 2)))
+    assert all(each.absent_because == "there are no samples" for each in score(scorer.tabulate([])))

@@ -13,7 +13,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Sample
-from edgewise.evaluating.task import Drives, Feed, Setting
+from edgewise.evaluating.task import Preparation, RunsModel, TaskContext
 from edgewise.evaluating.tasks.text import TextClassification, TextGeneration
 from edgewise.model.signature import Signature, TensorSpec
 
@@ -70,7 +70,7 @@ def prepare(tokenizer, *, inputs=(IDS,), outputs=(LOGITS,), data=None, **options
         options["tokenizer"] = tokenizer
     signature = Signature(inputs=tuple(inputs), outputs=tuple(outputs))
     return TextGeneration().prepare(
-        Setting(signature=signature, data=Data() if data is None else data, options=options)
+        TaskContext(signature=signature, data=Data() if data is None else data, options=options)
     )
 
 
@@ -82,7 +82,7 @@ def counting(ids, *rest):
     return [logits]
 
 
-def write(judge, text, *, label="two three", window=12, arrays=None, model=counting):
+def write(scorer, text, *, label="two three", window=12, arrays=None, model=counting):
     fed = []
 
     def infer(arrays):
@@ -92,33 +92,33 @@ def write(judge, text, *, label="two three", window=12, arrays=None, model=count
     sample = Sample(index=0, name="texts[0]", data=text, label=label)
     if arrays is None:
         arrays = [np.zeros((1, window), np.int64)]
-    return judge.record(judge.drive(infer, arrays, sample), sample, Feed()), fed
+    return scorer.record(scorer.run_model(infer, arrays, sample), sample, Preparation()), fed
 
 
 def test_greedy_writing_ends_at_the_end_token(tokenizer):
-    judge = prepare(tokenizer, eos="</s>")
-    assert isinstance(judge, Drives)
-    record, fed = write(judge, "one", label=("two three four five", "other"))
+    scorer = prepare(tokenizer, eos="</s>")
+    assert isinstance(scorer, RunsModel)
+    record, fed = write(scorer, "one", label=("two three four five", "other"))
     assert record == {"answer": "two three four five", "references": ["two three four five", "other"], "tokens": 4}
     assert json.loads(json.dumps(record)) == record
     assert len(fed) == 5
     assert fed[0][0].tolist() == [[1, 4, *[0] * 10]]
     assert fed[2][0].tolist() == [[1, 4, 5, 6, *[0] * 8]]
-    assert judge.settings["eos"] == END
-    assert judge.settings["tokenizer"].startswith("sha256:")
-    values = judge.tabulate([record]).values()
+    assert scorer.settings["eos"] == END
+    assert scorer.settings["tokenizer"].startswith("sha256:")
+    values = scorer.tabulate([record]).values()
     assert values["exact_match"] == values["f1_tokens"] == 1
-    if find_spec("sacrebleu") is None:  # it says how words are told apart
+    if find_spec("sacrebleu") is None:
         assert math.isnan(values["bleu"])
     else:
         assert values["bleu"] == pytest.approx(1, abs=1e-12)
-    assert judge.answer(record) == ("two three four five", ["two three four five", "other"])
+    assert scorer.answer(record) == ("two three four five", ["two three four five", "other"])
 
 
 def test_masks_and_positions_are_filled(tokenizer):
-    judge = prepare(tokenizer, inputs=(MASK, PLACES, IDS), eos="2", pad="3")
+    scorer = prepare(tokenizer, inputs=(MASK, PLACES, IDS), eos="2", pad="3")
     shapes = [np.zeros((1, 5), np.int64), np.zeros((1, 5), np.int32), np.zeros((1, 5), np.int64)]
-    _, fed = write(judge, "three", arrays=shapes, model=lambda mask, places, ids: counting(ids))
+    _, fed = write(scorer, "three", arrays=shapes, model=lambda mask, places, ids: counting(ids))
     assert [each.tolist() for each in fed[1]] == [[[1, 1, 1, 0, 0]], [[0, 1, 2, 3, 4]], [[1, 6, 7, 3, 3]]]
     assert fed[1][1].dtype == np.int32
 
@@ -133,17 +133,17 @@ def test_an_answer_is_limited(tokenizer):
 
 
 def test_a_prompt_surrounds_the_sample(tokenizer):
-    judge = prepare(tokenizer, prompt="five {} two", special="no", max_new_tokens="1")
-    record, fed = write(judge, "one")
+    scorer = prepare(tokenizer, prompt="five {} two", special="no", max_new_tokens="1")
+    record, fed = write(scorer, "one")
     assert fed[0][0].tolist() == [[8, 4, 5, *[0] * 9]]
     assert record["answer"] == "three"
 
 
 def test_a_prompt_too_long_is_the_sample_s_fault(tokenizer):
-    judge = prepare(tokenizer)
+    scorer = prepare(tokenizer)
     with pytest.raises(CorruptSample, match=r"texts\[0\]: a prompt of 5 tokens does not go into an input of 4"):
-        write(judge, "one two one two", window=4)
-    record, _ = write(judge, "one two one", window=4)
+        write(scorer, "one two one two", window=4)
+    record, _ = write(scorer, "one two one", window=4)
     assert record["answer"] == "two"
     with pytest.raises(CorruptSample, match="a prompt of 0 tokens"):
         write(prepare(tokenizer, special="no"), "")
@@ -159,14 +159,14 @@ def test_prepared_tokens_are_the_prompt_where_the_sample_is_no_text(tokenizer):
 
 
 def test_logits_of_the_next_token_alone(tokenizer):
-    judge = prepare(tokenizer, max_new_tokens="1")
+    scorer = prepare(tokenizer, max_new_tokens="1")
     for shape in ((1, len(WORDS)), (1, 1, len(WORDS))):
         last = np.zeros(shape, np.float32)
         last[..., 7] = 1
-        assert write(judge, "one", model=lambda ids, last=last: [last])[0]["answer"] == "four"
+        assert write(scorer, "one", model=lambda ids, last=last: [last])[0]["answer"] == "four"
     for shape in ((len(WORDS),), (1, 2, 3, 4), (2, 12, 10), (1, 0, 10)):
         with pytest.raises(BadInput, match=r"texts\[0\]: an output of shape"):
-            write(judge, "one two", model=lambda ids, shape=shape: [np.zeros(shape)])
+            write(scorer, "one two", model=lambda ids, shape=shape: [np.zeros(shape)])
 
 
 def test_where_there_are_no_numbers_the_answer_ends(tokenizer):
@@ -182,16 +182,16 @@ TOKENS = TensorSpec(name="sequences", shape=(1, None), dtype="int64")
 
 
 def test_a_model_that_writes_itself_is_run_once(tokenizer):
-    judge = prepare(tokenizer, outputs=(TOKENS,), eos="</s>")
-    assert judge.settings["decoding"] == "the model writes tokens itself"
+    scorer = prepare(tokenizer, outputs=(TOKENS,), eos="</s>")
+    assert scorer.settings["decoding"] == "the model writes tokens itself"
     # with and without the prompt before the answer
     for tokens in ([[1, 4, 5, 6, 2, 7]], [[5, 6, 2, 0, 0, 0]]):
-        record, fed = write(judge, "one", model=lambda ids, tokens=tokens: [np.array(tokens)])
+        record, fed = write(scorer, "one", model=lambda ids, tokens=tokens: [np.array(tokens)])
         assert (record["answer"], record["tokens"], len(fed)) == ("two three", 2, 1)
     with pytest.raises(BadInput, match="not one row of tokens"):
-        write(judge, "one", model=lambda ids: [np.zeros((2, 3), np.int64)])
+        write(scorer, "one", model=lambda ids: [np.zeros((2, 3), np.int64)])
     with pytest.raises(BadInput, match=r"texts\[0\]: the model wrote token -5, and the tokenizer has 10"):
-        write(judge, "one", model=lambda ids: [np.array([[-5]])])
+        write(scorer, "one", model=lambda ids: [np.array([[-5]])])
 
 
 def test_the_output_is_told_by_its_name_or_shape(tokenizer):
@@ -211,8 +211,8 @@ def test_the_output_is_told_by_its_name_or_shape(tokenizer):
         ({"eos": "<end>"}, "no token '<end>'"),
         ({"prompt": "no place"}, "no place for the sample"),
         ({"special": "1"}, "special=1"),
-        ({"max_new_tokens": "0"}, "leaves nothing"),
-        ({"max_new_tokens": "-1"}, "max_new_tokens=-1"),
+        ({"max_new_tokens": "0"}, "must be at least 1"),
+        ({"max_new_tokens": "-1"}, "max_new_tokens must be a whole number"),
         ({"temperature": "1"}, "no option 'temperature'"),
     ],
 )
@@ -225,13 +225,13 @@ def test_tokenizers_are_hostile_input(tmp_path):
     broken = tmp_path / "broken.json"
     for content in (b"", b"{", b"[1, 2]", b'{"version": "1.0", "model": {"type": "BPE", "vocab": 3}}', b"\xff\xfe"):
         broken.write_bytes(content)
-        with pytest.raises(BadInput, match=r"broken\.json is no tokenizer"):
+        with pytest.raises(BadInput, match=r"broken\.json is not a tokenizer"):
             prepare(str(broken))
-    with pytest.raises(BadInput, match="no tokenizer at"):
+    with pytest.raises(BadInput, match="no tokenizer found at"):
         prepare(str(tmp_path))
-    with pytest.raises(BadInput, match="no tokenizer at"):
+    with pytest.raises(BadInput, match="no tokenizer found at"):
         prepare(str(tmp_path / "none.json"))
-    with pytest.raises(BadInput, match="nothing tells which tokens"):
+    with pytest.raises(BadInput, match="text generation needs a tokenizer"):
         prepare(None)
 
 
@@ -247,7 +247,7 @@ def test_inputs_of_models_with_a_cache_are_refused(tokenizer):
 
 @pytest.mark.parametrize("label", [None, 3, (), ("a", 3), np.zeros(3)])
 def test_labels_that_are_no_text_name_the_sample(tokenizer, label):
-    with pytest.raises(BadInput, match=r"texts\[0\] has the label .* which is no text"):
+    with pytest.raises(BadInput, match=r"texts\[0\] has the label .* which is not text"):
         write(prepare(tokenizer), "one", label=label)
 
 
@@ -255,13 +255,15 @@ def test_a_text_is_classified_as_anything_else():
     task = TextClassification()
     assert (task.name, tuple(task.kinds)) == ("text-classification", ("text", "array"))
     logits = TensorSpec(name="logits", shape=(1, 3), dtype="float32")
-    judge = task.prepare(
-        Setting(signature=Signature(inputs=(IDS,), outputs=(logits,)), data=Data(classes=("a", "b", "c")))
+    scorer = task.prepare(
+        TaskContext(signature=Signature(inputs=(IDS,), outputs=(logits,)), data=Data(classes=("a", "b", "c")))
     )
     records = []
     for label, row in ((0, [3, 1, 2]), (1, [3, 1, 2]), (2, [0, 1, 2])):
         sample = Sample(index=0, name="texts[0]", data="x", label=label)
-        records.append(judge.record([np.array([row], np.float32)], sample, Feed()))
-    assert judge.tabulate(records).values()["accuracy_top1"] == pytest.approx(2 / 3)
+        records.append(scorer.record([np.array([row], np.float32)], sample, Preparation()))
+    assert scorer.tabulate(records).values()["accuracy_top1"] == pytest.approx(2 / 3)
     with pytest.raises(BadInput, match=r"texts\[0\].* label 3"):
-        judge.record([np.zeros((1, 3), np.float32)], Sample(index=0, name="texts[0]", data="x", label=3), Feed())
+        scorer.record(
+            [np.zeros((1, 3), np.float32)], Sample(index=0, name="texts[0]", data="x", label=3), Preparation()
+        )

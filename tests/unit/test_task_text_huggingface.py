@@ -13,12 +13,13 @@ import pytest
 from test_task_text import IDS, LOGITS, Data, tokenizer  # noqa: F401 - a fixture
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.custom_metric import WholeTable
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.scores import compare_tables, score
-from edgewise.evaluating.task import Confuses, Drives, Feed, Setting
-from edgewise.evaluating.tasks.classification import ClassificationJudge
-from edgewise.evaluating.tasks.huggingface_metric import Answers, ModuleTable, read_metric
-from edgewise.evaluating.tasks.text import GenerationJudge
+from edgewise.evaluating.task import HasConfusion, Preparation, RunsModel, TaskContext
+from edgewise.evaluating.tasks.classification import ClassificationScorer
+from edgewise.evaluating.tasks.huggingface_metric import TellsAnswers, read_metric
+from edgewise.evaluating.tasks.text import GenerationScorer
 from edgewise.model.signature import Signature, TensorSpec
 
 evaluate = pytest.importorskip("evaluate", reason="the metrics are modules of the evaluate package")
@@ -70,7 +71,7 @@ def write_metric(folder: Path, name, *, body=RIGHT, predictions=INT, references=
     return place
 
 
-class AnsweringJudge(ClassificationJudge):
+class AnsweringJudge(ClassificationScorer):
     """A classification judge that tells its answers."""
 
     def answer(self, record):
@@ -79,13 +80,13 @@ class AnsweringJudge(ClassificationJudge):
 
 def classify(rows, labels):
     spec = TensorSpec(name="logits", shape=(1, 3), dtype="float32")
-    setting = Setting(signature=Signature(inputs=(IDS,), outputs=(spec,)), data=Data(classes=("a", "b", "c")))
-    judge = AnsweringJudge(setting, task="classification")
+    context = TaskContext(signature=Signature(inputs=(IDS,), outputs=(spec,)), data=Data(classes=("a", "b", "c")))
+    scorer = AnsweringJudge(context, task="classification")
     records = [
-        judge.record([np.array([row], np.float32)], Sample(index=i, name=str(i), data="x", label=label), Feed())
+        scorer.record([np.array([row], np.float32)], Sample(index=i, name=str(i), data="x", label=label), Preparation())
         for i, (row, label) in enumerate(zip(rows, labels, strict=True))
     ]
-    return judge, records
+    return scorer, records
 
 
 def random_classification(seed, size=30):
@@ -94,16 +95,16 @@ def random_classification(seed, size=30):
 
 
 def test_a_module_stands_beside_the_task_s_own_metrics(tmp_path):
-    judge, records = random_classification(0)
-    wrapped = read_metric(f"hf:{write_metric(tmp_path, 'share')}").beside(judge)
-    assert wrapped.headline == judge.headline
-    assert not isinstance(wrapped, Drives)
+    scorer, records = random_classification(0)
+    wrapped = read_metric(f"hf:{write_metric(tmp_path, 'share')}").beside(scorer)
+    assert wrapped.headline == scorer.headline
+    assert not isinstance(wrapped, RunsModel)
     told = wrapped.settings["huggingface_metrics"]
     assert [(each["name"], each["less_is_better"], len(each["sha256"])) for each in told] == [("share", False, 64)]
     table = wrapped.tabulate(records)
-    assert isinstance(table, Confuses)
+    assert isinstance(table, HasConfusion)
     values = table.values()
-    assert list(values) == [*judge.tabulate(records).values(), "score:right"]
+    assert list(values) == [*scorer.tabulate(records).values(), "score:right"]
     assert values["score:right"] == pytest.approx(values["accuracy_top1"], abs=1e-12)
     weights = np.random.default_rng(1).multinomial(30, np.full(30, 1 / 30)).astype(float)
     weighted = table.values(weights)
@@ -111,19 +112,19 @@ def test_a_module_stands_beside_the_task_s_own_metrics(tmp_path):
 
 
 def test_it_gets_an_interval_and_a_paired_difference(tmp_path, monkeypatch):
-    monkeypatch.setattr(ModuleTable, "most_seconds", 600.0)  # on a busy machine too
+    monkeypatch.setattr(WholeTable, "most_seconds", 600.0)  # on a busy machine too
     metric = read_metric(f"hf:{write_metric(tmp_path, 'paired')}=lower")
     tables = []
     for seed in (0, 1):
-        judge, records = random_classification(seed)
-        *_, own = metric.beside(judge).tabulate(records).parts
+        scorer, records = random_classification(seed)
+        *_, own = metric.beside(scorer).tabulate(records).parts
         tables.append(own)
     found = {each.metric: each for each in score(tables[0])}["loss:right"]
     assert found.low < found.value < found.high
     assert "199 resamples" in found.method
-    gap = {each.metric: each for each in compare_tables(*tables)}["loss:right"]
+    difference = {each.metric: each for each in compare_tables(*tables)}["loss:right"]
     expected = tables[1].values()["loss:right"] - tables[0].values()["loss:right"]
-    assert gap.difference == pytest.approx(expected, abs=1e-12)
+    assert difference.difference == pytest.approx(expected, abs=1e-12)
 
 
 def test_two_modules_and_scikit_learn(tmp_path):
@@ -132,8 +133,8 @@ def test_two_modules_and_scikit_learn(tmp_path):
     imports = "from sklearn.metrics import f1_score"
     f1 = read_metric(f"hf:{write_metric(tmp_path, 'f_one', body=body, imports=imports)}")
     share = read_metric(f"hf:{write_metric(tmp_path, 'share_two')}")
-    judge, records = random_classification(2, size=9)  # too few to be resampled, which takes seconds
-    table = share.beside(f1.beside(judge)).tabulate(records)
+    scorer, records = random_classification(2, size=9)  # too few to be resampled, which takes seconds
+    table = share.beside(f1.beside(scorer)).tabulate(records)
     answers, labels = [each[1] for each in records], [each[0] for each in records]
     assert table.values()["score:f1"] == metrics.f1_score(labels, answers, average="macro")
     assert table.values()["score:eval_n_1"] == 9
@@ -145,30 +146,30 @@ def test_texts_come_with_one_reference_or_a_list(tmp_path, tokenizer, references
     body = RIGHT if references == TEXT else RIGHT.replace("p == r", "p in r")
     name = "texts" if references == TEXT else "texts_of_lists"
     metric = read_metric(f"hf:{write_metric(tmp_path, name, body=body, predictions=TEXT, references=references)}")
-    setting = Setting(
+    context = TaskContext(
         signature=Signature(inputs=(IDS,), outputs=(LOGITS,)), data=Data(), options={"tokenizer": tokenizer}
     )
-    judge = metric.beside(GenerationJudge(setting))
-    assert isinstance(judge, Drives)
-    assert isinstance(judge, Answers)
+    scorer = metric.beside(GenerationScorer(context, task="text-generation"))
+    assert isinstance(scorer, RunsModel)
+    assert isinstance(scorer, TellsAnswers)
     records = [
         {"answer": "one", "references": ["one"], "tokens": 1},
         {"answer": "two", "references": ["x"], "tokens": 1},
     ]
-    assert judge.tabulate(records).values()["score:right"] == 0.5
+    assert scorer.tabulate(records).values()["score:right"] == 0.5
     several = [{"answer": "one", "references": ["one", "two"], "tokens": 1}]
     if references == TEXT:
         with pytest.raises(BadInput, match="takes one reference per sample, and there are 2"):
-            judge.tabulate(several)
+            scorer.tabulate(several)
     else:
-        assert judge.tabulate(several).values()["score:right"] == 1
+        assert scorer.tabulate(several).values()["score:right"] == 1
 
 
 @pytest.mark.parametrize(
     "word", ["hf:accuracy", "hf:someone/rouge", "hf:", "hf:=lower", "hf:https://x.org/m", "hf:/nowhere"]
 )
 def test_what_is_no_folder_here_is_refused_and_never_looked_for(word):
-    with pytest.raises(BadInput, match="there is no metric at") as caught:
+    with pytest.raises(BadInput, match="no metric found at") as caught:
         read_metric(word)
     assert "nothing is downloaded" in caught.value.advice
 
@@ -197,16 +198,16 @@ def test_a_folder_whose_name_ends_like_a_direction(tmp_path):
     ],
 )
 def test_modules_that_fail_say_so_in_one_line(tmp_path, name, options, words):
-    judge, records = random_classification(0, size=4)
+    scorer, records = random_classification(0, size=4)
     with pytest.raises(BadInput, match=words) as caught:
-        read_metric(f"hf:{write_metric(tmp_path, name, **options)}").beside(judge).tabulate(records)
+        read_metric(f"hf:{write_metric(tmp_path, name, **options)}").beside(scorer).tabulate(records)
     assert "\n" not in caught.value.message
 
 
 def test_a_resample_that_a_module_can_not_take_has_no_value(tmp_path):
     body = 'assert len(set(references)) == 3, "a class is missing"\n        return {"x": 1.0}'
-    judge, records = classify(np.eye(3), [0, 1, 2])
-    table = read_metric(f"hf:{write_metric(tmp_path, 'all_classes', body=body)}").beside(judge).tabulate(records)
+    scorer, records = classify(np.eye(3), [0, 1, 2])
+    table = read_metric(f"hf:{write_metric(tmp_path, 'all_classes', body=body)}").beside(scorer).tabulate(records)
     assert table.values()["score:x"] == 1
     assert np.isnan(table.values(np.array([3.0, 0, 0]))["score:x"])
 

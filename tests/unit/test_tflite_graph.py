@@ -223,22 +223,22 @@ def tensors_of(*names):
         (lambda: one_step("RELU", tensors_of("a", "b"), [2], [1]), "tensor 2 of 2"),
         (lambda: one_step("RELU", tensors_of("a", "b"), [-2], [1]), "tensor -2 of 2"),
         (lambda: one_step("RELU", tensors_of("a", "b"), [0], [1], graph_inputs=(5,)), "tensor 5 of 2"),
-        (lambda: one_step("RELU", tensors_of("a", "b", "c"), [2], [1]), "takes 'c' before it is made"),
-        (lambda: one_step("RELU", tensors_of("a", "b"), [0], [0]), "makes 'a', which is there already"),
-        (lambda: one_step("SPLIT", tensors_of("a", "b"), [0], [1, 1]), "makes 'b', which is there already"),
+        (lambda: one_step("RELU", tensors_of("a", "b", "c"), [2], [1]), "reads 'c' before it is made"),
+        (lambda: one_step("RELU", tensors_of("a", "b"), [0], [0]), "makes 'a', which already exists"),
+        (lambda: one_step("SPLIT", tensors_of("a", "b"), [0], [1, 1]), "makes 'b', which already exists"),
         (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], buffer=9), w.tensor("b", [2])], [0], [1]), "buffer 9"),
         (
             lambda: one_step(
                 "RELU", lambda w: [w.tensor("a", [9], buffer=1), w.tensor("b", [9])], [0], [1], buffers=[b"1234"]
             ),
-            "4 of its 36 bytes",
+            "only 4 of 36 bytes",
         ),
         (
             lambda: one_step(
                 "RELU", lambda w: [w.tensor("a", [2], buffer=1), w.tensor("b", [2])], [1], [0], graph_inputs=(1,),
                 buffers=[floats(2)],
             ),
-            "makes 'a', which is there already",
+            "makes 'a', which already exists",
         ),
         (lambda: one_step("RELU", lambda w: [w.tensor("a", [2**31 - 1] * 3)] * 2, [0], [1]), "more than 922"),
         (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], marks=[-5])] * 2, [0], [1]), "size -5"),

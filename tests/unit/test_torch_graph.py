@@ -93,7 +93,7 @@ def test_without_shapes_costs_are_unknown_and_not_those_of_the_example(file: Pat
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        ({"z": (1,)}, "'z' is no input"),
+        ({"z": (1,)}, "'z' is not an input"),
         ({"x": (1, 3, 8)}, "4 dimensions, not 3"),
         ({"x": (1, 3, 8, 9)}, "can't have the shape 1x3x8x9"),
         ({"x": (17, 3, 8, 8)}, "exported for 1 to 16"),

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.errors import BadInput
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.signature import Signature
-from edgewise.optimizing.base import CannotApply, Facts, Work, passes
-from edgewise.optimizing.passes.torch_modules import read_count
-from edgewise.optimizing.passes.torch_slimming import find_heads, read_ratio
-from edgewise.optimizing.passes.torch_training import Plan, read_plan
+from edgewise.optimizing.base import CannotApply, Facts, PassSettings, PassTask, passes
+from edgewise.optimizing.passes.torch_channels import find_heads
+from edgewise.optimizing.passes.torch_pt2e import Pt2eSettings
+from edgewise.optimizing.passes.torch_training import TrainingSettings
+from pass_settings import settings_of
 
 NAMES = ("keras-to-litert", "torch-distill", "torch-prune", "torch-pt2e", "torch-to-litert", "torch-to-onnx")
 
@@ -81,12 +81,12 @@ def test_conversions_are_exact_and_have_a_recipe_without_settings():
         found = passes().get(name)
         assert found.capabilities.exact
         first = found.recipes(make_facts(TWO))[0]
-        assert (first.label, dict(first.settings), first.rank) == ("", {}, 0)
+        assert (first.label, first.rank) == ("", 0) and first.settings == settings_of(found)
 
 
 def test_pruning_has_recipes_where_there_is_a_layer_besides_the_last():
     prune = passes().get("torch-prune")
-    assert [recipe.settings["ratio"] for recipe in prune.recipes(make_facts(TWO))] == [0.5, 0.25]
+    assert [recipe.settings.ratio for recipe in prune.recipes(make_facts(TWO))] == [0.5, 0.25]
     assert prune.recipes(make_facts(ONE)) == ()
     assert prune.recipes(make_facts(TWO, quantized=True)) == ()
 
@@ -100,7 +100,7 @@ def test_activations_have_7_bits_first_where_sums_of_8_saturate(monkeypatch, sat
     monkeypatch.setattr("edgewise.optimizing.passes.torch_pt2e.sums_saturate", lambda: saturate)
     recipes = passes().get("torch-pt2e").recipes(make_facts(TWO))
     assert [(one.label, one.settings) for one in recipes] == [
-        ("", {"reduce_range": saturate}), (other, {"reduce_range": not saturate})
+        ("", Pt2eSettings(reduce_range=saturate)), (other, Pt2eSettings(reduce_range=not saturate))
     ]  # fmt: skip
 
 
@@ -117,40 +117,15 @@ def test_the_head_is_the_last_layer_with_weights_whatever_follows_it():
 
 def test_a_keras_file_is_refused_because_loading_it_runs_what_it_names(tmp_path):
     with pytest.raises(CannotApply, match="give a function"):
-        passes().get("keras-to-litert").apply(Work(model="m.keras", format="keras", settings={}, folder=tmp_path))
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.5, "half", True, None, float("nan")])
-def test_a_ratio_is_between_0_and_1(value):
-    with pytest.raises(BadInput, match="ratio"):
-        read_ratio(value)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"epochs": -1}, {"epochs": 1.5}, {"max_seconds": "long"}, {"batch": 0}, {"held_out": 0.95}, {"learning_rate": True},
-     {"temperature": float("nan")}, {"patience": None}],
-)  # fmt: skip
-def test_a_bad_setting_of_training_is_named(settings):
-    with pytest.raises(BadInput, match=next(iter(settings))):
-        read_plan(settings)
-
-
-def test_the_plan_takes_settings_and_keeps_defaults():
-    plan = read_plan({"epochs": 3, "max_seconds": 7, "ratio": 0.5})
-    assert (plan.epochs, plan.max_seconds, plan.temperature) == (3, 7, Plan().temperature)
+        passes().get("keras-to-litert").apply(
+            PassTask(model="m.keras", format="keras", settings=PassSettings(), folder=tmp_path)
+        )
 
 
 def test_epochs_follow_from_the_samples_unless_they_are_given():
-    assert Plan(epochs=3).epochs_for(10_000) == 3
-    assert Plan(batch=16).epochs_for(1600) == 16
-    assert Plan(batch=16).epochs_for(10**6) == 10
-
-
-def test_a_count_is_whole():
-    assert read_count({}, "steps", 4) == 4
-    with pytest.raises(BadInput, match="steps"):
-        read_count({"steps": 1.5}, "steps", 4)
+    assert TrainingSettings(epochs=3).epochs_for(10_000) == 3
+    assert TrainingSettings(batch=16).epochs_for(1600) == 16
+    assert TrainingSettings(batch=16).epochs_for(10**6) == 10
 
 
 def test_recipes_import_no_framework():

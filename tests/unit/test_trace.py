@@ -82,7 +82,7 @@ def test_layers_without_a_beginning_are_laid_end_to_end_and_say_so():
     run = profiled_run()
     found = spans(LAYERS, runs=[replace(run, layers=tuple(replace(each, start=None) for each in run.layers))])
     assert [each["ts"] for each in found] == [0, 300, 550, 750, 830, 890]
-    assert all("does not tell" in each["args"]["position"] for each in found)
+    assert all("does not report" in each["args"]["position"] for each in found)
 
 
 def test_memory_is_a_counter_that_ends_at_nothing():

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.comparing.comparison import Findings, Variant
-from edgewise.comparing.terms import Terms
-from edgewise.comparing.trial import MOST_VARIANTS, Trial, run_trial
+from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.trial import MOST_VARIANTS, TrialSettings, run_trial
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
-from edgewise.run.assembly import Sensors
 from edgewise.run.plan import Axes, make_plan
+from edgewise.run.run_builder import Sensors
 from edgewise.stats.comparison import LOOKS
 from edgewise.testing import write_fake_model
 from threaded_workers import Line, install, play_worker
@@ -48,21 +48,21 @@ def fail(line: Line) -> None:
 
 
 def compare(
-    jobs: Sequence[Job], *, terms: Terms | None = None, saved: list[Run] | None = None, settled=None, **trial
-) -> Findings:
+    jobs: Sequence[Job], *, criteria: Criteria | None = None, saved: list[Run] | None = None, settled=None, **trial
+) -> ComparisonResult:
     kept = saved if saved is not None else []
     return run_trial(
         jobs,
         labels=[job.model.name for job in jobs],
-        terms=terms or Terms(),
-        trial=Trial(**{"budget_s": 30.0, **trial}),
+        criteria=criteria or Criteria(),
+        trial=TrialSettings(**{"budget_s": 30.0, **trial}),
         save=kept.append,
         sensors=Sensors(absences={"energy": "no meter was asked"}),
         settled=settled,
     )
 
 
-def row(findings: Findings, metric: str, b: str = "b"):
+def row(findings: ComparisonResult, metric: str, b: str = "b"):
     (found,) = [one for one in findings.comparisons if (one.metric, one.b) == (metric, b)]
     return found
 
@@ -83,7 +83,7 @@ def row(findings: Findings, metric: str, b: str = "b"):
 )
 def test_the_scripts_ratio_is_the_ratio_and_five_rounds_do(tmp_path, b_ns, ratio, verdict, passed):
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", latency_ns=[b_ns])]
-    findings = compare(jobs, terms=Terms(metrics=("latency",)))
+    findings = compare(jobs, criteria=Criteria(metrics=("latency",)))
     latency = row(findings, "latency")
     assert latency.ratio == pytest.approx(ratio, rel=1e-9)
     assert (latency.low, latency.high) == pytest.approx((ratio, ratio), rel=1e-9)
@@ -96,16 +96,16 @@ def test_the_scripts_ratio_is_the_ratio_and_five_rounds_do(tmp_path, b_ns, ratio
 def test_what_is_too_small_to_matter_is_the_users_to_say(tmp_path):
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", latency_ns=[1_029_000])]
     only = ("latency",)
-    assert row(compare(jobs, terms=Terms(metrics=only, threshold=0.02)), "latency").verdict == "slower"
-    assert row(compare(jobs, terms=Terms(metrics=only, threshold=0.2)), "latency").verdict == "same"
-    coarse = Terms(metrics=only, threshold=0.02, floors={"latency": 1e-3})
-    assert row(compare(jobs, terms=coarse), "latency").verdict == "same"
+    assert row(compare(jobs, criteria=Criteria(metrics=only, threshold=0.02)), "latency").verdict == "slower"
+    assert row(compare(jobs, criteria=Criteria(metrics=only, threshold=0.2)), "latency").verdict == "same"
+    coarse = Criteria(metrics=only, threshold=0.02, floors={"latency": 1e-3})
+    assert row(compare(jobs, criteria=coarse), "latency").verdict == "same"
 
 
 def test_a_tiny_model_is_judged_by_the_floor(tmp_path):
     """A microsecond more or less, of 2: half as much again, and less than 0.2 µs is nothing."""
     jobs = [job_of(tmp_path, "a", latency_ns=[2000]), job_of(tmp_path, "b", latency_ns=[2190])]
-    latency = row(compare(jobs, terms=Terms(metrics=("latency",))), "latency")
+    latency = row(compare(jobs, criteria=Criteria(metrics=("latency",))), "latency")
     assert latency.ratio == pytest.approx(1.095) and latency.verdict == "same"
     assert latency.margin == pytest.approx(0.1)
 
@@ -129,7 +129,7 @@ def test_paced_compares_paced_latency(tmp_path):
 
 
 def test_a_duet_says_that_times_are_those_of_a_duet(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "usable_cores", lambda: (0, 1))
+    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1))
     findings = compare([job_of(tmp_path, "a"), job_of(tmp_path, "b", latency_ns=[1_100_000])], duet=True)
     assert row(findings, "latency").design == "duet"
     assert row(findings, "latency").ratio == pytest.approx(1.1)
@@ -158,9 +158,9 @@ def test_it_goes_on_while_nothing_is_safe_and_stops_at_a_look(tmp_path, transpor
         play_worker(line)
 
     transport.parts = {("b", start): scattering for start in range(100)}
-    findings = compare(jobs, terms=Terms(metrics=("latency",)), rounds=18)
+    findings = compare(jobs, criteria=Criteria(metrics=("latency",)), rounds=18)
     latency = row(findings, "latency")
-    assert findings.pairs == 18 and findings.stopped_because == "18 rounds are the most"
+    assert findings.pairs == 18 and findings.stopped_because == "the maximum of 18 rounds was reached"
     assert latency.verdict == "inconclusive"
     assert latency.low < 1.04 < latency.high
     assert latency.decides_in_s > 0
@@ -188,7 +188,7 @@ def test_until_another_metric(tmp_path):
 
 def test_metrics_without_the_headline_do_not_measure_to_the_end_of_the_budget(tmp_path):
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b")]
-    findings = compare(jobs, terms=Terms(metrics=("model_size",)), rounds=6)
+    findings = compare(jobs, criteria=Criteria(metrics=("model_size",)), rounds=6)
     assert findings.pairs <= LOOKS[0]
     assert findings.stopped_because == "the verdict on model_size is safe"
 
@@ -249,13 +249,13 @@ def test_who_settles_it_is_told_the_variants(tmp_path):
 
 def test_what_could_not_be_saved_is_told(tmp_path):
     def save(run: Run) -> None:
-        raise StoreError("disk full", advice="make room")
+        raise StoreError("disk full", advice="free some space")
 
     findings = run_trial(
         [job_of(tmp_path, "a"), job_of(tmp_path, "b")],
         labels=["a", "b"],
-        terms=Terms(),
-        trial=Trial(budget_s=30.0),
+        criteria=Criteria(),
+        trial=TrialSettings(budget_s=30.0),
         save=save,
         sensors=Sensors(absences={}),
     )
@@ -286,7 +286,7 @@ def test_other_shapes_are_refused_before_anything_is_measured(tmp_path, transpor
         compare(jobs)
     assert "--force" in caught.value.advice
     assert transport.jobs == []
-    assert row(compare(jobs, terms=Terms(force=True)), "latency").verdict == "same"
+    assert row(compare(jobs, criteria=Criteria(force=True)), "latency").verdict == "same"
 
 
 def test_another_batch_is_refused_before_anything_is_measured(tmp_path, transport):
@@ -306,19 +306,19 @@ def test_every_later_variant_is_held_against_the_first(tmp_path, transport):
 
 def test_another_task_is_refused_after_the_first_round(tmp_path, transport):
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b", outputs=THREE)]
-    with pytest.raises(BadInput, match=r"outputs: .*another task"):
+    with pytest.raises(BadInput, match=r"outputs: .*a different task"):
         compare(jobs)
     assert len(transport.jobs) == 2
-    findings = compare(jobs, terms=Terms(force=True))
+    findings = compare(jobs, criteria=Criteria(force=True))
     assert row(findings, "latency").verdict == "same"
-    assert any("another task" in text for text in findings.obstacles)
+    assert any("a different task" in text for text in findings.obstacles)
 
 
 def test_another_precision_engine_or_thread_count_is_only_stated(tmp_path):
     first = job_of(tmp_path, "a")
     other = replace(first, runtime=replace(first.runtime, threads=2, precision="bf16"))
     findings = run_trial(
-        [first, other], labels=["one", "two"], terms=Terms(), trial=Trial(budget_s=30.0),
+        [first, other], labels=["one", "two"], criteria=Criteria(), trial=TrialSettings(budget_s=30.0),
         save=lambda run: None, sensors=Sensors(absences={}),
     )  # fmt: skip
     assert {text.split(":")[0] for text in findings.stated} >= {"threads", "precision"}
@@ -342,26 +342,26 @@ def test_a_crowd_is_refused(tmp_path, transport):
 
 
 def test_an_unknown_metric_to_wait_for_is_refused_first(tmp_path, transport):
-    with pytest.raises(BadInput, match="'latenzy' is no metric"):
+    with pytest.raises(BadInput, match="unknown metric 'latenzy'"):
         compare([job_of(tmp_path, "a"), job_of(tmp_path, "b")], until="latenzy")
     assert transport.jobs == []
 
 
 @pytest.mark.parametrize(
-    "terms",
+    "criteria",
     [
-        pytest.param(Terms(metrics=("latenzy",)), id="metric"),
-        pytest.param(Terms(front=("latenzy",)), id="front"),
-        pytest.param(Terms(metrics=("depth",)), id="neither better high nor low"),
-        pytest.param(Terms(threshold=-2.0), id="negative threshold"),
-        pytest.param(Terms(threshold=float("nan")), id="threshold that is no number"),
-        pytest.param(Terms(floors={"latenzy": 1e-6}), id="floor"),
-        pytest.param(Terms(floors={"latency": -1.0}), id="negative floor"),
+        pytest.param(Criteria(metrics=("latenzy",)), id="metric"),
+        pytest.param(Criteria(front=("latenzy",)), id="front"),
+        pytest.param(Criteria(metrics=("depth",)), id="neither better high nor low"),
+        pytest.param(Criteria(threshold=-2.0), id="negative threshold"),
+        pytest.param(Criteria(threshold=float("nan")), id="threshold that is no number"),
+        pytest.param(Criteria(floors={"latenzy": 1e-6}), id="floor"),
+        pytest.param(Criteria(floors={"latency": -1.0}), id="negative floor"),
     ],
 )
-def test_impossible_terms_are_refused_before_anything_is_measured(tmp_path, transport, terms):
+def test_impossible_terms_are_refused_before_anything_is_measured(tmp_path, transport, criteria):
     with pytest.raises(BadInput):
-        compare([job_of(tmp_path, "a"), job_of(tmp_path, "b")], terms=terms, rounds=1)
+        compare([job_of(tmp_path, "a"), job_of(tmp_path, "b")], criteria=criteria, rounds=1)
     assert transport.jobs == []
 
 

@@ -16,7 +16,7 @@ from edgewise.record import (
     Summary,
     Workload,
 )
-from edgewise.run.conversation import SessionResult
+from edgewise.run.host_protocol import SessionResult
 from edgewise.run.trust import cautions_of, grade_of
 
 
@@ -103,7 +103,7 @@ def test_a_width_beyond_the_value_is_told_by_its_ends():
     spent = session()
     spent.facts["steady"]["stopped_because"] = "time budget"
     messages = graded(latency(low=0.004, high=254.74), sessions=[spent, session()])[1]
-    assert messages[1] == "the interval within this run is 4.00 ms to 255 s, wider than the ± 1% aimed at"
+    assert messages[1] == "the interval within this run is 4.00 ms to 255 s, wider than the target of ± 1%"
     assert "25374" not in " ".join(messages)
 
 

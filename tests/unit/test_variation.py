@@ -8,7 +8,7 @@ import pytest
 from edgewise.errors import StoreError
 from edgewise.record import Job, ModelRef, RuntimeSpec, SessionRecord, Stopping, Variation, Workload
 from edgewise.record.reference import Reading, machine_key, readings_of
-from edgewise.run.assemble import Z95, distribution
+from edgewise.run.measurements import Z95, distribution
 from edgewise.run.variation import (
     FIXED_CLOCK,
     FLOOR,
@@ -84,7 +84,7 @@ def test_without_history_the_prior_is_assumed_and_said():
     assert (found.sigma, found.degrees, found.source) == (VIRTUAL.sigma, None, "assumed")
     (caution,) = cautions_about(found)
     assert caution.code == "variation-assumed"
-    assert "± 3.9% between runs is assumed for a virtual machine" in caution.message
+    assert "the variation between runs, ± 3.9%, is assumed for a virtual machine" in caution.message
     assert "doctor --calibrate" in caution.advice
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Sink(io.FileIO):
-    """A file descriptor to which writing never fails: after a fault, what is written is dropped."""
+    """A file descriptor to which writing never fails: after an error, output is dropped."""
 
     fault: OSError | None = None
 
@@ -44,10 +44,10 @@ class _Sink(io.FileIO):
 
 
 class SteadyStreams:
-    """While it is open, neither a reader that goes away nor a full disk ends a command that prints.
+    """While open, neither a closed pipe nor a full disk ends a command that prints.
 
     Reports and the exit code must not depend on who reads: ``edgewise gate … | head -1`` fails where the gate fails.
-    Characters that the stream's encoding lacks are written as escapes. A stream that was closed leads nowhere.
+    Characters that the stream's encoding lacks are written as escapes. What is written to a closed stream is dropped.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class SteadyStreams:
         sys.stdout, sys.stderr = self._before
 
     def loss(self) -> OSError | None:
-        """Why results did not reach standard output; None where they did, or where the reader had gone."""
+        """Why results did not reach standard output; None where they did, or where the reader had closed the pipe."""
         sys.stdout.flush()
         fault = self._sink.fault if self._sink else None
         return None if fault is None or fault.errno == errno.EPIPE else fault
@@ -98,7 +98,7 @@ def _steady(stream: TextIO | None, number: int) -> tuple[TextIO, _Sink | None]:
 
 
 class _Trimmed:
-    """A file or pipe without the blanks with which Rich fills up folded lines: they stay in files and in diffs."""
+    """A file or pipe that drops the trailing blanks which Rich adds to wrapped lines."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -112,18 +112,18 @@ class _Trimmed:
 
 
 def out() -> Console:
-    """Results. Rich finds out itself whether this is a terminal and how wide."""
+    """Standard output, for results. Rich detects whether it is a terminal, and its width."""
     file = sys.stdout if sys.stdout.isatty() else cast("IO[str]", _Trimmed(sys.stdout))
     return Console(soft_wrap=False, highlight=False, file=file)
 
 
 def err() -> Console:
-    """Progress, cautions, errors."""
+    """Standard error, for progress, cautions and errors."""
     return Console(stderr=True, highlight=False)
 
 
 def complain(message: str, advice: str = "") -> None:
-    """One red line on standard error that says what is wrong, and one with what to do about it."""
+    """Print an error on standard error: a red line with the message, and one with the advice."""
     console = err()
     console.print(f"[bold red]error:[/] {escape(one_line(message))}", soft_wrap=True)
     if advice:
@@ -139,7 +139,7 @@ def print_json(document: Any) -> None:
 
 
 def print_rows(head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-    """One JSON document on standard output: `head`, and under ``rows`` one row a line, however many they are."""
+    """One JSON document on standard output: `head`, and under ``rows`` one row per line, however many there are."""
     sys.stdout.write(json.dumps({**head, "rows": []})[:-2])
     for index, row in enumerate(rows):
         sys.stdout.write(f"{',' if index else ''}\n{json.dumps(row)}")
@@ -147,14 +147,14 @@ def print_rows(head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> No
 
 
 def write_files(paths: Sequence[Path], write: Callable[[Path], None]) -> int:
-    """Write every file, also after one of them failed; the exit code of the first failure, else 0."""
+    """Write every file, even after one failed; returns the exit code of the first failure, else 0."""
     from edgewise.cli.main import explain
 
     code = 0
     for path in paths:
         try:
             write(path)
-        except Exception as error:  # what was measured is worth the other files
+        except Exception as error:  # the other files are still worth writing
             found = explain(error, debug="--debug" in sys.argv)
             code = code or found
         else:

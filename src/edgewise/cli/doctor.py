@@ -1,14 +1,14 @@
-"""``edgewise doctor``: what can be used here, and how fit this machine is for measuring."""
+"""``edgewise doctor``: runtimes, meters and devices that can be used, and how fit this machine is for measuring."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
-from edgewise.cli.options import StoreUrl
+from edgewise.cli import options
+from edgewise.cli.options import Values, option, takes
+from edgewise.cli.words import seconds
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
 
@@ -19,33 +19,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 QUIET_S = 1.0
 CALIBRATION_STEP_S = 4.0
-"""From the start of one session to that of the next while calibrating."""
+"""Time between the starts of two sessions while calibrating."""
 
 
-def command(
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
-    calibrate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="10min",
-            help="Learn how this machine's speed varies between runs: measure the bundled network for this long.",
-        ),
-    ] = None,
-    store: StoreUrl = None,
-) -> int:
-    """Runtimes, meters, devices, and how fit this machine is for measuring.
+OPTIONS = (
+    options.AS_JSON,
+    option(
+        "--calibrate",
+        "Learn how this machine's speed varies between runs: measure the bundled network for this long",
+        panel=options.OUTPUT,
+        metavar="10min",
+    ),
+    options.STORE,
+)
 
-    Without --calibrate, nothing is started and no engine is imported. The machine is watched for one quiet second.
+
+@takes(*OPTIONS)
+def command(values: Values) -> int:
+    """List runtimes, meters and devices, and grade how suitable this machine is for measuring.
+
+    Without --calibrate, no process is started and no engine is imported; the machine is observed for one second.
     """
     from edgewise.cli.console import err, print_json
-    from edgewise.cli.settings import seconds
 
-    code = 0 if calibrate is None else _calibrate(seconds(calibrate) or 0.0, store)
+    store, calibrate = values["store"], values["calibrate"]
+    code = 0 if calibrate is None else _calibrate(seconds(calibrate), store)
     if code:
         return code
-    err().print(f"[dim]watching the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")
+    err().print(f"[dim]observing the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")
     document = examine(store=store)
-    if json_:
+    if values["json"]:
         print_json(document)
     else:
         _print(document)
@@ -53,17 +56,19 @@ def command(
 
 
 def _calibrate(duration_s: float, store: str | None) -> int:
-    """Measure the bundled network over `duration_s` and keep the run, whose reference times are what is learnt from.
+    """Measure the bundled network over `duration_s` and save the run; later runs use its reference times.
 
     Returns:
-        The exit code. Raises `BadInput` for a time too short to learn from, `Unavailable` without an engine.
+        The exit code. Raises `BadInput` for too short a time, `Unavailable` without an engine.
     """
-    from edgewise.cli.measuring import finish, measure
+    from edgewise.cli.bench import PRESENTATION
+    from edgewise.cli.verb import Output, with_context
     from edgewise.data import path as bundled
     from edgewise.errors import BadInput
     from edgewise.record import Scenario, Stopping, TargetSpec
     from edgewise.run.plan import Axes, Plan, make_plan
-    from edgewise.stats.variation import LEAST_SPAN_S
+    from edgewise.service.measuring import execute
+    from edgewise.stats.between_runs import LEAST_SPAN_S
 
     if duration_s < LEAST_SPAN_S * 1.2:
         raise BadInput(
@@ -78,15 +83,17 @@ def _calibrate(duration_s: float, store: str | None) -> int:
         stopping=Stopping(sessions=count, spread_s=duration_s, min_s=0.05, max_s=0.1),
         target=TargetSpec(),
     )
-    return finish(measure(Plan(jobs=plan.jobs[:1]), store=store, keep=True, meters=False, quiet=False))
+    output = Output(store=store)
+    measured = with_context(output, lambda context: execute(Plan(jobs=plan.jobs[:1]), context, meters=False))
+    return PRESENTATION.finish(measured, output=output)
 
 
 def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = None) -> dict[str, Any]:
     """Everything `command` shows, JSON-shaped.
 
     Args:
-        sleep: lets the quiet second pass.
-        store: holds the earlier runs that the variation of this machine's speed is learnt from.
+        sleep: waits while the machine is observed.
+        store: of the earlier runs that tell how this machine's speed varies.
     """
     from edgewise.run.counters import read_counters
     from edgewise.run.environment import fingerprint
@@ -146,7 +153,7 @@ def _describe_meters(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _ask(registry: Registry[T]) -> Iterator[tuple[str, T | None, Availability]]:
-    """Every plug-in and whether it can be used. One that is broken, however, is a row and not the end of the list."""
+    """Every plug-in and whether it can be used; a broken one is listed with the reason."""
     for name in registry.names():
         plugin: Any = None
         try:
@@ -189,7 +196,7 @@ def _print(document: Mapping[str, Any]) -> None:
     words = f"± {variation['half_width']:.1%} (95 %), {variation['method']}"
     console.print(Text.assemble(("Speed between runs: ", "bold"), words))
     if variation["source"] == "assumed":
-        console.print(_advice_table(["every interval of a time contains it"], ["edgewise doctor --calibrate 10min"]))
+        console.print(_advice_table(["every interval of a time includes it"], ["edgewise doctor --calibrate 10min"]))
 
 
 _GRADES = {"A": "bold green", "B": "bold green", "C": "bold yellow", "D": "bold red"}
@@ -206,7 +213,7 @@ def _grid(*columns: int | None) -> Table:
 
 
 def _status(row: Mapping[str, Any], *, yes: str) -> RenderableType:
-    """What was found, or why nothing and what would change that; a line of its own for a command to copy."""
+    """What was found; or why nothing was, and on a line of its own the command that changes it."""
     from rich.text import Text
 
     if row["available"]:

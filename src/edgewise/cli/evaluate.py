@@ -1,213 +1,106 @@
-"""``edgewise evaluate``: how right is a model? On labelled data, or against another model's outputs."""
+"""``edgewise evaluate``: the accuracy of models, on labelled data or against another model's outputs."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from edgewise.cli.options import (
-    MEASURE,
-    OUTPUT,
-    VARY,
-    AsJson,
-    Details,
-    Device,
-    MemoryLimit,
-    NoStore,
-    Precisions,
-    Providers,
-    Quiet,
-    Shapes,
-    StoreUrl,
-    Timeout,
-)
-from edgewise.cli.questions import (
-    DATA,
-    Classes,
-    DataFormat,
-    DataOptions,
-    InstructionsFile,
-    Limit,
-    Prepare,
-    Seed,
-    Split,
-    Strict,
-    Task,
-    TaskOptions,
-)
-from edgewise.errors import BadInput, ExitCode
+from edgewise.cli import options
+from edgewise.cli.console import complain
+from edgewise.cli.options import Values, option, request_of, takes
+from edgewise.cli.verb import Output, Presentation, finish, output_of, perform
+from edgewise.errors import ExitCode
 
 if TYPE_CHECKING:
-    from edgewise.evaluating.examination import Examination, Results
+    from rich.console import Console
 
+    from edgewise.evaluating.evaluation import EvaluationResults
 
-def command(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".onnx, .tflite or OpenVINO .xml files.")],
-    data: Annotated[
+OPTIONS = (
+    options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
+    option(
+        "--data",
+        "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION",
         str,
-        typer.Option(
-            metavar="PATH", help="Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION", rich_help_panel=DATA
-        ),
-    ],
-    task: Task = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="M",
-            help="Also your own: MODULE:FUNCTION, FILE.py:FUNCTION, hf:FOLDER; =lower where less is better",
-            rich_help_panel=DATA,
-        ),
-    ] = None,
-    reference: Annotated[
+        panel=options.DATA,
+        default=...,
+        metavar="PATH",
+    ),
+    options.JUDGING[0],
+    option(
+        "--metric",
+        "A metric of your own: MODULE:FUNCTION, FILE.py:FUNCTION, hf:FOLDER; append =lower if less is better; "
+        "repeatable",
+        options.TEXTS,
+        panel=options.DATA,
+        field="own_metrics",
+        metavar="M",
+    ),
+    option(
+        "--reference",
+        "Without labels: take this model's outputs as right",
         Path | None,
-        typer.Option(metavar="MODEL", help="Without labels: outputs that are taken as right", rich_help_panel=DATA),
-    ] = None,
-    split: Split = None,
-    limit: Limit = None,
-    seed: Seed = 0,
-    strict: Strict = False,
-    data_format: DataFormat = None,
-    data_options: DataOptions = None,
-    task_options: TaskOptions = None,
-    prepare: Prepare = None,
-    instructions: InstructionsFile = None,
-    classes: Classes = None,
-    runtime: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-r", "--runtime", metavar="A,B", help="Runtimes (default: the format's own)", rich_help_panel=VARY
-        ),
-    ] = None,
-    device: Device = "local",
-    provider: Providers = None,
-    threads: Annotated[int, typer.Option(metavar="N", help="Inference threads", rich_help_panel=VARY)] = 1,
-    precision: Precisions = None,
-    shape: Shapes = None,
-    latency: Annotated[
-        bool, typer.Option("--latency/--no-latency", help="Measure the latency, too", rich_help_panel=MEASURE)
-    ] = True,
-    sessions: Annotated[
-        int, typer.Option(metavar="N", help="Fresh processes for the latency", rich_help_panel=MEASURE)
-    ] = 3,
-    meters: Annotated[
-        bool, typer.Option("--meters/--no-meters", help="Read sensors, some 3 s a run", rich_help_panel=MEASURE)
-    ] = False,
-    timeout: Timeout = "120s",
-    memory_limit: MemoryLimit = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Don't resume a pass that was cut off", rich_help_panel=MEASURE)
-    ] = False,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="F",
-            help="Also write .md, .html, .csv or .json; repeatable",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output", rich_help_panel=OUTPUT)] = False,
-    details: Details = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    store: StoreUrl = None,
-    no_store: NoStore = False,
-) -> int:
-    """How right is a model? Accuracy with intervals, and latency beside it, on data of yours."""
-    from edgewise.cli import settings
-    from edgewise.cli.console import write_files
-    from edgewise.cli.questions import read_wish
-    from edgewise.evaluating.asking import make_examination
-    from edgewise.record import Stopping
-    from edgewise.report.evaluation_files import check_target, write_evaluation
-
-    settings.check_outputs(output or [], check_target, overwrite=force)
-    if meters and not latency:
-        raise BadInput("sensors are read beside the latency, which is not measured", advice="leave --no-latency out")
-    wish = read_wish(
-        data,
-        task=task,
-        split=split,
-        limit=limit,
-        seed=seed,
-        strict=strict,
-        form=data_format,
-        options=data_options,
-        task_options=task_options,
-        prepare=prepare,
-        instructions=instructions,
-        classes=classes,
-    )
-    exam = make_examination(
-        models,
-        wish,
-        own=metric or (),
-        reference=reference,
-        axes=settings.axes(
-            runtime, provider=provider, threads=[str(threads)], batch=None, precision=precision, shape=shape
-        ),
-        stopping=Stopping(sessions=sessions, timeout_s=settings.seconds(timeout) or 0.0),
-        target=settings.target(device, memory_limit=settings.size(memory_limit)),
-        latency=latency,
-        fresh=fresh,
-    )
-    results = run(exam, store=store, keep=not no_store, meters=meters, quiet=quiet)
-    show(results, as_json=as_json, details=details)
-    lost = write_files(output or (), lambda path: write_evaluation(results, path, overwrite=force))
-    return finish(results, kept=not no_store) or lost
+        panel=options.DATA,
+        metavar="MODEL",
+    ),
+    *options.JUDGING[1:],
+    options.RUNTIMES.worded("Runtimes (default: the runtime of the model's own format)"),
+    options.DEVICE,
+    options.PROVIDERS,
+    options.THREADS.worded("Number of inference threads", type=int, default=1, read=None, metavar="N"),
+    options.PRECISIONS,
+    options.SHAPES,
+    option("--latency/--no-latency", "Measure the latency too", bool, panel=options.MEASURE, default=True),
+    option(
+        "--sessions", "Number of fresh processes for the latency", int, panel=options.MEASURE, metavar="N", default=3
+    ),
+    option("--meters/--no-meters", "Read sensors, about 3 s per run", bool, panel=options.MEASURE, default=False),
+    *options.WORKER,
+    option(
+        "--fresh",
+        "Start anew instead of resuming an interrupted evaluation",
+        bool,
+        panel=options.MEASURE,
+        default=False,
+    ),
+    options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
+    *options.REPORTING,
+)
 
 
-def run(exam: Examination, *, store: str | None, keep: bool, meters: bool, quiet: bool) -> Results:
-    """Evaluate with progress on standard error."""
-    from edgewise.cli.console import err
-    from edgewise.cli.measuring import Keeper
-    from edgewise.cli.passing import PassLines
-    from edgewise.cli.progress import ProgressLines
-    from edgewise.evaluating.examination import examine
-    from edgewise.run.assembly import METERS_OFF
+class EvaluatePresentation(Presentation["EvaluationResults"]):
+    """How results of an evaluation are shown."""
 
-    console = err()
-    with Keeper(store, keep=keep) as keeper, ExitStack() as measuring:
-        lines = measuring.enter_context(ProgressLines(console, quiet=quiet))
-        # One live line at a time: that of the latency ends where the first pass over the data begins.
-        with PassLines(console, quiet=quiet, first=measuring.close) as passes:
-            return examine(
-                exam, save=keeper.save, observer=lines, spectator=passes, sensors=None if meters else METERS_OFF
-            )
+    files = "EVALUATION"
 
+    def document(self, result: EvaluationResults) -> Any:
+        """Metrics, and the runs."""
+        from edgewise.report.evaluation import evaluation_document
 
-def show(results: Results, *, as_json: bool, details: bool = False) -> None:
-    """The results on standard output: one JSON document, or tables for a person."""
-    from edgewise.cli.console import out, print_json
-    from edgewise.report.evaluation import evaluation_document, print_evaluation
+        return evaluation_document(result)
 
-    if as_json:
-        print_json(evaluation_document(results))
-    else:
-        print_evaluation(results, out(), details=details)
+    def show(self, result: EvaluationResults, console: Console, *, output: Output) -> None:
+        """Metrics with intervals, and what differs."""
+        from edgewise.report.evaluation import print_evaluation
+
+        print_evaluation(result, console, details=output.details)
+
+    def finish(self, result: EvaluationResults, *, output: Output) -> int:
+        """Exit code 4 where a run failed."""
+        if result.interrupted:
+            return finish(result, output=output, interrupted="the same command continues where it stopped")
+        failed = [one.run for one in result.models if one.run.status == "failed"]
+        for run in failed:
+            complain(f"{run.job.label}: {run.failure.message if run.failure else run.status}")
+        return ExitCode.RUN_FAILED if failed else finish(result, output=output)
 
 
-def finish(results: Results, *, kept: bool) -> int:
-    """Say what failed, and give the exit code."""
-    from edgewise.cli.console import complain
-
-    if results.interrupted:
-        _say("[bold red]interrupted[/]: the same command goes on where it was")
-        return ExitCode.INTERRUPTED
-    failed = [one.run for one in results.examined if one.run.status == "failed"]
-    for one in failed:
-        assert one.failure is not None
-        complain(f"{one.job.label}: {one.failure.message}")
-    if failed:
-        return ExitCode.RUN_FAILED
-    return ExitCode.UNAVAILABLE if kept and results.save_errors else ExitCode.DONE
+PRESENTATION = EvaluatePresentation()
 
 
-def _say(text: str) -> None:
-    from edgewise.cli.console import err
+@takes(*OPTIONS)
+def command(values: Values) -> int:
+    """Measure the accuracy of models on your data, with intervals, and their latency."""
+    from edgewise.service.requests import EvaluateRequest
 
-    err().print(text, soft_wrap=True)
+    return perform(request_of(EvaluateRequest, OPTIONS, values), PRESENTATION, output_of(values))

@@ -12,8 +12,8 @@ FILES = ("model.onnx", "model.tflite", "digits.npz")
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write; made if missing")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files of these names that differ")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Folder to write to; created if missing")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ")] = False,
 ) -> int:
     """Write model.onnx, model.tflite and digits.npz: a small network for digits, and labelled images of them."""
     from edgewise.cli.console import err
@@ -27,7 +27,7 @@ def command(
     ]
     if taken and not force:
         raise BadInput(
-            f"{', '.join(str(folder / name) for name in taken)} is there already and differs",
+            f"{', '.join(str(folder / name) for name in taken)} exists already and differs",
             advice="name another folder, or use --force to overwrite",
         )
     try:

@@ -1,4 +1,4 @@
-"""The command line's front door: one lazily imported module a command, one place that turns errors into exit codes."""
+"""The command line: one lazily imported module per command, and one place that turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,31 @@ import typer
 
 from edgewise import __version__
 from edgewise.cli.console import SteadyStreams, complain
-from edgewise.errors import EdgewiseError, ExitCode
+from edgewise.errors import BadField, EdgewiseError, ExitCode
 
 #: command → (module, one-line help). Help is shown from here, so that ``--help`` imports no command. A module has
 #: either a function ``command`` or, where there are subcommands, a Typer called ``app``.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "tour": ("edgewise.cli.tour", "Walk the whole loop on a bundled real model, ending in an HTML report."),
+    "tour": (
+        "edgewise.cli.tour",
+        "Run bench, profile, evaluate, optimize and compare on a bundled network, and write HTML reports.",
+    ),
     "example": ("edgewise.cli.example", "Write the model and the images that the documentation's examples use."),
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
-    "inspect": ("edgewise.cli.inspect", "What a model costs, layer by layer, without timing it."),
-    "profile": ("edgewise.cli.profile", "Time every layer, find out where the time goes and why."),
-    "evaluate": ("edgewise.cli.evaluate", "How right is a model? Accuracy with intervals, on data of yours."),
+    "inspect": ("edgewise.cli.inspect", "Count what a model costs, layer by layer, without timing it."),
+    "profile": ("edgewise.cli.profile", "Measure the time of each layer and show where it goes and why."),
+    "evaluate": ("edgewise.cli.evaluate", "Measure the accuracy of models on your data, with intervals."),
     "optimize": ("edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy, by measuring."),
-    "compare": ("edgewise.cli.compare", "Is B really faster than A? Measured side by side, with verdicts."),
+    "compare": (
+        "edgewise.cli.compare",
+        "Measure models side by side and report whether B is faster than A, with verdicts.",
+    ),
     "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
-    "doctor": ("edgewise.cli.doctor", "Runtimes, meters, and how fit this machine is for measuring."),
+    "run": ("edgewise.cli.run", "Carry out a request that another command wrote with --dry-run --json."),
+    "doctor": (
+        "edgewise.cli.doctor",
+        "List runtimes and meters, and grade how suitable this machine is for measuring.",
+    ),
     "runs": ("edgewise.cli.runs", "List, show, export, import and remove stored runs."),
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
 }
@@ -37,10 +47,11 @@ _UsageError = typer.BadParameter.__mro__[1]
 
 
 def build(wanted: str | None) -> typer.Typer:
-    """The application with every command named and only `wanted` imported; all of them for ``wanted="*"``."""
+    """The application with every command listed and only `wanted` imported; all of them for ``wanted="*"``."""
     app = typer.Typer(
         name="edgewise",
-        help="Measure and improve neural networks at the edge: every runtime, one command, numbers you can trust.",
+        help="Measure and improve neural networks at the edge: one command for every runtime, with intervals and trust "
+        "grades.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -67,7 +78,7 @@ def build(wanted: str | None) -> typer.Typer:
 
 
 def _not_loaded() -> None:
-    """Stands for a command that this invocation does not run."""
+    """Placeholder for a command that this invocation does not run."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -90,15 +101,19 @@ def _run(arguments: list[str]) -> int:
     try:
         answer = build(wanted)(arguments, standalone_mode=False)
     except Exception as error:
-        return explain(error, debug=debug)
+        return explain(error, debug=debug, command=wanted or "")
     except KeyboardInterrupt:
-        complain("interrupted", "what was finished is kept: see 'edgewise runs list'")
+        complain("interrupted", "finished runs are kept: see 'edgewise runs list'")
         return ExitCode.INTERRUPTED
     return int(answer) if isinstance(answer, int) else ExitCode.DONE
 
 
-def explain(error: Exception, *, debug: bool) -> int:
-    """Print `error` for a person, with a traceback for `debug`, and return the exit code it stands for."""
+def explain(error: Exception, *, debug: bool, command: str = "") -> int:
+    """Print `error` for a person, with a traceback for `debug`, and return the exit code it stands for.
+
+    Args:
+        command: whose help is named where a field has no advice of its own.
+    """
     if debug:
         traceback.print_exception(error)
     if isinstance(error, typer.Exit):
@@ -106,6 +121,11 @@ def explain(error: Exception, *, debug: bool) -> int:
     if isinstance(error, typer.Abort):
         complain("aborted")
         return ExitCode.INTERRUPTED
+    if isinstance(error, BadField):
+        from edgewise.service.command_line import flag_of
+
+        error = error.named(flag_of)
+        error.advice = error.advice or f"see 'edgewise {command} --help'"
     if isinstance(error, EdgewiseError):
         complain(error.message, error.advice)
         return error.exit_code

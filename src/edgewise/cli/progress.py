@@ -1,107 +1,221 @@
-"""Progress of a sweep on standard error: one live line on a terminal, plain lines elsewhere."""
+"""Draws progress on standard error: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from edgewise.amounts import width_text
-from edgewise.record import Job, Run
+from edgewise.progress import (
+    Event,
+    InferencesDone,
+    JobStarted,
+    LayerTested,
+    LogLine,
+    RunFinished,
+    SamplesDone,
+    SamplesFinished,
+    SamplesStarted,
+    SessionStarted,
+    StageStarted,
+    VariantPredicted,
+    VariantTested,
+)
 from edgewise.text import one_line
-from edgewise.units import format_duration, format_quantity
+from edgewise.units import format_duration, format_quantity, significant
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from edgewise.record import Job, Run
+
+SAMPLES_EVERY_S = 10.0
+"""Without a terminal, a line about samples at most this often."""
 
 
 class ProgressLines:
-    """An observer that prints; `quiet` prints nothing."""
+    """A `edgewise.progress.Progress` that prints to `console`; with `quiet` it prints nothing."""
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console = console
         self._quiet = quiet
-        self._job: Job | None = None
-        self._words = ""
+        self._begin = time.monotonic()
         self._live: Progress | None = None
-        if console.is_terminal and not quiet:
+        self._title = ""
+        self._job: Job | None = None
+        self._samples_begin = self._samples_said = 0.0
+        self._first_sample = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_live()
+
+    def close(self) -> None:
+        """End the live line, so that other lines can be printed."""
+        self._end_live()
+
+    def __call__(self, event: Event, /) -> None:
+        """Draw one event."""
+        if self._quiet:
+            return
+        match event:
+            case JobStarted() | SessionStarted() | InferencesDone() | RunFinished():
+                self._draw_measuring(event)
+            case SamplesStarted() | SamplesDone() | SamplesFinished():
+                self._draw_samples(event)
+            case _:
+                self._end_live()
+                self._say(_line_of(event, since_s=time.monotonic() - self._begin))
+
+    def _draw_measuring(self, event: JobStarted | SessionStarted | InferencesDone | RunFinished) -> None:
+        match event:
+            case JobStarted(job=job, index=index, total=total):
+                self._job = job
+                # A file's name may hold anything, and goes to a terminal.
+                self._title = escape(f"[{index + 1}/{total}] {one_line(job.label)}")
+            case SessionStarted(index=index, total=total) if self._job is None:
+                self._title = "side by side, rounds"
+                self._move(index, total)
+                if not self._console.is_terminal and _is_look(index):
+                    self._say(f"{index} rounds of fresh processes: no verdict yet")
+            case SessionStarted(index=index, total=total):
+                self._move(index, total)
+            case InferencesDone(done=done, average_s=average_s):
+                step = self._job.workload.stopping.report_every if self._job else None
+                if step:
+                    self._say(f"Steps {done - step}-{done} average: {average_s * 1e3:4.1f}ms")
+            case RunFinished(run=run):
+                self._say(f"{self._title}  {_outcome(run)}")
+                self._job = None
+
+    def _draw_samples(self, event: SamplesStarted | SamplesDone | SamplesFinished) -> None:
+        match event:
+            case SamplesStarted(job=job, total=total):
+                self._end_live()
+                self._job = None
+                self._title = escape(one_line(job.label))
+                self._samples_begin = self._samples_said = time.monotonic()
+                self._first_sample = -1
+                self._move(0, total)
+            case SamplesDone(done=done, total=total) if self._title:
+                self._move(done, total)
+                self._say_samples(done, total)
+            case SamplesFinished():
+                self._end_live()
+                words = f"{event.answered} samples in {format_duration(event.seconds)}"
+                words += f", {event.skipped} skipped" if event.skipped else ""
+                words += f" ({event.resumed} from an earlier pass)" if event.resumed else ""
+                words += f"; [red]failed[/]: {escape(one_line(event.failure))}" if event.failure else ""
+                self._say(f"{self._title}  {words}")
+                self._title = ""
+
+    def _say_samples(self, done: int, total: int) -> None:
+        """Without a terminal, a line now and then, with the time left."""
+        now = time.monotonic()
+        # Samples that an earlier pass answered took no time in this one.
+        self._first_sample = done if self._first_sample < 0 else self._first_sample
+        if self._console.is_terminal or now - self._samples_said < SAMPLES_EVERY_S or done >= total:
+            return
+        self._samples_said = now
+        rate = (done - self._first_sample) / (now - self._samples_begin)
+        left = f", {format_duration((total - done) / rate)} left" if rate > 0 else ""
+        self._say(f"{self._title}  {done} of {total} samples{left}")
+
+    def _move(self, done: int, total: int) -> None:
+        """Move the live line, where this is a terminal."""
+        if not self._console.is_terminal:
+            return
+        if self._live is None:
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
             self._live = Progress(
                 SpinnerColumn(),
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=16),
                 TextColumn("{task.completed:.0f}/{task.total:.0f}"),
                 TimeElapsedColumn(),
-                console=console,
+                console=self._console,
                 transient=True,
             )
-            self._task = self._live.add_task("", total=1)
-
-    def __enter__(self) -> Self:
-        if self._live:
+            self._live.add_task(self._title, completed=done, total=total)
             self._live.start()
-        return self
+        (task,) = self._live.task_ids
+        self._live.update(task, description=self._title, completed=done, total=total)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
+    def _end_live(self) -> None:
+        if self._live is not None:
             self._live.stop()
-
-    def job_started(self, job: Job, *, index: int, total: int) -> None:
-        """Name the job."""
-        self._job = job
-        # A file's name may hold anything, and goes to a terminal.
-        self._words = escape(f"[{index + 1}/{total}] {one_line(job.label)}")
-        if self._live:
-            self._live.update(self._task, total=job.workload.stopping.sessions, completed=0)
-
-    def session_started(self, index: int, *, total: int) -> None:
-        """Move the bar."""
-        if self._live:
-            self._live.update(self._task, description=self._words, completed=index, total=total)
-
-    def progressed(self, done: int, average_s: float) -> None:
-        """A line every ``--report-every`` inferences, with the running average of that stretch."""
-        step = self._job.workload.stopping.report_every if self._job else None
-        if not self._quiet and step:
-            self._say(f"Steps {done - step}-{done} average: {average_s * 1e3:4.1f}ms")
-
-    def run_finished(self, run: Run) -> None:
-        """One line with the outcome."""
-        if self._quiet:
-            return
-        if run.status == "failed" and run.failure is not None:
-            self._say(
-                f"{self._words}  [red]failed[/]: {escape(one_line(f'{run.failure.cause}: {run.failure.message}'))}"
-            )
-            return
-        headline = run.measurement(run.headline)
-        if headline is None or headline.value is None:
-            self._say(f"{self._words}  {run.status}")
-            return
-        if headline.unit == "s":
-            words = format_duration(headline.value)
-        else:
-            words = format_quantity(headline.value, headline.unit)
-        if headline.low is not None and headline.high is not None:
-            words += f" {width_text(headline.value, headline.low, headline.high, headline.unit)}"
-        self._say(f"{self._words}  {words}  grade {run.trust.grade if run.trust else '?'}")
+            self._live = None
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, markup=True)
 
 
-class RoundLines(ProgressLines):
-    """The same for variants that are measured side by side, round after round."""
+def _is_look(rounds: int) -> bool:
+    """Whether the data are looked at after this many rounds."""
+    from edgewise.stats.comparison import LOOKS
 
-    def __init__(self, console: Console, *, quiet: bool, says_at: Sequence[int]) -> None:
-        super().__init__(console, quiet=quiet)
-        self._says_at = says_at
+    return rounds in LOOKS
 
-    def session_started(self, index: int, *, total: int) -> None:
-        """Move the bar; without a terminal, a line whenever the data were looked at."""
-        self._words = self._words or "side by side, rounds"
-        super().session_started(index, total=total)
-        if self._live is None and not self._quiet and index in self._says_at:
-            self._say(f"{index} rounds of fresh processes: not decided yet")
+
+def _outcome(run: Run) -> str:
+    """The headline of a run, its interval and its grade, or why it failed."""
+    from edgewise.formatting import width_text
+
+    if run.status == "failed" and run.failure is not None:
+        return f"[red]failed[/]: {escape(one_line(f'{run.failure.cause}: {run.failure.message}'))}"
+    headline = run.measurement(run.headline)
+    if headline is None or headline.value is None:
+        return run.status
+    value = headline.value
+    words = format_duration(value) if headline.unit == "s" else format_quantity(value, headline.unit)
+    if headline.low is not None and headline.high is not None:
+        words += f" {width_text(value, headline.low, headline.high, headline.unit)}"
+    return f"{words}  grade {run.trust.grade if run.trust else '?'}"
+
+
+def _line_of(event: Event, *, since_s: float) -> str:
+    """The line of an event that moves no bar.
+
+    Args:
+        since_s: how long the command has been at work, s.
+    """
+    match event:
+        case StageStarted(title=title):
+            return f"[bold]{escape(one_line(title))}[/] [dim]{since_s:.0f} s[/]"
+        case VariantPredicted():
+            words = "not known" if event.speedup is None else f"{significant(event.speedup)}×"
+            if event.low is not None and event.high is not None:
+                words += f" [{significant(event.low)}, {significant(event.high)}]"
+            return f"  {escape(one_line(event.name))}  {escape(words)}{_dim(event.because)}"
+        case VariantTested():
+            mark = "[green]✓[/]" if event.accepted else " "
+            return f"{mark} {escape(one_line(event.id))}{_dim(event.why or _known(event))}"
+        case LayerTested():
+            snr = "n/a" if event.snr_db is None else f"{event.snr_db:.1f} dB"
+            return (
+                f"  {escape(one_line(event.layer))} ({escape(one_line(event.op))})  {snr}{_dim(event.absent_because)}"
+            )
+        case LogLine(text=text):
+            return f"[dim]{escape(one_line(text))}[/]"
+    return ""
+
+
+def _known(event: VariantTested) -> str:
+    """What is known of a variant: how near its outputs are, and what accuracy it loses."""
+    snr = event.metrics.get("output_snr_worst", event.metrics.get("output_snr"))
+    drop = event.metrics.get("accuracy_drop")
+    known = [f"SNR {snr:.0f} dB"] if snr is not None else []
+    known += [f"accuracy drop {drop:.4f}"] if drop is not None else []
+    return ", ".join(known) or event.stage
+
+
+def _dim(text: str) -> str:
+    return f"  [dim]{escape(one_line(text))}[/]" if text else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 MOST_RELATED = 10
-"""Stored runs that are asked for each number that is lacking."""
+"""Number of stored runs to look through for each missing number."""
 
 
 def command(
@@ -27,7 +27,7 @@ def command(
         typer.Option(
             "-o",
             "--output",
-            help="File to write; its ending says the format: .md, .html, .csv, .json; of profiles also .trace.json, "
+            help="File to write, by extension: .md, .html, .csv, .json; for profiles also .trace.json, "
             ".nodes.json, .mltk.json, .svg, .png; repeatable",
         ),
     ] = None,
@@ -35,28 +35,36 @@ def command(
         str | None,
         typer.Option(help="bench, zoo, long, watch, platform or profile (default: profile for profiles, else bench)"),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="What the models are for, for the table 'zoo'")] = None,
-    reference: Annotated[str | None, typer.Option(help="Words, an address or a Markdown link, for 'zoo'")] = None,
+    task: Annotated[str | None, typer.Option(help="Task of the models, for the table 'zoo'")] = None,
+    reference: Annotated[str | None, typer.Option(help="Text, URL or Markdown link, for the table 'zoo'")] = None,
     title: Annotated[str, typer.Option(help="Heading of the report")] = "",
     only_table: Annotated[
-        bool, typer.Option("--only-table", help="Markdown of the table and its footnotes alone, to paste into a README")
+        bool, typer.Option("--only-table", help="Write only the table and its footnotes, as Markdown for a README")
     ] = False,
     details: Annotated[bool, typer.Option("--details", help="Print cautions, reasons and conditions in full")] = False,
-    store: Annotated[str | None, typer.Option(help="Where runs are kept, any SQLAlchemy URL")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file "
+            "in your data folder)"
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
 ) -> int:
     """Turn stored runs into tables, CSV, JSON or an HTML page.
 
-    Without -o the tables are printed: for a person on a terminal, as Markdown into a pipe or file. What a run lacks in
-    zoo, long, watch and platform comes from stored runs of the same model, engine and machine, named below the table.
+    Without -o, the tables are printed: formatted on a terminal, as Markdown in a pipe or file.
+
+    Missing numbers of zoo, long, watch and platform are taken from stored runs of the same model, engine and machine.
+    These runs are named below the table.
     """
     from edgewise.cli.console import write_files
-    from edgewise.cli.settings import check_outputs
+    from edgewise.cli.verb import check_files
     from edgewise.errors import BadInput
     from edgewise.report.files import TABLES, check_target, report_document, write_report
 
     _require_table(table, TABLES)
-    check_outputs(output or (), check_target, overwrite=force)
+    check_files(output or (), check_target, overwrite=force)
     if only_table and any(path.suffix.lower() != ".md" for path in output or ()):
         raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
     found = read_runs(runs, store=store)
@@ -101,7 +109,7 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
             look_up()
             found.update((run.id, run) for run in import_runs(path) if run.id not in found)
         elif path.suffix and ("/" in reference or path.suffix.lower() in (".json", ".zip", ".tar", ".gz", ".jsonl")):
-            raise BadInput(f"there is no file {reference}", advice="check the path, or name a stored run instead")
+            raise BadInput(f"no such file: {reference}", advice="check the path, or name a stored run instead")
         else:
             named.append(reference)
     look_up()
@@ -111,11 +119,11 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
 
 
 def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Path], store: str | None) -> list[Run]:
-    """Stored runs of the same models that know what `runs` lack in the tables of the field, the newest ones."""
+    """The newest stored runs of the same models that have the numbers which `runs` lack for the tables."""
     from edgewise.errors import EdgewiseError
     from edgewise.report.accuracy import CHIEF
     from edgewise.report.field_tables import JOINED
-    from edgewise.report.joined import ACCURACY, is_lacking
+    from edgewise.report.merged_runs import ACCURACY, is_lacking
     from edgewise.store import open_store
 
     page = table != "profile" and any(path.suffix.lower() == ".html" for path in output)
@@ -149,16 +157,16 @@ def _require_table(table: str | None, tables: Sequence[str]) -> None:
 
 
 def _print(runs: Sequence[Run], document: Document, *, table: str | None, only_table: bool, details: bool) -> None:
-    """What `runs` come to: for a person on a terminal, else as Markdown."""
+    """Print tables: for a person on a terminal, else as Markdown."""
     from edgewise.cli.console import out
     from edgewise.report.files import table_of
 
     console = out()
     if only_table or not console.is_terminal:
         from edgewise.report.markdown import render_markdown
-        from edgewise.store.places import without_places_of
+        from edgewise.store.redaction import redact_run_paths
 
-        typer.echo(without_places_of(render_markdown(document, only_tables=only_table), runs), nl=False)
+        typer.echo(redact_run_paths(render_markdown(document, only_tables=only_table), runs), nl=False)
     elif table_of(runs, table) == "profile":
         from edgewise.report.profile_text import render_profile_text
 

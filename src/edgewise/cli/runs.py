@@ -28,10 +28,15 @@ app = typer.Typer(no_args_is_help=True, help="List, show, export, import and rem
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="URL", help="A path or database URL [EDGEWISE_STORE, or your own store]"),
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file "
+        "in your data folder)",
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an existing file")]
 _RUN_HELP = "Id, its beginning, a tag, last, last~2, group:ID, group:last or all."
 References = Annotated[list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP)]
 
@@ -44,11 +49,13 @@ def list_runs(
     model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
     runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="The runtime's name")] = None,
     status: Annotated[str | None, typer.Option(help="done, failed or cancelled")] = None,
-    since: Annotated[str | None, typer.Option(help="2026-01-31, 2026-01-31T12:00, 36h or 7d ago")] = None,
-    before: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Only what comes after this run in the list: the next page")
+    since: Annotated[
+        str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help=f"At most so many [table: {_TABLE_LIMIT}]")] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Only runs listed after this one: the next page")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help=f"Number of runs to list [table: {_TABLE_LIMIT}]")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,7 +89,7 @@ def list_runs(
 
 @app.command()
 def show(references: References, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Show everything that is known of runs."""
+    """Show runs in full: settings, measurements, cautions, environment."""
     with _open(store) as opened:
         runs = opened.resolve(references)
     if as_json:
@@ -106,25 +113,25 @@ def export(
     force: ForceOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Write runs to a file, those that can be read."""
+    """Write runs to a file; runs that can't be read are reported and left out."""
     from edgewise.store.exchange import export_runs
 
     lost: list[StoreError] = []
     with _open(store) as opened:
         runs = opened.each(references or ["all"], unreadable=lost.append)
-        count = export_runs(runs, output, overwrite=force, for_others=True)
+        count = export_runs(runs, output, overwrite=force, redact=True)
     _say(f"{_count(count)} written to {output}")
     _warn_of_unreadable([error.message for error in lost])
 
 
 @app.command("import")
 def import_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Exports, or what --json of a command printed.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Exports, or output of a command with --json.")],
     store: StoreOption = None,
 ) -> None:
-    """Take runs from files into the store: of each file all of them or, where one is wrong, none.
+    """Import runs from files into the store. If one run of a file is invalid, no run of that file is imported.
 
-    Of a run that is there already, the version with more in it stays.
+    If the store already has a run, the more complete version is kept.
     """
     from edgewise.store import open_store
     from edgewise.store.exchange import read_runs
@@ -134,26 +141,26 @@ def import_files(
             merged = opened.merge(read_runs(file))
             words = [f"{_count(merged.added)} added"]
             words += [f"{merged.updated} updated"] if merged.updated else []
-            words += [f"{merged.skipped} were there already"] if merged.skipped else []
+            words += [f"{merged.skipped} were in the store already"] if merged.skipped else []
             _say(f"{file}: {', '.join(words)}")
 
 
 @app.command()
 def rm(
     references: References,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Remove runs for good."""
+    """Remove runs permanently."""
     with _open(store) as opened:
         ids = opened.find(references)
         if not yes:
             if not sys.stdin.isatty():
                 raise BadInput(
-                    f"{_count(len(ids))} would be removed, and there is nobody to ask",
-                    advice="say --yes if you mean it",
+                    f"{_count(len(ids))} would be removed, and standard input is not a terminal to confirm it",
+                    advice="confirm with --yes",
                 )
-            if not _confirm(f"Remove {_count(len(ids))} from {opened.name} for good?"):
+            if not _confirm(f"Remove {_count(len(ids))} from {opened.name} permanently?"):
                 _say("nothing was removed")
                 return
         _say(f"{_count(opened.remove(ids))} removed from {opened.name}")
@@ -161,7 +168,7 @@ def rm(
 
 @app.command()
 def reindex(store: StoreOption = None) -> None:
-    """Make the index again from the stored documents."""
+    """Rebuild the index from the stored documents."""
     with _open(store) as opened:
         done = opened.reindex()
     _say(f"{_count(done.indexed)} indexed")
@@ -180,16 +187,16 @@ def schema() -> None:
 def tag(
     name: Annotated[str, typer.Argument(help="A letter, then letters, digits and . _ / + -")],
     run: Annotated[str | None, typer.Argument(help="Id, its beginning, a tag, last or last~2.")] = None,
-    move: Annotated[bool, typer.Option("--move", help="Take it from the run that has it")] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Take it from every run that has it")] = False,
+    move: Annotated[bool, typer.Option("--move", help="Remove the tag from the run that has it")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the tag from every run")] = False,
     store: StoreOption = None,
 ) -> None:
     """Name a run, so that commands can refer to it: 'edgewise runs tag baseline last'."""
     if delete == (run is not None):
-        raise BadInput("either name a run or say --delete", advice="'edgewise runs tag NAME last' tags the newest run")
+        raise BadInput("give a run or --delete, not both", advice="'edgewise runs tag NAME last' tags the newest run")
     with _open(store) as opened:
         if run is None:
-            _say(f"{name} taken from {_count(opened.untag(name))}")
+            _say(f"{name} removed from {_count(opened.untag(name))}")
         else:
             _say(f"{name} is run {opened.tag(name, run, move=move)}")
 
@@ -203,7 +210,7 @@ def _warn_of_unreadable(reasons: list[str]) -> None:
 
 
 def _open(store: str | None) -> Store:
-    """The store, which must be there if somebody named it: an empty one made in its place would hide the slip."""
+    """The store; one that was named must exist, as an empty new one would hide a misspelt name."""
     from edgewise.store import open_store
     from edgewise.store.location import find_location
 
@@ -235,7 +242,7 @@ def _parse_since(text: str, *, now: datetime) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError, BadInput) as error:
         raise BadInput(
-            f"--since: {text!r} is neither a time nor a span", advice="write 2026-01-31, 36h or 7d"
+            f"--since: {text!r} is neither a time nor a duration", advice="write 2026-01-31, 36h or 7d"
         ) from error
 
 
@@ -262,7 +269,7 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def _listing(rows: list[RunRow]) -> Document:
-    """One line a run. Where all have one metric, the heading names it."""
+    """One line per run. Where all runs have the same headline metric, the heading names it."""
     from edgewise.report.cells import label_of
     from edgewise.report.document import Cell, Column, Document, Table
 
@@ -297,7 +304,7 @@ def _listing(rows: list[RunRow]) -> Document:
 
 
 _MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
-"""What of a processor's name does not tell which it is."""
+"""Parts of a processor's name that say nothing about the model."""
 
 
 def _engine_cell(row: RunRow) -> Cell:
@@ -312,7 +319,7 @@ def _engine_cell(row: RunRow) -> Cell:
 
 def _result(row: RunRow, *, named: bool) -> str:
     """The run's headline, with the metric's name where the heading does not say it."""
-    from edgewise.report.accuracy import value_text
+    from edgewise.formatting import value_text
     from edgewise.report.cells import label_of
 
     if row.status != "done":
@@ -372,7 +379,7 @@ def _show_layers(run: Run) -> None:
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
-    """What was run, where and when, as label and text."""
+    """What was measured, where and when: pairs of label and text."""
     job = run.job
     yield "run", run.id
     yield "made", f"{_moment(run.created_at)} UTC"
@@ -396,7 +403,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _measurements(run: Run) -> Table:
-    from edgewise.report.accuracy import judged_rows, range_text, value_text
+    from edgewise.formatting import range_text, value_text
+    from edgewise.report.accuracy import judged_rows
 
     judged = judged_rows(run)
     table = _table("Metric", "Value", "95 % interval", "Basis", "Samples", right=("Value", "Samples"))
@@ -412,7 +420,7 @@ def _measurements(run: Run) -> Table:
 
 
 def _show_methods(rows: tuple[Measurement, ...]) -> None:
-    """Say of every number how it was obtained or why it is absent; metrics that share the answer share a line."""
+    """Print how each number was obtained, or why it is absent; metrics with the same text share a line."""
     answers: dict[str, dict[str, None]] = {}
     for row in rows:
         label = METRICS[row.metric].label if row.metric in METRICS else row.metric

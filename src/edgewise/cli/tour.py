@@ -4,96 +4,205 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.markup import escape
+
+from edgewise.cli import options
+from edgewise.cli.options import Values, option, takes
+from edgewise.cli.verb import Output, carry_out_here, present
+from edgewise.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgewise.cli.measuring import Outcome
+    from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
     from edgewise.record import Run
-    from edgewise.run.plan import Plan
+    from edgewise.service.measuring import Measured
+    from edgewise.service.request import Request
 
 _STEP = "\n[bold]{number}/{total} {title}[/]\n[dim]{command}[/]"
 MODELS = ("digits_cnn.onnx", "digits_cnn.tflite")
+DATA = "digits_test.npz"
 TABLES = ("zoo", "platform", "watch")
 TASK = "Image Classification"
 SESSIONS = 3
 STEPS = 6
 ROWS = 8
 
+OPTIONS = (
+    option(
+        "-o --output",
+        "Folder for the tables and the pages; made if missing",
+        Path,
+        panel=options.OUTPUT,
+        default=Path("edgewise-tour"),
+    ),
+    options.STORE,
+    options.NO_STORE,
+    options.QUIET,
+)
+
+
+@takes(*OPTIONS)
+def command(values: Values) -> int:
+    """Run bench, profile, evaluate, optimize and compare on a bundled network, and write HTML reports."""
+    from edgewise.cli.console import err
+
+    folder = values["output"]
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder", advice="give another with -o FOLDER")
+    output = Output(store=values["store"], keep=not values["no_store"], quiet=values["quiet"], top=ROWS, force=True)
+    return Tour(console=err(), folder=folder, output=output).walk()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What holds for every step.
+class Tour:
+    """One walk.
 
     Attributes:
-        output: folder for tables and pages.
-        store, keep: where runs are kept, and whether.
+        folder: for tables and pages.
+        output: where runs are kept, and how results are shown.
     """
 
     console: Console
-    output: Path
-    store: str | None
-    keep: bool
-    quiet: bool
+    folder: Path
+    output: Output
 
-    def say_step(self, number: int, title: str, command: str) -> None:
+    def walk(self) -> int:
+        """All steps; an interrupted one is the last. Gives the worst exit code."""
+        from edgewise.data import path as bundled
+
+        self.console.print(
+            "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
+            "on every runtime that is installed here. 'edgewise doctor' lists them."
+        )
+        paths = readable([bundled(name) for name in MODELS])
+        benched, code = self._bench(paths)
+        if not benched.runs or benched.interrupted:
+            return code
+        profiled, worse = self._profile(fastest(benched.runs))
+        self._report(benched, profiled)
+        code = max(code, worse)
+        if profiled.interrupted:
+            return code
+        models = [path for path in paths if any(_is_good(run, path) for run in benched.runs)]
+        code = max(code, self._evaluate(models))
+        if code == ExitCode.INTERRUPTED:
+            return code
+        result, ended = self._optimize(models)
+        if ended == ExitCode.INTERRUPTED:
+            return ended
+        return max(code, ended, self._compare(benched.runs, result))
+
+    def _bench(self, paths: Sequence[Path]) -> tuple[Measured, int]:
+        from edgewise.service.reading import make_request
+        from edgewise.service.requests import BenchRequest
+
+        return self._step(1, "Benchmark", make_request(BenchRequest, models=paths, sessions=SESSIONS))
+
+    def _profile(self, best: Run) -> tuple[Measured, int]:
+        """The layers of the fastest run, so that the profile explains the number just seen."""
+        from edgewise.service.reading import make_request
+        from edgewise.service.requests import ProfileRequest
+
+        job = best.job
+        request = make_request(ProfileRequest, models=[job.model.path], runtimes=[job.runtime.name], sessions=SESSIONS)
+        return self._step(2, "Profile", request)
+
+    def _report(self, benched: Measured, profiled: Measured) -> None:
+        """Write tables and pages of what was measured so far."""
+        from edgewise.report.files import write_report
+
+        last = profiled.runs[0].id if profiled.runs else "last"
+        self._say_step(3, "Report", f"edgewise report {last} -o profile.html")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        files: list[tuple[Path, Sequence[Run], dict[str, Any]]] = [
+            (self.folder / f"{table}.md", benched.runs, {"table": table, "task": TASK}) for table in TABLES
+        ]
+        if profiled.runs and profiled.runs[0].profile is not None:
+            files.append((self.folder / "profile.html", profiled.runs, {"title": "edgewise tour: profile"}))
+        files.append((self.folder / "report.html", benched.runs, {"title": "edgewise tour", "table": "bench"}))
+        for file, runs, settings in files:
+            write_report(runs, file, overwrite=True, known=(), **settings)
+            self._say_written(file)
+
+    def _evaluate(self, models: Sequence[Path]) -> int:
+        """How right the models are, on the bundled test images; their row of a model zoo's table is then full."""
+        from edgewise.data import path as bundled
+        from edgewise.report.files import write_report
+        from edgewise.service.reading import make_request
+        from edgewise.service.requests import EvaluateRequest
+
+        if not models:
+            self._say_step(4, "Evaluate", "skipped: no model was measured")
+            return 0
+        request = make_request(EvaluateRequest, models=models, data=bundled(DATA), sessions=SESSIONS)
+        results: EvaluationResults
+        results, code = self._step(4, "Evaluate: is it right?", request, page="evaluate.html")
+        if results.models:
+            table = self.folder / "accuracy.md"
+            write_report([one.run for one in results.models], table, overwrite=True, table="zoo", task=TASK)
+            self._say_written(table)
+        return code
+
+    def _optimize(self, models: Sequence[Path]) -> tuple[Optimization | None, int]:
+        """Search for a faster variant, where a pass is installed that could make one."""
+        from edgewise.cli.tour_requests import optimize_request
+        from edgewise.data import path as bundled
+
+        request = optimize_request(models, data=bundled(DATA), folder=self.folder / "optimized")
+        if isinstance(request, str):
+            self._say_step(5, "Optimize", f"skipped: {request}")
+            return None, 0
+        title = "Optimize: can it be smaller and faster, and still be right?"
+        return self._step(5, title, request, page="optimize.html")
+
+    def _compare(self, runs: Sequence[Run], result: Optimization | None) -> int:
+        """Before and after in turns; where nothing was chosen, the two fastest of `runs`."""
+        from edgewise.cli.tour_requests import compare_request
+        from edgewise.run.counters import usable_cores
+
+        found = compare_request(runs, result, cores=len(usable_cores()))
+        if isinstance(found, str):
+            self._say_step(6, "Compare", f"skipped: {found}")
+            return ExitCode.DONE
+        title, request = found
+        return self._step(6, title, request, page="compare.html")[1]
+
+    def _step(self, number: int, title: str, request: Request, *, page: str = "") -> tuple[Any, int]:
+        """Carry `request` out and show the result; gives the exit code too.
+
+        Args:
+            page: the report's name; empty writes none.
+        """
+        from importlib import import_module
+
+        from edgewise.service.command_line import command_of
+
+        file = [self.folder / page] if page else []
+        flag = "--report" if request.verb == "optimize" else "-o"
+        typed = shlex.join([word for path in file for word in (flag, str(path))])
+        self._say_step(number, title, f"{command_of(request)} {typed}".rstrip())
+        output = replace(self.output, files=file)
+        result = carry_out_here(request, output)
+        return result, present(result, import_module(f"edgewise.cli.{request.verb}").PRESENTATION, output)
+
+    def _say_step(self, number: int, title: str, command: str) -> None:
         """A step's heading, and the line that does the same."""
         self.console.print(
             _STEP.format(number=number, total=STEPS, title=title, command=escape(command)), soft_wrap=True
         )
 
-
-def command(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the tables and the page; made if missing")
-    ] = Path("edgewise-tour"),
-    store: Annotated[str | None, typer.Option(help="Where runs are kept, any SQLAlchemy URL")] = None,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress")] = False,
-) -> int:
-    """Walk the whole loop on a bundled real model, ending in an HTML report."""
-    from edgewise.cli.console import err
-    from edgewise.cli.measuring import finish, measure, show
-    from edgewise.data import path as bundled
-    from edgewise.errors import BadInput, ExitCode
-
-    if output.exists() and not output.is_dir():
-        raise BadInput(f"{output} is not a folder", advice="give another with -o FOLDER")
-    setting = Setting(console=err(), output=output, store=store, keep=not no_store, quiet=quiet)
-    setting.console.print(
-        "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
-        "on every runtime that is installed here. 'edgewise doctor' lists them.",
-    )
-    paths = _readable([bundled(name) for name in MODELS])
-    typed = shlex.join(["edgewise", "bench", f"--sessions={SESSIONS}", *map(str, paths)])
-    setting.say_step(1, "Benchmark", typed)
-    benched = measure(_plan(paths, profile=False), store=store, keep=setting.keep, meters=True, quiet=quiet)
-    show(benched, as_json=False)
-    if not benched.runs or benched.interrupted:
-        return finish(benched)
-    profiled = _profile(setting, _fastest(benched.runs))
-    _report(setting, benched, profiled)
-    code = max(finish(benched), finish(profiled))
-    if profiled.interrupted:
-        return code
-    models = [path for path in paths if any(_is_good(run, path) for run in benched.runs)]
-    code = max(code, _evaluate(setting, models))
-    if code == ExitCode.INTERRUPTED:
-        return code
-    result, ended = _optimize(setting, models)
-    if ended == ExitCode.INTERRUPTED:
-        return ended
-    return max(code, ended, _compare(setting, benched.runs, result))
+    def _say_written(self, file: Path) -> None:
+        hint = ": open it in a browser" if file.suffix == ".html" else ""
+        self.console.print(f"wrote {file}{hint}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _readable(paths: Sequence[Path]) -> list[Path]:
+def readable(paths: Sequence[Path]) -> list[Path]:
     """Those that an installed runtime reads; all of them where none is, so that the benchmark says what to install."""
     from edgewise.model.identity import open_model
     from edgewise.optimizing.planning import installed_runtimes
@@ -101,119 +210,11 @@ def _readable(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if installed_runtimes(open_model(path).ref.format)] or list(paths)
 
 
-def _profile(setting: Setting, best: Run) -> Outcome:
-    """The layers of the run that the benchmark recommends, so that the profile explains the number just seen."""
-    from edgewise.cli.measuring import measure, show
-
-    engine = best.job.runtime.name
-    setting.say_step(2, "Profile", shlex.join(["edgewise", "profile", best.job.model.path, "-r", engine]))
-    plan = _plan([Path(best.job.model.path)], profile=True, runtimes=[engine])
-    profiled = measure(plan, store=setting.store, keep=setting.keep, meters=False, quiet=setting.quiet)
-    show(profiled, as_json=False, layers=ROWS)
-    return profiled
-
-
-def _report(setting: Setting, benched: Outcome, profiled: Outcome) -> None:
-    """Write tables and pages of what was measured so far."""
-    from edgewise.cli.tour_improving import say_written
-    from edgewise.report.files import write_report
-
-    output = setting.output
-    last = profiled.runs[0].id if profiled.runs else "last"
-    setting.say_step(3, "Report", f"edgewise report {last} -o profile.html")
-    output.mkdir(parents=True, exist_ok=True)
-    files: list[tuple[Path, Sequence[Run], dict[str, Any]]] = [
-        (output / f"{table}.md", benched.runs, {"table": table, "task": TASK}) for table in TABLES
-    ]
-    if profiled.runs and profiled.runs[0].profile is not None:
-        files.append((output / "profile.html", profiled.runs, {"title": "edgewise tour: profile"}))
-    files.append((output / "report.html", benched.runs, {"title": "edgewise tour", "table": "bench"}))
-    for file, runs, settings in files:
-        write_report(runs, file, overwrite=True, known=(), **settings)
-        say_written(setting.console, file)
-
-
-def _evaluate(setting: Setting, models: Sequence[Path]) -> int:
-    """How right the models are, on the bundled test images; their row of a model zoo's table is then full."""
-    from edgewise.cli.tour_improving import DATA, evaluate, evaluate_command, say_written
-    from edgewise.data import path as bundled
-    from edgewise.report.files import write_report
-
-    if not models:
-        setting.say_step(4, "Evaluate", "skipped: no model was measured")
-        return 0
-    page, table = setting.output / "evaluate.html", setting.output / "accuracy.md"
-    setting.say_step(4, "Evaluate: is it right?", evaluate_command(models, bundled(DATA), page))
-    results, code = evaluate(
-        models,
-        bundled(DATA),
-        page=page,
-        sessions=SESSIONS,
-        store=setting.store,
-        keep=setting.keep,
-        quiet=setting.quiet,
-    )
-    if results.examined:
-        write_report([one.run for one in results.examined], table, overwrite=True, table="zoo", task=TASK)
-    say_written(setting.console, *([table] if results.examined else []), page)
-    return code
-
-
-def _optimize(setting: Setting, models: Sequence[Path]) -> tuple[Optimization | None, int]:
-    """Search for a faster variant, where a pass is installed that could make one."""
-    from edgewise.cli.tour_improving import DATA, choose_errand, optimize, say_written
-    from edgewise.data import path as bundled
-
-    errand = choose_errand(models, data=bundled(DATA), output=setting.output)
-    if isinstance(errand, str):
-        setting.say_step(5, "Optimize", f"skipped: {errand}")
-        return None, 0
-    setting.say_step(5, "Optimize: can it be smaller and faster, and still be right?", errand.command)
-    result, code = optimize(errand, store=setting.store, keep=setting.keep, quiet=setting.quiet)
-    say_written(setting.console, errand.report)
-    return result, code
-
-
-def _compare(setting: Setting, runs: Sequence[Run], result: Optimization | None) -> int:
-    """Before and after in turns; where nothing was chosen, the two fastest of `runs`."""
-    from edgewise.cli.tour_comparison import choose_contest, compare
-    from edgewise.cli.tour_improving import say_written
-    from edgewise.errors import ExitCode
-    from edgewise.run.counters import usable_cores
-
-    contest = choose_contest(runs, result, cores=len(usable_cores()))
-    if isinstance(contest, str):
-        setting.say_step(6, "Compare", f"skipped: {contest}")
-        return ExitCode.DONE
-    setting.say_step(6, contest.title, contest.command)
-    page = setting.output / "compare.html"
-    code = compare(contest, page, store=setting.store, keep=setting.keep, quiet=setting.quiet)
-    say_written(setting.console, page)
-    return code
-
-
-def _plan(paths: Sequence[Path], *, profile: bool, runtimes: Sequence[str] = ()) -> Plan:
-    from edgewise.api import stopping_of
-    from edgewise.record import Scenario, TargetSpec
-    from edgewise.run.plan import Axes, make_plan
-
-    return make_plan(
-        paths,
-        axes=Axes(runtimes=runtimes),
-        scenario=Scenario(),
-        stopping=stopping_of(
-            iterations=None, warmup=None, duration=None, sessions=SESSIONS, report_every=None, timeout=120.0
-        ),
-        target=TargetSpec(),
-        profile=profile,
-    )
-
-
 def _is_good(run: Run, path: Path) -> bool:
     return run.status == "done" and Path(run.job.model.path) == path
 
 
-def _fastest(runs: Sequence[Run]) -> Run:
+def fastest(runs: Sequence[Run]) -> Run:
     """The run with the lowest latency, of those that have one; else the first."""
     measured = [run for run in runs if run.value("latency")]
     return min(measured, key=lambda run: run.value("latency") or 0.0) if measured else runs[0]

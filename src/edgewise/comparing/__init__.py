@@ -1,1 +1,1 @@
-"""Runs against runs: what may be compared, what the data say, and in which order that puts them."""
+"""Comparisons of runs: fairness, interleaved measurement, contrasts, verdicts, ranking and gates."""

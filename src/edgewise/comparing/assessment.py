@@ -1,24 +1,24 @@
-"""From measured variants to findings: what may be said, what the data say, and the order that puts things in."""
+"""From measured variants to the result of a comparison: fairness, contrasts, ranking and Pareto front."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from edgewise.comparing.comparison import Difference, Findings, Variant
+from edgewise.comparing.comparison import ComparisonResult, Difference, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import environment_differences
 from edgewise.comparing.fairness import Fairness, check_fairness, is_together
-from edgewise.comparing.front import find_front
-from edgewise.comparing.metrics import check_terms, compare_runs
+from edgewise.comparing.metrics import check_criteria, compare_runs
+from edgewise.comparing.pareto_front import find_pareto_front
 from edgewise.comparing.ranking import rank
-from edgewise.comparing.terms import Terms
 from edgewise.errors import BadInput
 from edgewise.text import one_line
 
 
 def assess(
     variants: Sequence[Variant],
-    terms: Terms,
+    criteria: Criteria,
     *,
     seconds_per_pair: float | None = None,
     stopped_because: str = "",
@@ -26,8 +26,8 @@ def assess(
     pairs: int | None = None,
     failures: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
-) -> Findings:
-    """Everything that a comparison of `variants` with the first of them comes to.
+) -> ComparisonResult:
+    """The complete result of comparing `variants` with the first of them.
 
     Args:
         variants: two or more, of different labels.
@@ -37,17 +37,17 @@ def assess(
         notes: further statements of one line.
 
     Raises:
-        BadInput: what can't be compared fairly, unless `terms.force`; else as `compare_runs`: fewer than two variants,
-            two of one label, a metric that can't be compared.
+        BadInput: what can't be compared fairly, unless `criteria.force`; fewer than two variants, two of one label, a
+            metric that can't be compared.
     """
-    check_terms(terms)
+    check_criteria(criteria)
     fairness = check_fairness(variants)
-    require_fair(fairness, force=terms.force)
-    return Findings(
+    require_fair(fairness, force=criteria.force)
+    return ComparisonResult(
         variants=tuple(variants),
-        comparisons=compare_runs(variants, terms, seconds_per_pair=seconds_per_pair),
-        ranking=rank(variants, terms, variants[0].run.headline) if len(variants) > 2 else None,
-        front=find_front(variants, terms),
+        comparisons=compare_runs(variants, criteria, seconds_per_pair=seconds_per_pair),
+        ranking=rank(variants, criteria, variants[0].run.headline) if len(variants) > 2 else None,
+        front=find_pareto_front(variants, criteria),
         stated=fairness.stated,
         obstacles=fairness.obstacles,
         not_excluded=fairness.not_excluded,
@@ -64,9 +64,7 @@ def require_fair(fairness: Fairness | Sequence[str], *, force: bool) -> None:
     """Refuse what has obstacles, naming all of them. Raises `BadInput` unless `force`."""
     obstacles = fairness.obstacles if isinstance(fairness, Fairness) else fairness
     if obstacles and not force:
-        raise BadInput(
-            f"this can't be compared fairly: {'; '.join(obstacles)}", advice="--force compares it all the same"
-        )
+        raise BadInput(f"this can't be compared fairly: {'; '.join(obstacles)}", advice="use --force to compare anyway")
 
 
 def _environments(variants: Sequence[Variant]) -> tuple[Difference, ...]:
@@ -86,7 +84,7 @@ def _failures(variants: Sequence[Variant]) -> dict[str, str]:
     return {
         variant.label: one_line(variant.run.failure.message)
         if variant.run.failure
-        else "it was not measured, because another failed or time was over"
+        else "not measured, because another variant failed or the time was up"
         for variant in variants
         if variant.run.status == "failed" or (variant.run.status == "cancelled" and not variant.run.sessions)
     }

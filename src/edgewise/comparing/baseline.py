@@ -1,4 +1,4 @@
-"""Where a baseline's model file is, if it is anywhere: the very same file, by its hash."""
+"""Find the model file of a baseline on this machine, by its hash."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The file, or why there is none.
+class LocatedModel:
+    """Path of the model file, or why it was not found.
 
     Attributes:
         path: None where no file with the baseline's hash is at hand.
@@ -26,7 +26,7 @@ class Found:
     because: str
 
 
-def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None = None) -> Found:
+def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None = None) -> LocatedModel:
     """The model of `baseline` on this machine.
 
     Args:
@@ -46,7 +46,7 @@ def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None 
                 f"that of {wanted.name} {wanted.sha256[:_SHOWN]}",
                 advice="give the file that the baseline was measured with, or make a new baseline",
             )
-        return Found(path=given, because=f"{given} has its sha256")
+        return LocatedModel(path=given, because=f"{given} has its sha256")
     reasons = []
     for place in _places(baseline, beside):
         try:
@@ -55,9 +55,9 @@ def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None 
             reasons.append(f"none at {place}")
             continue
         if same:
-            return Found(path=place, because=f"{place} has its sha256")
+            return LocatedModel(path=place, because=f"{place} has its sha256")
         reasons.append(f"{place} has changed since")
-    return Found(path=None, because="; ".join(reasons) or "the record does not tell where it was")
+    return LocatedModel(path=None, because="; ".join(reasons) or "the record does not say where it was")
 
 
 def _places(baseline: Run, beside: Path | None) -> Iterator[Path]:

@@ -1,9 +1,9 @@
-"""What a comparison says: one row per metric of B against A, and what holds for all of them."""
+"""The result of a comparison: one row per metric of B against A, and what holds for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edgewise.errors import StoreError
@@ -100,30 +100,7 @@ class Comparison:
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "metric": self.metric,
-            "unit": self.unit,
-            "before": _side(self.before),
-            "after": _side(self.after),
-            "ratio": self.ratio,
-            "low": self.low,
-            "high": self.high,
-            "verdict": self.verdict,
-            "word": self.word,
-            "p_value": self.p_value,
-            "p_adjusted": self.p_adjusted,
-            "margin": self.margin,
-            "design": self.design,
-            "method": self.method,
-            "because": self.because or None,
-            "decides_in_s": self.decides_in_s,
-        }
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {"value": side.value, "low": side.low, "high": side.high, "replicates": side.replicates}
+        return {**asdict(self), "unit": self.unit, "word": self.word, "because": self.because or None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +131,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class ParetoFront:
     """Variants that no other beats: none is proven better in one metric and proven no worse in the others.
 
     Attributes:
@@ -177,12 +154,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """Everything that a comparison of two or more variants came to.
+class ComparisonResult:
+    """The result of comparing two or more variants.
 
     Attributes:
         comparisons: every later variant against the first, metric by metric.
-        stated: differences that are the point of the comparison, such as another engine, precision or thread count.
+        stated: intended differences, such as another engine, precision or thread count.
         obstacles: what makes the comparison unfair, where it was forced.
         not_excluded: what else may have caused a difference between runs measured apart.
         environments: where the environments of runs measured apart differ.
@@ -198,7 +175,7 @@ class Findings:
     variants: tuple[Variant, ...]
     comparisons: tuple[Comparison, ...]
     ranking: Ranking | None = None
-    front: Front | None = None
+    front: ParetoFront | None = None
     stated: tuple[str, ...] = ()
     obstacles: tuple[str, ...] = ()
     not_excluded: tuple[str, ...] = ()
@@ -231,7 +208,7 @@ class Findings:
             "stated": list(self.stated),
             "obstacles": list(self.obstacles),
             "not_excluded": list(self.not_excluded),
-            "environments": [{"name": one.name, "a": one.a, "b": one.b} for one in self.environments],
+            "environments": [asdict(one) for one in self.environments],
             "notes": list(self.notes),
             "stopped_because": self.stopped_because or None,
             "elapsed_s": self.elapsed_s,
@@ -240,23 +217,7 @@ class Findings:
             "interrupted": self.interrupted,
         }
         if self.ranking is not None:
-            places = [
-                {
-                    "label": one.label,
-                    "place": one.place,
-                    "groups": one.groups,
-                    "value": one.value,
-                    "ratio": one.ratio,
-                    "low": one.low,
-                    "high": one.high,
-                }
-                for one in self.ranking.places
-            ]
-            document["ranking"] = {"metric": self.ranking.metric, "places": places}
+            document["ranking"] = asdict(self.ranking)
         if self.front is not None:
-            document["pareto"] = {
-                "metrics": list(self.front.metrics),
-                "members": list(self.front.members),
-                "beaten": {label: list(by) for label, by in self.front.beaten.items()},
-            }
+            document["pareto"] = asdict(self.front)
         return document

@@ -105,7 +105,7 @@ def environment_differences(a: Run, b: Run) -> tuple[Difference, ...]:
 
 
 def same_hardware(a: Run, b: Run) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether `a` and `b` ran on hardware of the same kind, as far as their records tell.
+    """Whether `a` and `b` ran on hardware of the same kind, as far as recorded.
 
     Compared are architecture, maker and model of the machine, processor, counts of cores, instruction sets, and the
     size of memory within 5 %. Virtual machines often tell neither maker nor model: where both are silent on one of
@@ -113,16 +113,18 @@ def same_hardware(a: Run, b: Run) -> tuple[bool | None, tuple[str, ...]]:
 
     Returns:
         True, False, or None where a record does not tell enough; and one line for every difference, or where there is
-        none, for what is not told.
+        none, for what is not reported.
     """
     differing, untold = [], []
     for paths, needed in _HARDWARE:
         name = _NAMES[paths[0]]
         first, second = _first_told(a, paths), _first_told(b, paths)
         if first is None and second is None:
-            untold += [f"{name}: neither run tells it"] if needed else []
+            untold += [f"{name}: neither run records it"] if needed else []
         elif first is None or second is None:
-            untold.append(f"{name}: only one run tells it ({_in_words(paths[0], second if first is None else first)})")
+            untold.append(
+                f"{name}: only one run records it ({value_text(paths[0], second if first is None else first)})"
+            )
         elif paths[0] == "memory.total_bytes" and _close(first, second):
             continue
         elif (words := _tell_apart(paths[0], first, second)) is not None:
@@ -133,7 +135,7 @@ def same_hardware(a: Run, b: Run) -> tuple[bool | None, tuple[str, ...]]:
 
 
 def engine_version(run: Run) -> str | None:
-    """The version in force, else the one that was planned with; None where the record tells neither."""
+    """The version in force, else the one that was planned with; None where the record has neither."""
     version = run.effective.get("engine_version") or run.job.runtime.version
     return _clean(str(version)) if version else None
 
@@ -172,12 +174,12 @@ def _leaves(mapping: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Ite
 
 
 def _tell_apart(path: str, first: Any, second: Any) -> tuple[str, str] | None:
-    """Two values in words that tell them apart; None where a person reads the same."""
+    """Both values as text; None where the texts are equal."""
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        ours, theirs = (Counter(_in_words(path, item) for item in items) for items in (first, second))
+        ours, theirs = (Counter(value_text(path, item) for item in items) for items in (first, second))
         own, missing = sorted((ours - theirs).elements()), sorted((theirs - ours).elements())
         return (_one_sided(own, missing), _one_sided(missing, own)) if own or missing else None
-    words = _in_words(path, first), _in_words(path, second)
+    words = value_text(path, first), value_text(path, second)
     return None if words[0] == words[1] else words
 
 
@@ -186,7 +188,7 @@ def _one_sided(own: list[str], missing: list[str]) -> str:
     return _clean(", ".join(words + ([f"without {', '.join(missing)}"] if missing else [])))
 
 
-def _in_words(path: str, value: Any, depth: int = 0) -> str:
+def value_text(path: str, value: Any, depth: int = 0) -> str:
     """`value` as a person reads it; sizes and clocks by the end of their name."""
     if value is None:
         return NOT_KNOWN
@@ -195,10 +197,10 @@ def _in_words(path: str, value: Any, depth: int = 0) -> str:
     if isinstance(value, int | float):
         return _number_in_words(path, value)
     if depth < _DEEPEST and isinstance(value, Mapping):
-        items = (f"{_spell(str(key))} {_in_words(str(key), item, depth + 1)}" for key, item in value.items())
+        items = (f"{_spell(str(key))} {value_text(str(key), item, depth + 1)}" for key, item in value.items())
         return _clean(" ".join(items))
     if depth < _DEEPEST and isinstance(value, list | tuple):
-        return _clean(", ".join(_in_words(path, item, depth + 1) for item in value) or "none")
+        return _clean(", ".join(value_text(path, item, depth + 1) for item in value) or "none")
     return _clean(str(value)) or "empty" if isinstance(value, str) else "…"
 
 
@@ -211,7 +213,7 @@ def _number_in_words(path: str, value: float) -> str:
 
 
 def _first_told(run: Run, paths: tuple[str, ...]) -> Any:
-    """The value at the first of `paths` that leads to one; a limit that is known not to be there is told."""
+    """The value at the first of `paths` that leads to one; a limit that is known to be absent counts as a value."""
     absent = run.environment.get("absent")
     for path in paths:
         value: Any = run.environment

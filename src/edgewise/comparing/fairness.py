@@ -1,4 +1,4 @@
-"""What may be compared: differences that are the point, those that make it unfair, and what can't be excluded."""
+"""What may be compared: intended differences, those that make it unfair, and other possible causes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Fairness:
     """How fair a comparison is, in texts of one line each.
 
     Attributes:
-        stated: differences that are the point of it, such as another engine, precision or thread count.
+        stated: intended differences, such as another engine, precision or thread count.
         obstacles: what makes it unfair.
-        not_excluded: what else may have caused a difference.
+        not_excluded: other possible causes of a difference.
         notes: what else is worth knowing, such as that two files are identical.
     """
 
@@ -45,7 +45,7 @@ class _Aspect(Generic[T]):
     """One thing that may differ.
 
     Attributes:
-        key: equal where nothing differs; None where it is not told, which differs from nothing.
+        key: equal where nothing differs; None where it is not known, which counts as no difference.
         why: why a difference is an obstacle.
     """
 
@@ -56,7 +56,7 @@ class _Aspect(Generic[T]):
 
 
 def check_fairness(variants: Sequence[Variant]) -> Fairness:
-    """What must be said of a comparison of `variants` with the first of them."""
+    """How fair a comparison of `variants` with the first of them is."""
     runs = [(one_line(variant.label), variant.run) for variant in variants]
     jobs = [(label, run.job) for label, run in runs]
     later = [(runs[0], other) for other in runs[1:]]
@@ -134,7 +134,7 @@ def _scenario_in_words(job: Job) -> str:
 
 
 def _outputs(run: Run) -> list[Shape] | None:
-    """The shapes of the outputs in force; None where the run does not tell them all."""
+    """The shapes of the outputs in force; None where the record lacks one."""
     told = run.effective.get("outputs")
     if not isinstance(told, list | tuple) or not told:
         return None
@@ -154,7 +154,7 @@ def _outputs_in_words(run: Run) -> str:
 
 
 def _requests(run: Run) -> int | None:
-    """Requests in flight that the engine chose; those asked for belong to the scenario."""
+    """Requests in flight chosen by the engine; those given by the user belong to the scenario."""
     scenario, value = run.job.workload.scenario, run.effective.get("requests")
     return value if scenario.kind == "offline" and scenario.requests is None and type(value) is int else None
 
@@ -182,26 +182,26 @@ def _data_in_words(run: Run) -> str:
 
 def _warmup_in_words(run: Run) -> str:
     count = run.job.workload.stopping.warmup
-    return "as long as the data ask" if count is None else f"{count} inferences"
+    return "until the times are stable" if count is None else f"{count} inferences"
 
 
-_INPUTS: _Aspect[Job] = _Aspect("input shapes", _input_sizes, _inputs_in_words, "another amount of data to work on")
+_INPUTS: _Aspect[Job] = _Aspect("input shapes", _input_sizes, _inputs_in_words, "a different amount of input data")
 _OBSTACLES: tuple[_Aspect[Job], ...] = (
     _INPUTS,
-    _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "another amount of work"),
-    _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "another question is asked"),
-    _Aspect("device", lambda job: job.target.device, lambda job: job.target.device, "another machine"),
+    _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "a different amount of work"),
+    _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "a different scenario"),
+    _Aspect("device", lambda job: job.target.device, lambda job: job.target.device, "a different machine"),
 )
-_TASK: _Aspect[Run] = _Aspect("outputs", _output_sizes, _outputs_in_words, "another task")
+_TASK: _Aspect[Run] = _Aspect("outputs", _output_sizes, _outputs_in_words, "a different task")
 _LAYOUT: _Aspect[Run] = _Aspect("layout of the inputs", _input_layout, lambda run: _inputs_in_words(run.job))
 _PRECISION: _Aspect[Run] = _Aspect(
-    "precision", lambda run: precision_of(run) or "", lambda run: precision_of(run) or "not told"
+    "precision", lambda run: precision_of(run) or "", lambda run: precision_of(run) or "not reported"
 )
 _STATED: tuple[_Aspect[Run], ...] = (
     _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
     _Aspect("engine", _engine_in_words, _engine_in_words),
     _Aspect("engine settings", _options_in_words, _options_in_words),
-    _Aspect("threads", lambda run: threads_of(run) or 0, lambda run: str(threads_of(run) or "not told")),
+    _Aspect("threads", lambda run: threads_of(run) or 0, lambda run: str(threads_of(run) or "not reported")),
     _Aspect("requests in flight", _requests, lambda run: str(_requests(run))),
     _Aspect(
         "types of the inputs",
@@ -219,7 +219,7 @@ _STATED: tuple[_Aspect[Run], ...] = (
 
 
 def _not_excluded(first: tuple[str, Run], other: tuple[str, Run]) -> list[str]:
-    """What may have moved one of two runs that were measured apart."""
+    """Other causes that may have affected one of two runs measured apart."""
     (label, a), (other_label, b) = first, other
     if is_together(a, b) or a.id == b.id:
         return []
@@ -227,12 +227,12 @@ def _not_excluded(first: tuple[str, Run], other: tuple[str, Run]) -> list[str]:
     if a.group is not None and a.group == b.group:
         found = [f"{both} were measured one after the other, not in turns: drift of the machine and other load"]
     else:
-        found = [f"{both} were measured {_gap(a, b)} apart, not in turns: the day, drift of the machine and other load"]
+        found = [f"{both} were measured {_gap(a, b)} apart, not in turns: drift of the machine and other load"]
     same, reasons = same_hardware(a, b)
     if same is False:
         found.append(f"{both} ran on different hardware: {_list(reasons)}")
     elif same is None:
-        found.append(f"whether {both} ran on the same hardware can't be told: {_list(reasons)}")
+        found.append(f"{both} may have run on different hardware: {_list(reasons)}")
     names = [difference.name for difference in environment_differences(a, b)]
     return found + ([f"{both} ran under other conditions: {_list(names)}"] if names else [])
 
@@ -252,7 +252,7 @@ def _gap(a: Run, b: Run) -> str:
 
 
 def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
-    """What could not be checked for want of facts. One file has one task, and a failed run has told why already."""
+    """What could not be checked because the record lacks it; a failed run has its own reason."""
     found = []
     silent = [label for label, run in runs if not run.job.workload.inputs]
     if silent:

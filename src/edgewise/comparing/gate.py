@@ -1,4 +1,4 @@
-"""Does a candidate meet what is required of it? Every answer is proven, or it says that it is not.
+"""Whether a candidate meets its requirements: every verdict is proven, or says that it is not.
 
 A requirement *passes* where the 95 % interval of what is required lies inside the limit and *fails* where it is shown
 to lie beyond. In between it is inconclusive, which is neither: an unchanged model must not fail because of noise, and
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from edgewise.comparing.comparison import Findings, Side
+from edgewise.comparing.comparison import ComparisonResult, Side
+from edgewise.comparing.criteria import FLOORS, Criteria
 from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
 from edgewise.comparing.session_values import Evidence, gather_evidence
-from edgewise.comparing.terms import FLOORS, Terms
 from edgewise.errors import ExitCode
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Run
@@ -32,7 +32,6 @@ BASELINE, CANDIDATE = "baseline", "candidate"
 
 _VERDICTS: dict[str, CheckVerdict] = {"within": "pass", "beyond": "fail", "inconclusive": "inconclusive"}
 
-POLICIES: tuple[Policy, ...] = ("pass", "fail", "retry")
 MOST_ATTEMPTS = 3
 """Under the policy ``retry``: the first measurement and two more, each with twice the time of the one before."""
 
@@ -43,7 +42,7 @@ _COUNTED = frozenset({"output_max_abs_error", "output_max_rel_error"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What became of one requirement.
+    """The verdict on one requirement.
 
     Attributes:
         requirement: with its metric resolved.
@@ -67,28 +66,23 @@ class Check:
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
+        required = self.requirement
+        own = asdict(self)
+        del own["requirement"]
         return {
-            "metric": self.requirement.metric,
-            "kind": self.requirement.kind,
-            "limit": self.requirement.limit,
-            "requirement": self.requirement.text,
-            "word": self.requirement.word,
-            "verdict": self.verdict,
-            "because": self.because,
-            "unit": METRICS[self.requirement.metric].unit if self.requirement.metric else None,
-            "before": self.before,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "ratio": self.ratio,
-            "ratio_low": self.ratio_low,
-            "ratio_high": self.ratio_high,
+            "metric": required.metric,
+            "kind": required.kind,
+            "limit": required.limit,
+            "requirement": required.text,
+            "word": required.word,
+            "unit": METRICS[required.metric].unit if required.metric else None,
+            **own,
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a gate came to.
+class GateResult:
+    """The result of a gate.
 
     Attributes:
         findings: the comparison that the checks rest on; without comparisons where there was no baseline to measure.
@@ -98,7 +92,7 @@ class Outcome:
     """
 
     checks: tuple[Check, ...]
-    findings: Findings
+    findings: ComparisonResult
     policy: Policy
     attempts: int
     notes: tuple[str, ...] = ()
@@ -109,7 +103,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the process answers: a failed check decides, then one that could not be measured, then the policy."""
+        """Exit code of the process: a failed check decides, then one that could not be measured, then the policy."""
         if self.count("fail"):
             return ExitCode.BUDGET_EXCEEDED
         if self.count("unmeasured"):
@@ -134,7 +128,7 @@ class Outcome:
             return f"not measured: {which} could not be checked"
         if open_ := self.count("inconclusive"):
             if self.policy == "pass":
-                return f"passed WITHOUT PROOF: {_of(open_, count)} inconclusive, and inconclusive was to pass"
+                return f"passed WITHOUT PROOF: {_of(open_, count)} inconclusive, and inconclusive checks pass"
             return f"failed: {_of(open_, count)} inconclusive; that the limit is exceeded could not be ruled out"
         return f"passed: {'the requirement is' if count == 1 else f'all {count} requirements are'} met"
 
@@ -163,14 +157,14 @@ def judge(
     baseline: Run | None,
     candidate: Run,
     *,
-    terms: Terms | None = None,
+    criteria: Criteria | None = None,
     attempts: int = 1,
 ) -> tuple[Check, ...]:
     """Check every requirement.
 
     Args:
         baseline: None where no requirement needs one.
-        terms: for absolute differences that don't matter; a regression below one is none, whatever its share.
+        criteria: for absolute differences that don't matter; a regression below one is none, whatever its share.
         attempts: how many times there may be measured until a verdict; the error rates are kept over all of them.
 
     Raises:
@@ -197,7 +191,7 @@ def judge(
         elif one.kind == "drop":
             checks.append(_check_drop(one, before.side, after.side))
         elif baseline is not None:
-            checks.append(_check_regression(one, baseline, candidate, terms=terms or Terms(), tests=tests))
+            checks.append(_check_regression(one, baseline, candidate, criteria=criteria or Criteria(), tests=tests))
     return tuple(checks)
 
 
@@ -216,7 +210,7 @@ def is_settled(checks: Sequence[Check]) -> str | None:
 
 
 def _check_itself(requirement: Requirement, side: Side) -> Check:
-    """A run against itself: nothing changed, so that only an improvement that is required is lacking."""
+    """A run against itself: nothing changed, so only a required improvement fails."""
     ratio = 1.0 if requirement.kind == "regression" else None
     return Check(
         requirement=requirement,
@@ -231,7 +225,7 @@ def _check_itself(requirement: Requirement, side: Side) -> Check:
 
 
 def _check_presence(requirement: Requirement, before: Evidence | None, after: Evidence) -> Check | None:
-    """The check where a side tells too little for any verdict; None where all that are needed tell enough."""
+    """The check where a side lacks the evidence for any verdict; None where all have enough."""
     if requirement.needs_baseline and before is None:
         reason = "there is no baseline"
         return Check(requirement=requirement, verdict="unmeasured", because=reason, value=after.side.value)
@@ -258,7 +252,9 @@ def _is_unusable(evidence: Evidence, requirement: Requirement) -> bool:
     return bool(evidence.absent) and (requirement.kind == "regression" or evidence.side.value > 0.0)
 
 
-def _check_regression(requirement: Requirement, baseline: Run, candidate: Run, *, terms: Terms, tests: int) -> Check:
+def _check_regression(
+    requirement: Requirement, baseline: Run, candidate: Run, *, criteria: Criteria, tests: int
+) -> Check:
     """Candidate over baseline against 1 + limit; of a metric where more is better, the inverse."""
     row = METRICS[requirement.metric]
     found = contrast_of(baseline, candidate, row.id, names=(f"the {BASELINE}", f"the {CANDIDATE}"))
@@ -272,7 +268,7 @@ def _check_regression(requirement: Requirement, baseline: Run, candidate: Run, *
     values |= {"ratio": contrast.ratio}
     if interval is not None:
         values |= {"ratio_low": interval[0], "ratio_high": interval[1]}
-    limit, allowance = _allowance(requirement, before.value, row, terms=terms)
+    limit, allowance = _allowance(requirement, before.value, row, criteria=criteria)
     worse = contrast if row.better == "lower" else replace(contrast, log_ratio=-contrast.log_ratio)
     # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
     decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
@@ -281,16 +277,16 @@ def _check_regression(requirement: Requirement, baseline: Run, candidate: Run, *
     return Check(requirement=requirement, verdict=verdict, because=because, **values)
 
 
-def _allowance(requirement: Requirement, before: float | None, row: Metric, *, terms: Terms) -> tuple[float, str]:
-    """The limit on worse over better, no narrower than the absolute difference that doesn't matter, and that in words.
+def _allowance(requirement: Requirement, before: float | None, row: Metric, *, criteria: Criteria) -> tuple[float, str]:
+    """The limit on worse over better, at least the absolute difference that doesn't matter, and a text about it.
 
     "3 % worse" is 3 % more of what should be small and 3 % less of what should be large.
     """
     limit = requirement.limit if row.better == "lower" else 1.0 / (1.0 - requirement.limit) - 1.0
-    floor = terms.floors.get(row.id, FLOORS.get(row.id, 0.0))
+    floor = criteria.floors.get(row.id, FLOORS.get(row.id, 0.0))
     if requirement.limit < 0.0 or not before or floor / before <= limit:
         return limit, ""
-    return floor / before, f"; {format_quantity(floor, row.unit)} is allowed, as less is no difference that matters"
+    return floor / before, f"; {format_quantity(floor, row.unit)} is allowed, as smaller differences do not matter"
 
 
 def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, tests: int) -> str:

@@ -1,4 +1,4 @@
-"""Short names for what is compared: just the words that tell the contenders apart."""
+"""Labels of compared jobs: only the words that distinguish them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LETTERS = 60
 
 
 def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Sequence[str] = ()) -> list[str]:
-    """One label per job, all different: the one that was given, else made from what tells the jobs apart.
+    """One label per job, all different: the given one, else made from what distinguishes the jobs.
 
     Args:
         hints: a last word per job, such as when it was measured, for jobs that are otherwise alike.

@@ -1,4 +1,4 @@
-"""Runs against runs, metric by metric: which ratio, on what evidence, and with which verdict."""
+"""Ratios and verdicts of runs by metric, each with its evidence."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 
 from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
+from edgewise.comparing.criteria import METRICS_COMPARED, Criteria
 from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
     LEAST_FOR_RATIO,
@@ -22,12 +23,12 @@ from edgewise.comparing.session_values import (
     join_processes,
     percentiles_of,
 )
-from edgewise.comparing.terms import METRICS_COMPARED, Terms
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.run.assemble import Z95
+from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
+from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
@@ -41,7 +42,6 @@ from edgewise.stats.comparison import (
     decide,
     replicates_to_decide,
 )
-from edgewise.stats.dependence import Samples
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 
@@ -66,8 +66,8 @@ class MetricContrast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Meeting:
-    """How two runs relate.
+class _Relation:
+    """How two runs were measured relative to each other.
 
     Attributes:
         together: the design where their processes took turns, None where they ran apart.
@@ -93,21 +93,25 @@ def check_metric(metric: str) -> str:
     if row is None:
         near = difflib.get_close_matches(metric, METRICS, n=3)
         known = f"did you mean: {', '.join(near)}?" if near else f"one of: {', '.join(METRICS)}"
-        raise BadInput(f"{metric!r} is no metric", advice=known)
+        raise BadInput(f"unknown metric {metric!r}", advice=known)
     if row.better == "none":
         raise BadInput(f"{metric} is neither better high nor low", advice="it can't be compared")
     return metric
 
 
-def check_terms(terms: Terms) -> None:
-    """Refuse terms that make no sense, before anything is measured. Raises `BadInput`."""
-    for metric in (*terms.metrics, *terms.front):
+def check_criteria(criteria: Criteria) -> None:
+    """Check the criteria before anything is measured. Raises `BadInput`."""
+    for metric in (*criteria.metrics, *criteria.front):
         check_metric(metric)
-    if not 0.0 <= terms.threshold < math.inf:
-        raise BadInput(f"a threshold of {terms.threshold:g} makes no sense", advice="0.03 stands for 3 %")
-    for metric, floor in terms.floors.items():
+    if not 0.0 <= criteria.threshold < math.inf:
+        raise BadInput(
+            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 stands for 3 %"
+        )
+    for metric, floor in criteria.floors.items():
         if check_metric(metric) and not 0.0 <= floor < math.inf:
-            raise BadInput(f"a floor of {floor:g} for {metric} makes no sense", advice="0 or more, in SI units")
+            raise BadInput(
+                f"the floor of {metric} must be a number of at least 0, not {floor:g}", advice="it is in SI units"
+            )
 
 
 def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:
@@ -121,11 +125,11 @@ def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "
     """
     check_metric(metric)
     first, second = (gather_evidence(run, metric, name=name) for run, name in zip((a, b), names, strict=True))
-    return _contrast(first, second, metric, meeting=_meeting(a, b, names))
+    return _contrast(first, second, metric, relation=_relation(a, b, names))
 
 
 def compare_runs(
-    variants: Sequence[Variant], terms: Terms, *, seconds_per_pair: float | None = None
+    variants: Sequence[Variant], criteria: Criteria, *, seconds_per_pair: float | None = None
 ) -> tuple[Comparison, ...]:
     """Every later variant against the first, metric by metric, corrected for all these rows together.
 
@@ -143,16 +147,20 @@ def compare_runs(
         if labels.count(label) > 1:
             raise BadInput(f"two variants are called {label!r}", advice="give each a name of its own: NAME=MODEL")
     table = EvidenceTable(variants)
-    metrics = choose_metrics(variants, terms, table)
+    metrics = choose_metrics(variants, criteria, table)
     pairs = [(0, index) for index in range(1, len(variants))]
-    return tuple(compare_pairs(variants, pairs, metrics, terms=terms, table=table, seconds_per_pair=seconds_per_pair))
+    return tuple(
+        compare_pairs(variants, pairs, metrics, criteria=criteria, table=table, seconds_per_pair=seconds_per_pair)
+    )
 
 
-def choose_metrics(variants: Sequence[Variant], terms: Terms, table: EvidenceTable | None = None) -> tuple[str, ...]:
-    """The metrics that are compared: those asked for, else the headline and what one of the runs tells."""
+def choose_metrics(
+    variants: Sequence[Variant], criteria: Criteria, table: EvidenceTable | None = None
+) -> tuple[str, ...]:
+    """The metrics that are compared: those given, else the headline and those that a run has."""
     table = table or EvidenceTable(variants)
-    if terms.metrics:
-        return tuple(dict.fromkeys(check_metric(metric) for metric in terms.metrics))
+    if criteria.metrics:
+        return tuple(dict.fromkeys(check_metric(metric) for metric in criteria.metrics))
     headline = variants[0].run.headline
     told = [
         metric
@@ -167,7 +175,7 @@ def compare_pairs(
     pairs: Sequence[tuple[int, int]],
     metrics: Sequence[str],
     *,
-    terms: Terms,
+    criteria: Criteria,
     table: EvidenceTable | None = None,
     seconds_per_pair: float | None = None,
 ) -> list[Comparison]:
@@ -186,7 +194,7 @@ def compare_pairs(
             table.of(first, metric),
             table.of(second, metric),
             metric,
-            meeting=_meeting(
+            relation=_relation(
                 variants[first].run, variants[second].run, (variants[first].label, variants[second].label)
             ),
         )
@@ -198,49 +206,48 @@ def compare_pairs(
     for ((first, second), _), one, p_value, p_adjusted in zip(
         product(pairs, metrics), found, p_values, adjust_holm(p_values), strict=True
     ):
-        row = _row(one, labels=(variants[first].label, variants[second].label), terms=terms, p=(p_value, p_adjusted))
+        row = _row(
+            one, labels=(variants[first].label, variants[second].label), criteria=criteria, p=(p_value, p_adjusted)
+        )
         wait = None if seconds_per_pair is None else _time_to_decide(row, one, tests=tests, seconds=seconds_per_pair)
         rows.append(replace(row, decides_in_s=wait))
     return rows
 
 
 def _p_value(one: MetricContrast) -> float | None:
-    """What enters the correction: neither exact values and a run against itself, nor a contrast in doubt."""
+    """The p-value for the correction; None for exact values, a run against itself, and doubtful contrasts."""
     if one.contrast is None or one.contrast.doubt or one.design in _WITHOUT_TEST:
         return None
     return one.contrast.p_value
 
 
 def _row(
-    one: MetricContrast, *, labels: tuple[str, str], terms: Terms, p: tuple[float | None, float | None]
+    one: MetricContrast, *, labels: tuple[str, str], criteria: Criteria, p: tuple[float | None, float | None]
 ) -> Comparison:
     contrast = one.contrast
-    if contrast is None:
-        return Comparison(
-            a=labels[0],
-            b=labels[1],
-            metric=one.metric,
-            before=one.before,
-            after=one.after,
-            verdict="inconclusive",
-            because=one.because,
-        )
-    margin = min(terms.margin_of(one.metric, one.before.value), sys.float_info.max)
-    verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
-    because = contrast.doubt
-    if verdict == "inconclusive" and not because:
-        because = f"neither a difference nor a sameness within {margin * 100:.3g} % is proven yet"
-    interval = contrast.interval()
-    return Comparison(
+    nothing = Comparison(
         a=labels[0],
         b=labels[1],
         metric=one.metric,
         before=one.before,
         after=one.after,
+        verdict="inconclusive",
+        because=one.because,
+    )
+    if contrast is None:
+        return nothing
+    margin = min(criteria.margin_of(one.metric, one.before.value), sys.float_info.max)
+    verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
+    because = contrast.doubt
+    if verdict == "inconclusive" and not because:
+        because = f"neither a difference nor equality within {margin * 100:.3g} % is proven yet"
+    low, high = contrast.interval() or (None, None)
+    return replace(
+        nothing,
         verdict=verdict,
         ratio=contrast.ratio,
-        low=None if interval is None else interval[0],
-        high=None if interval is None else interval[1],
+        low=low,
+        high=high,
         p_value=p[0],
         p_adjusted=p[1],
         margin=margin,
@@ -260,7 +267,7 @@ def _verdict(one: MetricContrast, contrast: Contrast, *, margin: float, p_adjust
 
 
 def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds: float) -> float | None:
-    """Seconds of more pairs, if the ratio and the scatter stay what they are."""
+    """Seconds until a decision, if the ratio and the scatter stay the same."""
     paired = one.design in ("interleaved", "duet")
     if row.verdict != "inconclusive" or one.contrast is None or row.margin is None or not paired:
         return None
@@ -273,7 +280,7 @@ def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds
     return None if look is None else max(1, look - round(one.contrast.replicates * one.processes_each)) * seconds
 
 
-def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:
+def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
     ways = (a.job.workload.interleave, b.job.workload.interleave)
     same_command = a.group is not None and a.group == b.group
     watched = same_command and ways[0] is not None and ways[0] == ways[1]
@@ -284,7 +291,7 @@ def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:
     told = a.variation is not None or b.variation is not None
     apart = not watched and (told or not same_command)
     error = math.hypot(reach_of(a.variation), reach_of(b.variation)) / Z95 if apart else 0.0
-    return _Meeting(
+    return _Relation(
         together=together,
         pairs=len(a.sessions),
         between_runs=error,
@@ -295,17 +302,17 @@ def _meeting(a: Run, b: Run, names: tuple[str, str]) -> _Meeting:
 
 
 def is_same_run(a: Run, b: Run) -> bool:
-    """Whether both are one run, read twice perhaps: then they hold one measurement, and its ratio is 1."""
+    """Whether both are the same run: then the ratio is 1 by definition."""
     return a.id == b.id and a.measurements == b.measurements and a.environment == b.environment
 
 
-def _contrast(a: Evidence, b: Evidence, metric: str, *, meeting: _Meeting) -> MetricContrast:
+def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> MetricContrast:
     """B over A from what is known of both."""
     nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
-    if meeting.itself and a.side.value is not None and math.isfinite(a.side.value):
+    if relation.itself and a.side.value is not None and math.isfinite(a.side.value):
         return replace(nothing, contrast=_OF_ITSELF, design="same-run")
     if a.sessions and b.sessions:
-        return _contrast_percentiles(a, b, meeting=meeting)
+        return _contrast_percentiles(a, b, relation=relation)
     if a.outcomes and len(a.outcomes) == len(b.outcomes) and a.questions == b.questions and not (a.absent or b.absent):
         return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
     if a.absent or b.absent:
@@ -314,18 +321,18 @@ def _contrast(a: Evidence, b: Evidence, metric: str, *, meeting: _Meeting) -> Me
         assert a.side.value is not None and b.side.value is not None
         return replace(nothing, contrast=contrast_exact(a.side.value, b.side.value), design="exact")
     if not a.values or not b.values:
-        return replace(nothing, contrast=_from_intervals(a, b, meeting.names), design="intervals")
-    if meeting.together and len(a.turns) == len(b.turns) == meeting.pairs:
-        return replace(nothing, contrast=_from_turns(a.turns, b.turns), design=meeting.together)
-    contrast, design = _from_processes(a.values, b.values, metric, meeting=meeting)
+        return replace(nothing, contrast=_from_intervals(a, b, relation.names), design="intervals")
+    if relation.together and len(a.turns) == len(b.turns) == relation.pairs:
+        return replace(nothing, contrast=_from_turns(a.turns, b.turns), design=relation.together)
+    contrast, design = _from_processes(a.values, b.values, metric, relation=relation)
     if contrast.error is None:
         doubt = contrast.doubt
-        alone = [name for name, side in zip(meeting.names, (a, b), strict=True) if sum(side.lengths) == 1]
+        alone = [name for name, side in zip(relation.names, (a, b), strict=True) if sum(side.lengths) == 1]
         if alone:
             doubt = f"one sample of {' and of '.join(alone)}"
-        return replace(nothing, contrast=_from_intervals(a, b, meeting.names, doubt=doubt), design="intervals")
+        return replace(nothing, contrast=_from_intervals(a, b, relation.names, doubt=doubt), design="intervals")
     if not contrast.doubt and design == "sessions":
-        contrast = replace(contrast, doubt=_unequal(a, b, meeting.names))
+        contrast = replace(contrast, doubt=_unequal(a, b, relation.names))
     return replace(nothing, contrast=contrast, design=design)
 
 
@@ -349,17 +356,17 @@ def _from_turns(a: Sequence[Samples], b: Sequence[Samples]) -> Contrast:
 
 
 def _from_processes(
-    a: Sequence[float], b: Sequence[float], metric: str, *, meeting: _Meeting
+    a: Sequence[float], b: Sequence[float], metric: str, *, relation: _Relation
 ) -> tuple[Contrast, Design]:
     """From one number per process or group of processes."""
-    if meeting.together and len(a) == len(b) == meeting.pairs:
-        return contrast_pairs(a, b, sequential=True), meeting.together
-    error = meeting.between_runs if METRICS[metric].unit in ("s", "1/s") else 0.0
+    if relation.together and len(a) == len(b) == relation.pairs:
+        return contrast_pairs(a, b, sequential=True), relation.together
+    error = relation.between_runs if METRICS[metric].unit in ("s", "1/s") else 0.0
     contrast = contrast_groups(a, b, error=error)
     method = contrast.method + (f", and {error:.2%} (1 σ) between runs" if error else "")
-    if meeting.watched:
+    if relation.watched:
         method += ", several looks allowed for"
-    return replace(contrast, method=method, sequential=meeting.watched), "sessions"
+    return replace(contrast, method=method, sequential=relation.watched), "sessions"
 
 
 def _unequal(a: Evidence, b: Evidence, names: tuple[str, str]) -> str:
@@ -400,9 +407,9 @@ def _from_intervals(a: Evidence, b: Evidence, names: tuple[str, str], *, doubt: 
     )
 
 
-def _contrast_percentiles(a: Evidence, b: Evidence, *, meeting: _Meeting) -> MetricContrast:
+def _contrast_percentiles(a: Evidence, b: Evidence, *, relation: _Relation) -> MetricContrast:
     """B over A of 99th percentiles: of pairs of groups of processes, or of groups of each side apart."""
-    paired = meeting.together is not None and len(a.sessions) == len(b.sessions) == meeting.pairs
+    paired = relation.together is not None and len(a.sessions) == len(b.sessions) == relation.pairs
     joined = join_processes(a.lengths, b.lengths) if paired else []
     groups = (joined, joined) if paired else (join_processes(a.lengths), join_processes(b.lengths))
     nothing = MetricContrast(
@@ -413,7 +420,7 @@ def _contrast_percentiles(a: Evidence, b: Evidence, *, meeting: _Meeting) -> Met
     if min(map(len, groups)) < LEAST_REPLICATES:
         have = ", ".join(
             f"{name} has {sum(side.lengths)} in {len(side.lengths)}"
-            for name, side in zip(meeting.names, (a, b), strict=True)
+            for name, side in zip(relation.names, (a, b), strict=True)
         )
         return replace(
             nothing,
@@ -425,7 +432,7 @@ def _contrast_percentiles(a: Evidence, b: Evidence, *, meeting: _Meeting) -> Met
         first,
         second,
         PERCENTILE_METRIC,
-        meeting=replace(meeting, together=meeting.together if paired else None, pairs=len(joined)),
+        relation=replace(relation, together=relation.together if paired else None, pairs=len(joined)),
     )
     method = contrast.method.replace("fresh processes", "groups of fresh processes", 1)
     return replace(

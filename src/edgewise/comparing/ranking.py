@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_metric, compare_pairs
 from edgewise.comparing.session_values import EvidenceTable
-from edgewise.comparing.terms import Terms
 from edgewise.metrics import METRICS
 
 LEAST_VARIANTS = 3
@@ -16,7 +16,7 @@ LEAST_VARIANTS = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def rank(variants: Sequence[Variant], terms: Terms, metric: str) -> Ranking | None:
+def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Ranking | None:
     """The variants from best to worst in `metric`, every one compared with every other.
 
     Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
@@ -33,7 +33,7 @@ def rank(variants: Sequence[Variant], terms: Terms, metric: str) -> Ranking | No
         return None
     table = EvidenceTable(variants)
     pairs = list(combinations(range(len(variants)), 2))
-    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), terms=terms, table=table), strict=True))
+    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria, table=table), strict=True))
     ratios = {pair: row.ratio for pair, row in rows.items() if row.ratio is not None}
     comparable = sorted({index for pair in ratios for index in pair})
     if not comparable:

@@ -1,4 +1,4 @@
-"""What a gate asks for: words such as ``3%``, ``latency=5ms`` or ``accuracy_drop=1pt`` as data."""
+"""Requirements of a gate, parsed from words such as ``3%``, ``latency=5ms`` or ``accuracy_drop=1pt``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgewise.amounts import with_ends
 from edgewise.errors import BadInput
+from edgewise.formatting import with_ends
 from edgewise.metrics import METRICS, SHARES, Metric
 from edgewise.units import format_quantity, parse_duration, parse_size, significant
 
@@ -36,7 +36,7 @@ _CELSIUS_ZERO = 273.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One thing that must hold.
+    """One requirement of a gate.
 
     Attributes:
         metric: an id of the metric catalogue, or `HEADLINE`.
@@ -53,7 +53,7 @@ class Requirement:
 
     @property
     def needs_baseline(self) -> bool:
-        """Whether it says something about a baseline."""
+        """Whether it compares with a baseline."""
         return self.kind != "budget"
 
     @property
@@ -72,7 +72,7 @@ class Requirement:
         return f"{name}: at most {share} worse"
 
     def resolve(self, headline: str) -> Requirement:
-        """The same with `headline` in place of `HEADLINE`. Raises `BadInput` where that makes no sense."""
+        """The same with `headline` in place of `HEADLINE`. Raises `BadInput` where the limit does not suit it."""
         if not self.metric:
             _check_share(self.limit, headline, self.word)
         return self if self.metric else replace(self, metric=headline)
@@ -103,13 +103,13 @@ def parse_requirements(max_regression: Sequence[str], budgets: Sequence[str]) ->
         budgets: ``latency=5ms,model_size=1MB``, ``accuracy_top1=97%`` (at least), ``accuracy_drop=1pt``.
 
     Raises:
-        BadInput: words that say nothing, an unknown metric or unit, a limit that makes no sense, the same twice, or
-            nothing at all.
+        BadInput: an empty word, an unknown metric or unit, a limit out of range, the same requirement twice, or no
+            requirement.
     """
     found = [_parse_regression(word) for word in _words(max_regression, "--max-regression")]
     found += [_parse_budget(word) for word in _words(budgets, "--budget")]
     if not found:
-        raise BadInput("there is nothing to check", advice="--max-regression 3%, or --budget latency=5ms")
+        raise BadInput("no requirement given", advice="add --max-regression 3% or --budget latency=5ms")
     seen: set[tuple[str, Kind]] = set()
     for one in found:
         if (one.metric, one.kind) in seen:
@@ -144,11 +144,14 @@ def _parse_regression(word: str) -> Requirement:
     number, unit = _split(amount, word, "--max-regression")
     if unit != "%":
         raise BadInput(
-            f"--max-regression {word!r} is no percentage", advice=f"write the percent sign: {_shown(number)}%"
+            f"--max-regression {word!r} is not a percentage", advice=f"write the percent sign: {_shown(number)}%"
         )
     limit = number / 100.0
     if limit <= -1.0:
-        raise BadInput(f"--max-regression {word!r}: nothing is that much better", advice="above -100%")
+        raise BadInput(
+            f"--max-regression {word!r}: the limit must be above -100%",
+            advice="such as 3%, or -10% to require an improvement",
+        )
     if metric:
         _check_share(limit, metric, word)
     return Requirement(metric=metric, kind="regression", limit=limit, word=word)
@@ -171,19 +174,19 @@ def _parse_budget(word: str) -> Requirement:
         if unit not in ("pt", "pp"):
             raise BadInput(f"--budget {word!r} is not in points", advice="1pt is one percentage point")
         if not 0.0 <= number < 100.0:
-            raise BadInput(f"--budget {word!r} makes no sense", advice="0pt or more, below 100pt")
+            raise BadInput(f"--budget {word!r} is out of range", advice="0pt or more, below 100pt")
         return Requirement(metric=DROPS[name.strip()], kind="drop", limit=number / 100.0, word=word)
     row = _metric(name, "--budget")
     limit = _limit(amount, row, word)
     if not math.isfinite(limit) or limit < 0.0 or (limit == 0.0 and row.unit != "1"):
-        raise BadInput(f"--budget {word!r} makes no sense", advice=_ADVICE["--budget"])
+        raise BadInput(f"--budget {word!r} is out of range", advice=_ADVICE["--budget"])
     if row.id in SHARES and limit > 1.0:
         raise BadInput(f"--budget {word!r} is more than all", advice="a share: 97% or 0.97")
     return Requirement(metric=row.id, kind="budget", limit=limit, word=word)
 
 
 def _limit(amount: str, row: Metric, word: str) -> float:
-    """A budget in the metric's SI unit. A bare number is no time and no size: a forgotten ``ms`` is no limit."""
+    """A budget in the metric's SI unit. A time or a size needs its unit."""
     if row.unit in ("s", "B") and BARE.fullmatch(amount):
         unit = "latency=5ms" if row.unit == "s" else "model_size=1MB"
         raise BadInput(f"--budget {word!r} has no unit", advice=f"write it, such as {unit}")
@@ -194,7 +197,7 @@ def _limit(amount: str, row: Metric, word: str) -> float:
             return float(parse_size(amount))
     except (BadInput, OverflowError) as error:
         advice = error.advice if isinstance(error, BadInput) else _ADVICE["--budget"]
-        raise BadInput(f"--budget {word!r}: {amount!r} is no limit of {row.id}", advice=advice) from None
+        raise BadInput(f"--budget {word!r}: {amount!r} is not a value of {row.id}", advice=advice) from None
     number, unit = _split(amount, word, "--budget")
     scales = _SCALES.get(row.unit, {row.unit: 1.0, "": 1.0})
     if unit not in scales:
@@ -206,7 +209,7 @@ def _limit(amount: str, row: Metric, word: str) -> float:
 def _split(amount: str, word: str, flag: str) -> tuple[float, str]:
     match = _NUMBER.fullmatch(amount)
     if match is None or not math.isfinite(float(match[1])):
-        raise BadInput(f"{flag} {word!r}: {amount.strip()!r} is no limit", advice=_ADVICE[flag])
+        raise BadInput(f"{flag} {word!r}: {amount.strip()!r} is not a number with a unit", advice=_ADVICE[flag])
     return float(match[1]), match[2]
 
 
@@ -216,7 +219,7 @@ def _metric(name: str, flag: str) -> Metric:
     if row is None:
         near = difflib.get_close_matches(name.strip(), [*METRICS, *DROPS], n=3)
         known = ", ".join(near) if near else "latency, latency_p99, throughput, memory_peak, model_size, energy …"
-        raise BadInput(f"{flag}: {name.strip()!r} is no metric", advice=f"did you mean: {known}")
+        raise BadInput(f"{flag}: unknown metric {name.strip()!r}", advice=f"did you mean: {known}")
     if row.better == "none":
         raise BadInput(f"{flag}: {row.id} is neither better high nor low", advice="it can't be limited")
     return row

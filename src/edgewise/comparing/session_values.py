@@ -1,7 +1,7 @@
-"""What one run tells of one metric: a number per fresh process, or the reason why there is none.
+"""The evidence of one run on one metric: a number per fresh process, or the reason why there is none.
 
-Processes are what a comparison counts, so the samples of each are boiled down to one number first: their median or
-mean, by the metric. A 99th percentile needs more samples than a short process gives; processes are joined for it.
+A comparison counts processes, so the samples of each are first reduced to one number: their median or mean,
+depending on the metric. A 99th percentile needs more samples than a short process gives; processes are joined for it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from edgewise.comparing.comparison import Side, Variant
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Measurement, Run
 from edgewise.run.variation import reach_of
+from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import LEAST_REPLICATES
-from edgewise.stats.dependence import Samples
 from edgewise.stats.distributions import t_quantile
 
 PERCENTILE_METRIC = "latency_p99"
@@ -37,7 +37,7 @@ OF_DATA = SHARES - {OF_ARRIVALS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a run tells of a metric.
+    """Evidence of a run on a metric.
 
     Attributes:
         side: the run's own headline.
@@ -80,7 +80,7 @@ class EvidenceTable:
 
 
 def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
-    """What `run` tells of `metric`. Never raises for what the run holds: the reason is in `Evidence.absent`.
+    """The evidence of `run` on `metric`. Never raises for what the run holds: the reason is in `Evidence.absent`.
 
     Args:
         metric: an id of the metric catalogue.
@@ -106,7 +106,7 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
         return Evidence(side=side, absent=wrong)
     if not _is_positive(side.value):
         return Evidence(side=side, absent=_not_positive(side, metric, name))
-    values = _boil_down(sessions, metric, batch=run.job.workload.batch if source is not row else 0)
+    values = _reduce(sessions, metric, batch=run.job.workload.batch if source is not row else 0)
     if not all(map(_is_positive, values)):
         return Evidence(side=side, absent=f"{metric} of {name} is out of the range of numbers")
     side = Side(value=side.value, low=side.low, high=side.high, replicates=len(values))
@@ -143,7 +143,7 @@ def _not_positive(side: Side, metric: str, name: str) -> str:
 
 
 def _side(row: Measurement) -> Side:
-    """The run's own numbers, as far as they are numbers; an interval that is upside down is none."""
+    """The run's own numbers, as far as they are numbers; an inverted interval is dropped."""
     numbers = (row.value, row.low, row.high)
     value, low, high = (number if number is not None and math.isfinite(number) else None for number in numbers)
     if value is None or low is None or high is None or low > high:
@@ -173,7 +173,7 @@ def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples
     return [part for part in np.split(samples, np.cumsum(lengths)[:-1]) if len(part)], ""
 
 
-def _boil_down(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[float, ...]:
+def _reduce(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[float, ...]:
     """One number per process. `batch`: samples are times of so many inputs each, and a rate is sought; 0 otherwise."""
     how = METRICS[metric].aggregation
     with np.errstate(all="ignore"):  # the caller looks at what comes out

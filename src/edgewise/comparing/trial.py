@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from edgewise.cancellation import Cancelled
 from edgewise.comparing.assessment import assess, require_fair
-from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.fairness import check_fairness, check_jobs
-from edgewise.comparing.metrics import check_metric, check_terms, compare_runs
-from edgewise.comparing.terms import Terms
+from edgewise.comparing.metrics import check_criteria, check_metric, compare_runs
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
-from edgewise.run.assembly import Sensors
-from edgewise.run.conversation import refuses_sizes
-from edgewise.run.dispatch import Interrupted, Observer
+from edgewise.run.dispatch import Interrupted
+from edgewise.run.host_protocol import refuses_sizes
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
 from edgewise.run.plan import with_other_sizes
+from edgewise.run.run_builder import Sensors
 from edgewise.stats.comparison import LOOKS
 
 BUDGET_S = 60.0
@@ -30,15 +31,15 @@ Settled = Callable[[Sequence[Variant]], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """How to measure.
+class TrialSettings:
+    """How variants are measured side by side.
 
     Attributes:
         budget_s: the time budget; None means `BUDGET_S` for two variants and `FURTHER_S` for every further one.
         duet: all at once on cores of their own instead of in turns.
         seed: of the order.
         until: the metric whose verdicts end it; None means the scenario's headline.
-        rounds: end after so many rounds whatever is known then; None leaves it to the verdicts and the budget. The last
+        rounds: number of rounds at most; None leaves it to the verdicts and the budget. The last
             of `LOOKS` ends it in any case.
         turns: of a round; None is the usual number. Fewer are quicker and less exact.
     """
@@ -51,10 +52,10 @@ class Trial:
     turns: int | None = None
 
 
-class ComparisonInterrupted(KeyboardInterrupt):
-    """Ctrl-C; what was found until then is in `findings`."""
+class ComparisonInterrupted(Cancelled):
+    """Interrupted; the result until then is in `findings`."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: ComparisonResult) -> None:
         super().__init__("interrupted")
         self.findings = findings
 
@@ -63,33 +64,35 @@ def run_trial(
     jobs: Sequence[Job],
     *,
     labels: Sequence[str],
-    terms: Terms,
-    trial: Trial,
+    criteria: Criteria,
+    trial: TrialSettings,
     save: Callable[[Run], None],
-    observer: Observer | None = None,
     sensors: Sensors | None = None,
     settled: Settled | None = None,
-) -> Findings:
+) -> ComparisonResult:
     """Measure `jobs` side by side and compare the later ones with the first.
 
     Args:
         labels: one per job, all different.
         save: keeps a run; all are saved at every look and in the end.
         sensors: None asks the meters, which every process then reads after its turns.
-        settled: told the variants at every look; why to stop, or None. None stops once every verdict on `trial.until`
-            is safe.
+        settled: called with the variants at every look; returns why to stop, or None. Without it measuring stops once
+            every verdict on `trial.until` is safe.
 
     Returns:
-        The findings; `Findings.interrupted` says whether Ctrl-C ended it, `Findings.save_errors` what was not kept.
+        The result; its `interrupted` says whether Ctrl-C ended the measuring, its `save_errors` which runs were not
+        saved.
 
     Raises:
         BadInput: fewer than two jobs, jobs that can't be compared fairly (unless forced), or that can't run at once.
     """
-    _check(jobs, labels, terms)
+    _check(jobs, labels, criteria)
     _check_amount(trial)
-    until = _choose_until(trial.until, terms, jobs[0].workload.scenario.headline)
-    judged = replace(terms, metrics=tuple(dict.fromkeys((*terms.metrics, until)))) if terms.metrics else terms
-    interleaver = Interleaver(save=save, observer=observer, sensors=sensors)
+    until = _choose_until(trial.until, criteria, jobs[0].workload.scenario.headline)
+    judged = (
+        replace(criteria, metrics=tuple(dict.fromkeys((*criteria.metrics, until)))) if criteria.metrics else criteria
+    )
+    interleaver = Interleaver(save=save, sensors=sensors)
     schedule = Schedule(
         budget_s=BUDGET_S + FURTHER_S * (len(jobs) - 2) if trial.budget_s is None else trial.budget_s,
         duet=trial.duet,
@@ -106,7 +109,7 @@ def run_trial(
     def judge(runs: Sequence[Run]) -> str | None:
         variants = variants_of(runs)
         # What the networks put out is known after the first round only.
-        require_fair(check_fairness(variants), force=terms.force)
+        require_fair(check_fairness(variants), force=criteria.force)
         if max(len(run.sessions) for run in runs) < min(LOOKS[0], trial.rounds or LOOKS[0]):
             return None
         if settled is not None:
@@ -124,11 +127,11 @@ def run_trial(
                     done = again
                     break
     except Interrupted as stop:
-        findings = assess(variants_of(stop.runs), terms, stopped_because="interrupted")
+        findings = assess(variants_of(stop.runs), criteria, stopped_because="interrupted")
         return replace(findings, interrupted=True, save_errors=tuple(interleaver.save_errors))
     findings = assess(
         variants_of(done.runs),
-        terms,
+        criteria,
         seconds_per_pair=done.elapsed_s / done.rounds if done.rounds else None,
         stopped_because=done.stopped_because,
         elapsed_s=done.elapsed_s,
@@ -150,11 +153,11 @@ def _with_other_sizes(jobs: Sequence[Job]) -> list[list[Job]]:
     ]
 
 
-def _choose_until(asked: str | None, terms: Terms, headline: str) -> str:
-    """The metric whose verdict is awaited: the one asked for, else the headline, else the first that is compared."""
+def _choose_until(asked: str | None, criteria: Criteria, headline: str) -> str:
+    """The metric whose verdict ends measuring: the given one, else the headline, else the first compared."""
     if asked is not None:
         return check_metric(asked)
-    return headline if not terms.metrics or headline in terms.metrics else terms.metrics[0]
+    return headline if not criteria.metrics or headline in criteria.metrics else criteria.metrics[0]
 
 
 def _is_safe(rows: Sequence[Comparison], until: str) -> str | None:
@@ -165,20 +168,22 @@ def _is_safe(rows: Sequence[Comparison], until: str) -> str | None:
     return f"the verdict on {until} is safe" if len(open_rows) == 1 else f"all verdicts on {until} are safe"
 
 
-def _check_amount(trial: Trial) -> None:
+def _check_amount(trial: TrialSettings) -> None:
     if trial.rounds is not None and trial.rounds < 1:
-        raise BadInput(f"{trial.rounds} rounds make no sense", advice="1 or more")
+        raise BadInput(
+            f"the number of rounds must be at least 1, not {trial.rounds}", advice="leave it out for as many as needed"
+        )
 
 
-def _check(jobs: Sequence[Job], labels: Sequence[str], terms: Terms) -> None:
-    check_terms(terms)
+def _check(jobs: Sequence[Job], labels: Sequence[str], criteria: Criteria) -> None:
+    check_criteria(criteria)
     if len(jobs) < 2:
         raise BadInput(
             "there is nothing to compare with", advice="give two models, or settings with --vary threads=1,2"
         )
     if len(jobs) > MOST_VARIANTS:
         raise BadInput(f"{len(jobs)} variants are too many at once", advice=f"compare up to {MOST_VARIANTS}")
-    check_all(jobs, labels, force=terms.force)
+    check_all(jobs, labels, force=criteria.force)
 
 
 def check_all(jobs: Sequence[Job], labels: Sequence[str], *, force: bool) -> None:

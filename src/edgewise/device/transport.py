@@ -1,12 +1,13 @@
-"""The seam to places where a process can be started: this machine, later a device over ssh, adb or a container.
+"""The seam to places where a process can be started: this machine, or a device over ssh, adb or a container.
 
-A transport only starts a process and gives its streams; what is said over them is the protocol's business.
+A transport only starts a process and gives its streams. Everything else that a target needs (files, facts, time) goes
+over such streams too, see `edgewise.device.target`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from edgewise.registry import Registry
@@ -59,24 +60,51 @@ class TellsEnd(Protocol):
         """A new descriptor, the caller's to close, readable once the process has ended; None if there is none."""
 
 
+@runtime_checkable
+class LosesLink(Protocol):
+    """A process behind a link that can drop.
+
+    Attributes:
+        link_lost: whether the link dropped before the process had ended; its exit code is then not known.
+    """
+
+    link_lost: bool
+
+
 class Transport(Protocol):
     """A way to start processes somewhere.
 
     Attributes:
-        name: what records and devices call it.
+        name: what records and ``--device`` call it.
     """
 
     name: str
 
-    def start(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> Process:
-        """Start `command` in `folder`, which exists.
+    def start(
+        self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
+    ) -> Process:
+        """Start `command` in `folder`.
 
         Args:
-            folder: the working folder; ``stderr`` in it gets the end of the standard error, of bounded size.
-            environment: all environment variables of the process.
+            folder: the working folder, which exists, on the machine of the process.
+            environment: environment variables of the process: on this machine all of them, elsewhere those to set.
+            stderr: a file on this machine that gets the end of the standard error, of bounded size.
 
         Raises OSError where it can't be started.
         """
+
+
+@runtime_checkable
+class Remote(Transport, Protocol):
+    """A transport to another machine.
+
+    Attributes:
+        python: the command of the Python interpreter there.
+        home: an existing folder there; edgewise keeps its files below it.
+    """
+
+    python: Sequence[str]
+    home: PurePath
 
 
 def transports() -> Registry[Transport]:

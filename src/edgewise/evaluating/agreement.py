@@ -1,4 +1,4 @@
-"""Without labels: how far a model's outputs are from those of a reference, over many samples."""
+"""Without labels: the difference of a model's outputs from a reference's, over many samples."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class AgreementTable:
             "output_snr": (-math.inf, math.inf), WORST: (-math.inf, math.inf), "output_max_abs_error": (0.0, math.inf)
         }  # fmt: skip
         self.no_interval: Mapping[str, str] = {
-            "output_max_abs_error": "the largest of these samples tells nothing of the largest of others"
+            "output_max_abs_error": "the maximum over these samples does not bound that of others"
         }
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         used = counts > 0.0
         total = float(counts @ self._rows)
@@ -124,11 +124,11 @@ def compare_sample(
             counted, agreed = _count_same(a.reshape(-1, b.shape[-1]), b.reshape(-1, b.shape[-1]))
             rows, same = rows + counted, same + agreed
         with np.errstate(invalid="ignore", over="ignore"):
-            gap = a - b
-            power, lost = float((b**2).sum()), float((gap**2).sum())
+            difference = a - b
+            power, lost = float((b**2).sum()), float((difference**2).sum())
             signal, noise = signal + power, noise + lost
             alone += [float(b.size) if probabilities is not None and probabilities[number] else power, lost]
-            worst = max(worst, float(np.abs(gap).max())) if np.isfinite(gap).all() else math.nan
+            worst = max(worst, float(np.abs(difference).max())) if np.isfinite(difference).all() else math.nan
             worst = math.nan if math.isnan(signal) or math.isnan(noise) else worst
     kept = alone if probabilities is not None or len(reference) > 1 else []
     return [rows, same, *(each if math.isfinite(each) else None for each in (signal, noise, worst, *kept))]

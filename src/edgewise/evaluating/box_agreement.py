@@ -1,4 +1,4 @@
-"""Without labels: whether a detector finds the boxes that a reference finds."""
+"""Without labels: whether a detector finds the boxes of a reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.evaluating.task import Record
-from edgewise.evaluating.tasks.boxes import Found, overlaps
+from edgewise.evaluating.tasks.boxes import Detections, overlaps
 
 Array = NDArray[Any]
 
@@ -17,7 +17,7 @@ OVERLAP = 0.5
 """Intersection over union from which two boxes are the same."""
 
 
-def compare_boxes(own: Found, reference: Found) -> Record:
+def compare_boxes(own: Detections, reference: Detections) -> Record:
     """``[matched, own, reference]``: how many boxes of each there are, and how many of them are the same.
 
     The best of `own` chooses first, among the boxes of its class that are left, the one that it overlaps most.
@@ -44,7 +44,7 @@ class BoxTable:
         self._counts = np.array(records, dtype=np.float64).reshape(-1, 3)
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         matched, own, reference = self._counts.sum(axis=0) if weights is None else np.asarray(weights) @ self._counts
         total = own + reference
         return {"agreement_boxes": float(2.0 * matched / total) if total > 0 else float("nan")}

@@ -1,4 +1,4 @@
-"""Data sets: samples by their number, read one at a time, whatever they are stored as."""
+"""Data sets: samples by number, read one at a time, from any format."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Kind = Literal["array", "image", "audio", "text"]
 channels) of float32 in [-1, 1], or text."""
 
 SPLITS_TO_JUDGE = ("test", "validation", "val", "eval", "dev", "all", "train")
-"""Where accuracy is measured, in this order, unless the user says."""
+"""Splits for accuracy, in order of preference, unless the user chooses."""
 SPLITS_TO_CALIBRATE = ("calibration", "train", "training", "all")
-"""Where passes may look at samples, in this order, unless the user says."""
+"""Splits for calibration, in order of preference, unless the user chooses."""
 
 
 class CorruptSample(Exception):
@@ -57,7 +57,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One sample, decoded and otherwise as it is stored.
+    """One decoded sample, unchanged otherwise.
 
     Attributes:
         index: its number in the data set, from 0.
@@ -76,7 +76,7 @@ class Sample:
     rate: int | None = None
 
     def digest(self) -> str:
-        """SHA-256 over data and label, whatever the sample is called and wherever it was stored."""
+        """SHA-256 over data and label; name and place don't count."""
         found = hashlib.sha256()
         _feed(found, self.data)
         _feed(found, self.label)
@@ -93,7 +93,7 @@ class Dataset(Protocol):
         format: of its reader.
         split: ``train``, ``test`` … or ``all``.
         kind: what all its samples are.
-        classes: their names in the order of their indices; empty where the data does not tell.
+        classes: their names in the order of their indices; empty where the data has none.
         labelled: whether samples have labels.
     """
 
@@ -138,7 +138,7 @@ class DataFormat(Protocol):
         """Its splits by name, without reading samples.
 
         Args:
-            options: what the user said of the data with ``--data-option NAME=VALUE``, such as a column's name.
+            options: ``--data-option NAME=VALUE``, such as a column's name.
 
         Raises:
             BadInput: empty, broken, or an option that it does not know; one line with advice.
@@ -171,11 +171,11 @@ def open_data(
         if found.matches(path):
             return _not_empty(found.open(path, options or {}), source)
     if not exists:
-        raise BadInput(f"there is no data at {source}", advice="give a file, a folder, or MODULE:FUNCTION")
+        raise BadInput(f"no data found at {source}", advice="give a file, a folder, or MODULE:FUNCTION")
     if _is_empty(path):
         raise BadInput(f"{source} is an empty folder", advice="is it the right one? Was it unpacked, or mounted?")
     known = ", ".join(registry.names())
-    raise BadInput(f"{source} looks like no data set", advice=f"say what it is with --data-format: {known}")
+    raise BadInput(f"{source} is not a known data set", advice=f"set its format with --data-format: {known}")
 
 
 def _is_empty(path: Path) -> bool:
@@ -193,7 +193,7 @@ def _exists(path: Path) -> bool:
 
 
 def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequence[str]) -> Dataset:
-    """The split that was asked for, else the first of `order` that there is, else the first. Raises `Unavailable`."""
+    """The requested split, else the first existing one of `order`, else the first. Raises `Unavailable`."""
     if asked is not None:
         if asked not in splits:
             raise Unavailable(f"the data has no split {asked!r}", advice=f"it has: {', '.join(splits)}")
@@ -213,7 +213,7 @@ def choose_samples(size: int, *, limit: int | None, seed: int, leave_out: Sequen
         BadInput: a limit below 1.
     """
     if limit is not None and limit < 1:
-        raise BadInput(f"--limit {limit} makes no sense", advice="1 or more")
+        raise BadInput(f"--limit must be at least 1, not {limit}", advice="omit it for all samples")
     left = sorted(set(range(size)) - set(leave_out))
     if limit is None or limit >= len(left):
         return left

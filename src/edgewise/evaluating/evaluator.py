@@ -1,4 +1,4 @@
-"""A pass over data: sample after sample through a model in a worker process, and what a task makes of the outputs."""
+"""Runs samples through a model in a worker process, and keeps what a task records of the outputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,41 +14,40 @@ from typing import Any
 import numpy as np
 
 from edgewise import __version__
+from edgewise.cancellation import check
 from edgewise.errors import BadInput
+from edgewise.evaluating.checkpoint import Checkpoint, Entry, checkpoint_path
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
 from edgewise.evaluating.instructions import Instructions
-from edgewise.evaluating.notebook import Entry, Notebook, place_notebook
 from edgewise.evaluating.preparing import Preparer
-from edgewise.evaluating.task import Drives, Feed, Judge, Ranks, Record, Watches
+from edgewise.evaluating.task import Preparation, RanksClasses, ReadsAhead, Record, RunsModel, Scorer
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
+from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, emit
 from edgewise.record import Failure, InputSpec, Job
-from edgewise.run.assembly import Assembly
 from edgewise.run.inference import Inference, InferenceFailed
-from edgewise.workload.sizes import with_sizes_of
+from edgewise.run.run_builder import RunBuilder
+from edgewise.workload.input_shapes import with_sizes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_TIMED = 1000
-"""Inferences of which the times are kept: the first ones of a pass."""
+"""Inferences whose times are kept: the first ones."""
 MOST_WAITING = 4096
-"""Samples of which it is kept how long they took to prepare, until they are answered."""
+"""Samples whose preparation time is kept until they are answered."""
 
 MOST_TRIED = 16
-"""Samples that are looked at to find one that shows whether data fit."""
-
-Progress = Callable[[int, int], None]
-"""Told how many samples of how many are done."""
+"""Samples that are read to find one that shows whether the data fits the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What models are asked.
+class SampleSelection:
+    """The samples of a data set that models are evaluated on.
 
     Attributes:
         indices: numbers of the samples, ascending.
-        limit: how many were asked for; None is all.
-        strict: a sample that can't be used ends the pass instead of being skipped.
+        limit: the requested number of samples; None is all.
+        strict: a sample that can't be used ends the evaluation instead of being skipped.
     """
 
     data: Dataset
@@ -59,26 +58,27 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pupil:
-    """Who is asked: a model on an engine, with what is done to a sample before it is fed."""
+class ModelUnderTest:
+    """A model on an engine, with how samples are prepared for it."""
 
     job: Job
     instructions: Instructions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What one model said.
+class SampleResults:
+    """What became of the samples of one model.
 
     Attributes:
         entries: of every sample that was reached, in order.
-        notes: what was done to samples, one line each.
-        fed: input → smallest and largest value that this pass fed to it, as real numbers.
-        failure: why the pass could not go on; the entries are those until then.
-        resumed: how many entries an earlier pass had left.
-        seconds: of this pass.
-        times: (preparing, engine, reading the answer) of each of the first inferences of this pass, s.
-        example: what the model said of the first sample of this pass, as `Evaluation.example` has it.
+        notes: how samples were prepared, one line per input.
+        fed: input → smallest and largest value fed to it, as real numbers.
+        failure: why it ended early; the entries are those until then.
+        resumed: entries that come from an earlier, interrupted evaluation.
+        seconds: how long it took.
+        times: (preparing, engine, reading the answer) of each of the first inferences, s.
+        example: the model's answer to the first sample, as `Evaluation.example` has it.
+        checkpoint: the file from which it can be resumed; None where there is none.
     """
 
     entries: tuple[Entry, ...]
@@ -91,20 +91,23 @@ class Answers:
     seconds: float = 0.0
     times: Sequence[tuple[float, float, float]] = ()
     example: Mapping[str, Any] | None = None
+    checkpoint: Path | None = None
 
     @property
     def records(self) -> list[Any]:
-        """Of samples that were judged, in order."""
+        """Of the samples that were scored, in order."""
         return [entry.record for entry in self.entries if not entry.reason]
 
 
-class Prompter:
-    """One model's side of the pass: prepares samples for it, runs it, and gives real outputs per sample."""
+class ModelAdapter:
+    """Prepares samples for one model, runs it, and gives its outputs per sample as real numbers."""
 
-    def __init__(self, pupil: Pupil, data: Dataset, *, assembly: Assembly, end_by: float | None = None) -> None:
-        job = pupil.job
+    def __init__(
+        self, tested: ModelUnderTest, data: Dataset, *, builder: RunBuilder, end_by: float | None = None
+    ) -> None:
+        job = tested.job
         self._end_by = end_by
-        self.identity = identify(pupil)
+        self.identity = identify(tested)
         specs = job.workload.inputs
         graph = read_graph(Path(job.model.path), shapes={spec.name: spec.shape for spec in specs})
         self._batch = job.workload.batch
@@ -114,31 +117,30 @@ class Prompter:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._preparing: dict[int, float] = {}
         self.times: list[tuple[float, float, float]] = []
-        self.example: Mapping[str, Any] | None = None
         self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
 
         def make_preparer(batch: int) -> Preparer:
             single = [_single(spec, batch) for spec in specs]
-            return Preparer(pupil.instructions, specs=single, quantizations=self._fed, kind=data.kind)
+            return Preparer(tested.instructions, specs=single, quantizations=self._fed, kind=data.kind)
 
         self._preparer = make_preparer(self._batch)
         fixed = _leading(specs) if self._batch == 1 else 1
-        # A leading dimension that the model fixes may be a batch: the first sample tells, by what it fits into.
+        # A leading dimension fixed by the model may be a batch: the first sample decides, by which shape it fits.
         self._batched = (fixed, make_preparer(fixed)) if fixed > 1 else None
         self.notes = tuple(self._preparer.notes)
-        self.inference = Inference(job, assembly=assembly, end_by=end_by)
+        self.inference = Inference(job, builder=builder, end_by=end_by)
 
-    def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
-        """As `Preparer.prepare`, with the arrays in the feed as real numbers."""
+    def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
+        """As `Preparer.prepare`; `Preparation.fed` holds the arrays as real numbers."""
         begin = time.perf_counter()
         try:
-            arrays, feed = self._preparer.prepare(sample)
+            arrays, preparation = self._preparer.prepare(sample)
         except BadInput as error:
             if self._batched is None:
                 raise
             size, preparer = self._batched
             try:
-                arrays, feed = preparer.prepare(sample)
+                arrays, preparation = preparer.prepare(sample)
             except BadInput:
                 raise error from None
             self._batch, self._preparer = size, preparer
@@ -151,22 +153,23 @@ class Prompter:
             if array.size:
                 low, high = self.ranges.get(name, (math.inf, -math.inf))
                 self.ranges[name] = min(low, float(array.min())), max(high, float(array.max()))
-        return arrays, replace(feed, fed=real)
+        return arrays, replace(preparation, fed=real)
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Real outputs of every sample, each with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
         if self._batch == 1:
             return [self._real(outputs) for outputs in self.inference.infer(feeds)]
         split = [self._split(self._real(outputs)) for outputs in self.inference.infer(self.join(feeds))]
-        return [each for answers in split for each in answers][: len(feeds)]
+        return [each for results in split for each in results][: len(feeds)]
 
     def join(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """The arrays of samples as the model takes them, a batch at a time, the last filled up with its last sample."""
+        """The arrays in batches of the model's size; the last batch is filled up with its last sample."""
         if self._batch == 1:
-            return [list(feed) for feed in feeds]
-        if len({tuple(array.shape for array in feed) for feed in feeds}) > 1:
+            return [list(preparation) for preparation in feeds]
+        if len({tuple(array.shape for array in preparation) for preparation in feeds}) > 1:
             raise BadInput(
-                "samples of different sizes can't share a batch", advice="--batch 1, or --prepare length=N or resize=…"
+                "samples of different sizes can't share a batch",
+                advice="use --batch 1, or --prepare length=N or resize=…",
             )
         groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
         full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
@@ -182,19 +185,19 @@ class Prompter:
                 self.times.append((sum(known), engine, sum(reading[part])))
 
     def is_late(self) -> bool:
-        """Whether the time of this pass is over."""
+        """Whether the time budget is used up."""
         return self._end_by is not None and time.monotonic() > self._end_by
 
     def infer_one(self, arrays: Sequence[Array]) -> list[Array]:
         """Real outputs of one sample."""
         return self.infer([arrays])[0]
 
-    def room(self, feed: Sequence[Array], sample: Sample) -> int:
-        """How many samples like this one to take at once."""
+    def room(self, preparation: Sequence[Array], sample: Sample) -> int:
+        """How many samples like this one to hand to the worker at once."""
         data = list(sample.data.values()) if isinstance(sample.data, Mapping) else [sample.data]
         stored = [array for array in data if isinstance(array, np.ndarray)]
         # An image may be far larger as it is stored than as it is fed.
-        size = self.inference.batch_size([*feed, *stored])
+        size = self.inference.batch_size([*preparation, *stored])
         return max(1, size // self._batch) * self._batch
 
     def _real(self, outputs: Sequence[Array]) -> list[Array]:
@@ -213,200 +216,222 @@ class Prompter:
         return [[array[at : at + 1] for array in outputs] for at in range(self._batch)]
 
 
-def ask(
-    pupil: Pupil,
-    question: Question,
-    judge: Judge,
+def run_samples(
+    tested: ModelUnderTest,
+    selection: SampleSelection,
+    scorer: Scorer,
     *,
-    assembly: Assembly,
-    progress: Progress | None = None,
+    builder: RunBuilder,
     identity: Mapping[str, Any] | None = None,
     fresh: bool = False,
-    notebooks: Path | None = None,
+    checkpoints: Path | None = None,
     end_by: float | None = None,
-) -> Answers:
-    """Put every sample of `question` to the model and keep what `judge` makes of its outputs.
+) -> SampleResults:
+    """Run every sample of `selection` through the model, and keep the scorer's record of each.
+
+    Emits `SamplesStarted`, `SamplesDone` and `SamplesFinished`. Ctrl-C and the cancel token in force end it with the
+    samples that are finished.
 
     Args:
-        identity: what else, besides model, settings, data and preparation, makes this pass the same as an earlier one
-            that was cut off and is resumed; None keeps no notebook.
-        fresh: forget an earlier pass.
-        notebooks: a folder in which notebooks stay, complete ones too; None is the user's cache, where they go once
-            they are complete.
-        end_by: monotonic time, s, at which the pass ends with what it has.
-        judge: entered for the pass where it is a context manager.
+        scorer: entered where it is a context manager.
+        identity: what else, besides model, settings, data and preparation, must be the same for an interrupted
+            evaluation to be resumed; None keeps no checkpoint.
+        fresh: ignore an earlier checkpoint.
+        checkpoints: folder of the checkpoint files; None is the user's cache.
+        end_by: monotonic time, s, at which it ends with what it has.
 
     Raises:
         BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
             can't be used.
     """
     begin = time.monotonic()
-    place = None if identity is None else place_notebook(_identify(pupil, question, identity), folder=notebooks)
-    if place is not None and fresh:
-        place.unlink(missing_ok=True)
-    prompter = Prompter(pupil, question.data, assembly=assembly, end_by=end_by)
+    path = None if identity is None else checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
+    if path is not None and fresh:
+        path.unlink(missing_ok=True)
+    adapter = ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
     failure, interrupted = None, False
-    with Notebook(place) as notebook:
-        resumed = sum(_is_done(notebook.entries.get(index), question) for index in question.indices)
+    emit(SamplesStarted(job=tested.job, total=len(selection.indices)))
+    with Checkpoint(path) as checkpoint:
+        loop = _SampleLoop(adapter, selection, scorer, checkpoint)
         try:
-            left = [index for index in question.indices if not _is_done(notebook.entries.get(index), question)]
-            if left:
-                held = judge if isinstance(judge, contextlib.AbstractContextManager) else contextlib.nullcontext()
-                with prompter.inference, held:
-                    _walk(prompter, question, judge, notebook, left=left, progress=progress)
+            loop.run()
         except InferenceFailed as error:
             failure = error.failure
         except KeyboardInterrupt:
             interrupted = True
-    wanted = set(question.indices)
-    entries = tuple(entry for index, entry in sorted(notebook.entries.items()) if index in wanted)
-    if failure is None and not interrupted and notebooks is None:
-        notebook.forget()
-    return Answers(
+    wanted = set(selection.indices)
+    entries = tuple(entry for index, entry in sorted(checkpoint.entries.items()) if index in wanted)
+    results = SampleResults(
         entries=entries,
-        notes=prompter.notes,
-        fed=prompter.ranges,
-        effective=prompter.inference.effective,
+        notes=adapter.notes,
+        fed=adapter.ranges,
+        effective=adapter.inference.effective,
         failure=failure,
         interrupted=interrupted,
-        resumed=resumed,
+        resumed=loop.resumed,
         seconds=time.monotonic() - begin,
-        times=prompter.times,
-        example=prompter.example,
+        times=adapter.times,
+        example=loop.example,
+        checkpoint=path,
     )
+    emit(
+        SamplesFinished(
+            answered=len(results.records),
+            skipped=len(entries) - len(results.records),
+            resumed=results.resumed,
+            seconds=results.seconds,
+            failure="" if failure is None else failure.message,
+        )
+    )
+    return results
 
 
-def fit_sizes(pupil: Pupil, question: Question, *, assembly: Assembly) -> Pupil:
-    """The pupil, fed in the sizes of the first usable sample where sizes were assumed.
+def fit_sizes(tested: ModelUnderTest, selection: SampleSelection, *, builder: RunBuilder) -> ModelUnderTest:
+    """The model with the input sizes of the first usable sample, where sizes were assumed.
 
     Raises `BadInput`, `Unavailable` for data that does not fit the model.
     """
-    prompter = Prompter(pupil, question.data, assembly=assembly)
-    for index in question.indices[:MOST_TRIED]:
+    adapter = ModelAdapter(tested, selection.data, builder=builder)
+    for index in selection.indices[:MOST_TRIED]:
         try:
-            sample = question.data.read(index)
-            arrays, _ = prompter.prepare(sample)
+            sample = selection.data.read(index)
+            arrays, _ = adapter.prepare(sample)
         except CorruptSample:
             continue
-        workload = pupil.job.workload
+        workload = tested.job.workload
         if workload.batch != 1:
-            return pupil
+            return tested
         inputs = with_sizes_of(workload.inputs, arrays, sample.name)
-        return replace(pupil, job=replace(pupil.job, workload=replace(workload, inputs=inputs)))
-    return pupil
+        return replace(tested, job=replace(tested.job, workload=replace(workload, inputs=inputs)))
+    return tested
 
 
-def _is_done(entry: Entry | None, question: Question) -> bool:
-    """Whether an earlier pass judged a sample. One that it skipped is looked at again where that is to be an error."""
-    return entry is not None and not (question.strict and entry.reason)
+Prepared = tuple[Sample, list[Array], Preparation]
 
 
-def _walk(
-    prompter: Prompter,
-    question: Question,
-    judge: Judge,
-    notebook: Notebook,
-    *,
-    left: Sequence[int],
-    progress: Progress | None,
-) -> None:
-    total = len(question.indices)
-    for index in left:
-        notebook.entries.pop(index, None)
-    # An earlier pass may have left more than what is asked for now.
-    others = len(notebook.entries) - (total - len(left))
-    for batch in _batches(prompter, question, notebook, left):
-        if prompter.is_late():
-            done = len(notebook.entries) - others
-            message = f"the time budget ended after {done} of {total} samples"
-            advice = "give more with --time-budget, or judge fewer samples with --limit"
-            raise InferenceFailed(Failure(cause="Timeout", message=message, phase="samples", advice=advice))
-        if isinstance(judge, Watches):
-            judge.watch([sample for sample, _, _ in batch])
-        if isinstance(judge, Drives):
-            _drive(prompter, question, judge, notebook, batch)
-        else:
-            answers, reading = prompter.infer([arrays for _, arrays, _ in batch]), []
-            for (sample, _, feed), outputs in zip(batch, answers, strict=True):
-                begin = time.perf_counter()
-                record = judge.record(outputs, sample, feed)
-                reading.append(time.perf_counter() - begin)
-                _note(notebook, sample, record)
-                if prompter.example is None and isinstance(judge, Ranks) and (told := judge.rank(outputs, sample)):
-                    prompter.example = {"sample": sample.name, **told}
-            prompter.note_times([sample.index for sample, _, _ in batch], reading)
-        if progress is not None:
-            progress(len(notebook.entries) - others, total)
+class _SampleLoop:
+    """Reads, prepares, runs and records the samples that are not in the checkpoint yet.
 
+    Attributes:
+        resumed: samples that the checkpoint had.
+        example: as `SampleResults.example`.
+    """
 
-def _drive(prompter: Prompter, question: Question, judge: Any, notebook: Notebook, batch: Sequence[Prepared]) -> None:
-    """Samples for which the judge runs the model itself, one by one."""
-    for sample, arrays, feed in batch:
-        try:
-            outputs = judge.drive(prompter.infer_one, arrays, sample)
-        except CorruptSample as error:
-            _skip(notebook, question, sample.index, error)
-        else:
-            _note(notebook, sample, judge.record(outputs, sample, feed))
+    def __init__(
+        self, adapter: ModelAdapter, selection: SampleSelection, scorer: Scorer, checkpoint: Checkpoint
+    ) -> None:
+        self.example: Mapping[str, Any] | None = None
+        self._adapter, self._selection, self._scorer, self._checkpoint = adapter, selection, scorer, checkpoint
+        self._left = [index for index in selection.indices if not self._is_done(checkpoint.entries.get(index))]
+        self._total = len(selection.indices)
+        self.resumed = self._total - len(self._left)
 
+    def run(self) -> None:
+        """Raises `InferenceFailed`, `KeyboardInterrupt`, `BadInput`."""
+        scorer, adapter = self._scorer, self._adapter
+        if not self._left:
+            return
+        for index in self._left:
+            self._checkpoint.entries.pop(index, None)
+        # An earlier evaluation may have left more samples than are selected now.
+        others = len(self._checkpoint.entries) - self.resumed
+        held = scorer if isinstance(scorer, contextlib.AbstractContextManager) else contextlib.nullcontext()
+        with adapter.inference, held:
+            for batch in self._batches():
+                done = len(self._checkpoint.entries) - others
+                if adapter.is_late():
+                    message = f"the time budget ended after {done} of {self._total} samples"
+                    advice = "increase --time-budget, or evaluate fewer samples with --limit"
+                    raise InferenceFailed(Failure(cause="Timeout", message=message, phase="samples", advice=advice))
+                if isinstance(scorer, ReadsAhead):
+                    scorer.begin_batch([sample for sample, _, _ in batch])
+                if isinstance(scorer, RunsModel):
+                    self._run_by_scorer(scorer, batch)
+                else:
+                    self._run_batch(batch)
+                emit(SamplesDone(done=len(self._checkpoint.entries) - others, total=self._total))
 
-def _note(notebook: Notebook, sample: Sample, record: Record) -> None:
-    notebook.write(Entry(index=sample.index, name=sample.name, digest=sample.digest(), record=record))
+    def _is_done(self, entry: Entry | None) -> bool:
+        """Whether the checkpoint has a sample. With `strict`, a skipped one is read again, to raise its error."""
+        return entry is not None and not (self._selection.strict and entry.reason)
 
-
-def _skip(notebook: Notebook, question: Question, index: int, error: CorruptSample) -> None:
-    """Note a sample that can't be used. Raises `BadInput` where that is not to be."""
-    if question.strict:
-        raise BadInput(
-            f"{error.name} can't be used: {error.reason}", advice="mend it, or leave --strict out to skip it"
-        ) from error
-    notebook.write(Entry(index=index, name=error.name, reason=error.reason))
-
-
-Prepared = tuple[Sample, list[Array], Feed]
-
-
-def _batches(
-    prompter: Prompter, question: Question, notebook: Notebook, left: Sequence[int]
-) -> Iterator[list[Prepared]]:
-    """Samples, prepared, as many at once as are to be handed over; those that can't be used are noted and left out."""
-    batch: list[Prepared] = []
-    for index in left:
-        try:
-            sample = question.data.read(index)
-            arrays, feed = prompter.prepare(sample)
-        except CorruptSample as error:
-            _skip(notebook, question, index, error)
-            continue
-        batch.append((sample, arrays, feed))
-        if len(batch) >= prompter.room(arrays, sample) or prompter.is_late():
+    def _batches(self) -> Iterator[list[Prepared]]:
+        """Prepared samples, as many as are handed to the worker at once; unusable ones are noted and left out."""
+        batch: list[Prepared] = []
+        for index in self._left:
+            check()
+            try:
+                sample = self._selection.data.read(index)
+                arrays, preparation = self._adapter.prepare(sample)
+            except CorruptSample as error:
+                self._skip(index, error)
+                continue
+            batch.append((sample, arrays, preparation))
+            if len(batch) >= self._adapter.room(arrays, sample) or self._adapter.is_late():
+                yield batch
+                batch = []
+        if batch:
             yield batch
-            batch = []
-    if batch:
-        yield batch
+
+    def _run_batch(self, batch: Sequence[Prepared]) -> None:
+        scorer, reading = self._scorer, []
+        outputs_of_batch = self._adapter.infer([arrays for _, arrays, _ in batch])
+        for (sample, _, preparation), outputs in zip(batch, outputs_of_batch, strict=True):
+            begin = time.perf_counter()
+            record = scorer.record(outputs, sample, preparation)
+            reading.append(time.perf_counter() - begin)
+            self._note(sample, record)
+            if (
+                self.example is None
+                and isinstance(scorer, RanksClasses)
+                and (top := scorer.top_classes(outputs, sample))
+            ):
+                self.example = {"sample": sample.name, **top}
+        self._adapter.note_times([sample.index for sample, _, _ in batch], reading)
+
+    def _run_by_scorer(self, scorer: Any, batch: Sequence[Prepared]) -> None:
+        """Samples for which the scorer runs the model itself, one by one."""
+        for sample, arrays, preparation in batch:
+            try:
+                outputs = scorer.run_model(self._adapter.infer_one, arrays, sample)
+            except CorruptSample as error:
+                self._skip(sample.index, error)
+            else:
+                self._note(sample, scorer.record(outputs, sample, preparation))
+
+    def _note(self, sample: Sample, record: Record) -> None:
+        self._checkpoint.write(Entry(index=sample.index, name=sample.name, digest=sample.digest(), record=record))
+
+    def _skip(self, index: int, error: CorruptSample) -> None:
+        """Note a sample that can't be used. Raises `BadInput` with `strict`."""
+        if self._selection.strict:
+            raise BadInput(
+                f"{error.name} can't be used: {error.reason}", advice="fix it, or omit --strict to skip it"
+            ) from error
+        self._checkpoint.write(Entry(index=index, name=error.name, reason=error.reason))
 
 
-def _identify(pupil: Pupil, question: Question, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a pass the same as an earlier one. Samples differ: the notebook knows which it has."""
+def _identify(tested: ModelUnderTest, selection: SampleSelection, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same to resume an evaluation; the checkpoint itself holds the samples."""
     return {
         "edgewise": __version__,
-        **identify(pupil),
-        "data": [str(question.data.path), question.data.format, question.data.split, question.data.stamp()],
+        **identify(tested),
+        "data": [str(selection.data.path), selection.data.format, selection.data.split, selection.data.stamp()],
         **identity,
     }
 
 
-def identify(pupil: Pupil) -> dict[str, Any]:
-    """What makes a pupil's answers the same as an earlier one's: model, engine, settings, and what is fed, how."""
-    job = pupil.job
+def identify(tested: ModelUnderTest) -> dict[str, Any]:
+    """What decides a model's answers: model, engine, settings, inputs and their preparation."""
+    job = tested.job
     return {
         "model": job.model.sha256,
         "runtime": [job.runtime.name, job.runtime.version, job.runtime.provider, job.runtime.precision],
         "threads": job.runtime.threads,
         "options": dict(job.runtime.options),
         "inputs": [[spec.name, list(spec.shape), spec.dtype] for spec in job.workload.inputs],
-        "instructions": pupil.instructions.to_document(),
-        "files": _digest_files(pupil.instructions),
+        "instructions": tested.instructions.to_document(),
+        "files": _digest_files(tested.instructions),
     }
 
 
@@ -433,12 +458,12 @@ def _leading(specs: Sequence[InputSpec]) -> int:
 
 
 def _dequantize(array: Array, scale: Quantization | None, name: str) -> Array:
-    """Integers that stand for real numbers, as these; everything else as it is."""
+    """Quantised integers as real numbers; everything else as it is."""
     if scale is None or not np.issubdtype(array.dtype, np.integer):
         return array
     if scale.channels != 1:
         raise BadInput(
-            f"output {name!r} is quantised with {scale.channels} scales, which is not read",
-            advice="export the model with a float output, or one scale",
+            f"output {name!r} has {scale.channels} quantisation scales, which is not supported",
+            advice="export the model with a float output, or with one scale",
         )
     return (array.astype(np.float64) - scale.zero_point) * scale.scale

@@ -1,13 +1,13 @@
-"""What stands beside a model: its task, what to do to a sample before it is fed, how to read its outputs, its classes.
+"""How to use a model: its task, the preparation of its samples, how to read its outputs, and its classes.
 
 Instructions come from a YAML file beside the model (``digits.onnx.yaml`` for ``digits.onnx``, else ``digits.yaml``),
-from metadata inside a ``.tflite``, and from flags, each winning over the ones after it in the order flags, file,
-metadata. A file is one of ours where it says so::
+from metadata inside a ``.tflite``, and from flags; flags take precedence over the file, and the file over metadata. A
+file counts where it has the key ``edgewise``::
 
     edgewise: 1
     task: classification
     task_options: {top: 5}
-    classes: labels.txt            # beside this file, one a line; or a list
+    classes: labels.txt            # beside this file, one per line; or a list
     inputs:                        # a list for the only input, or a mapping from input names to lists
       - resize: 256
       - crop: {size: [224, 224]}
@@ -20,16 +20,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.litert_metadata import read_litert_metadata
-from edgewise.evaluating.plain_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
+from edgewise.evaluating.safe_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
 from edgewise.evaluating.step_settings import show, suggest
 from edgewise.evaluating.steps import STEPS, read_step
 
 SCHEMA = 1
-KEYS = ("edgewise", "task", "task_options", "classes", "inputs")
 MAX_STEPS = 64
 """Of one input."""
 MAX_CLASSES = 1_000_000
@@ -37,7 +38,7 @@ MAX_CLASSES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing done to a sample, by its name in `edgewise.evaluating.preparing.STEPS`, with its settings.
+    """One step of the preparation, by its name in `edgewise.evaluating.steps.STEPS`, with its settings.
 
     Settings that were read here are canonical: defaults are filled in, and files are absolute paths.
     """
@@ -50,10 +51,10 @@ class Step:
 class Instructions:
     """Attributes:
     steps: input name → steps in order; the name ``""`` stands for the only input (with text: for every input).
-    task: name of a task; None where nobody says.
+    task: name of a task; None where it is not given.
     task_options: how outputs are read.
-    classes: names in the order of the model's outputs; empty where nobody knows.
-    origins: where they came from, in words, such as ``digits.yaml`` or ``flags``.
+    classes: names in the order of the model's outputs; empty where they are not known.
+    origins: their sources, in words, such as ``digits.yaml`` or ``flags``.
     """
 
     steps: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class Instructions:
     origins: tuple[str, ...] = ()
 
     def to_document(self) -> dict[str, Any]:
-        """As the YAML file has it; `read_document` reads it back. Files are named as if they lay beside it."""
+        """As the YAML file has it; `read_document` reads it back. Files are named as if they were beside it."""
         document: dict[str, Any] = {"edgewise": SCHEMA}
         if self.task is not None:
             document["task"] = self.task
@@ -100,14 +101,14 @@ def _files(step: str) -> tuple[str, ...]:
 
 
 def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file: Path | None = None) -> Instructions:
-    """Everything that is known of how to use the model at `model`.
+    """All instructions for the model at `model`.
 
     Args:
         form: the model's format.
         flags: ``STEP=VALUE`` words in order (``resize=256``, ``crop=224,224``, ``scale=1/255``,
             ``mean=0.485,0.456,0.406``, ``mono``, ``resize={size: 256, filter: bicubic}``); any of them replaces all
             steps of the file and of the metadata. ``INPUT:STEP=VALUE`` is for one of several inputs; ``none`` alone
-            says that nothing is done.
+            feeds samples as they are.
         file: a YAML file to read instead of the one beside the model.
 
     Raises:
@@ -121,7 +122,7 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
         except BadInput as error:
             if beside is None and not flags:
                 raise
-            # Somebody says how the model is used; what is broken in it need not be in their way, but is told.
+            # The user says how the model is used: broken metadata is not in the way, but it is reported.
             found = Instructions(origins=(f"metadata left out: {error.message}",))
     if beside is not None:
         written = read_document(_load(beside, must=file is not None), folder=beside.parent, name=beside.name)
@@ -150,7 +151,7 @@ def _read_metadata(model: Path) -> Instructions:
 
 
 def _find_file(model: Path) -> Path | None:
-    """The first YAML file beside a model that says that it is ours."""
+    """The first YAML file beside a model that has the key ``edgewise``."""
     for name in (f"{model.name}.yaml", f"{model.stem}.yaml"):
         file = model.with_name(name)
         if file != model and file.is_file() and says_edgewise(file):
@@ -161,72 +162,79 @@ def _find_file(model: Path) -> Path | None:
 def _load(file: Path, *, must: bool) -> Mapping[str, Any]:
     document = parse_mapping(read_text(file), file.name)
     if must and "edgewise" not in document:
-        raise BadInput(
-            f"{file.name} holds no instructions: it has no key 'edgewise'", advice="begin it with edgewise: 1"
-        )
+        raise BadInput(f"{file.name} has no key 'edgewise'", advice="begin it with edgewise: 1")
     return document
+
+
+class _Document(BaseModel):
+    """The YAML file. A field's description is the advice where its value is wrong."""
+
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+    edgewise: str = Field(str(SCHEMA), description="edgewise: 1")
+    task: Annotated[str, StringConstraints(pattern=r"\S")] | None = Field(
+        None, description="give the name of a task, such as classification"
+    )
+    task_options: dict[str, str] = Field({}, description="give a mapping, such as {decode: yolov8}")
+    classes: list[str] | str = Field([], description="give a list of names, or a file with one per line")
+    inputs: Any = None
 
 
 def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> Instructions:
     """Instructions as `Instructions.to_document` gives them.
 
     Args:
-        folder: what the document's files are named in.
-        name: what messages call the document; it becomes the origin.
+        folder: the document's files are relative to it.
+        name: of the document in messages; it becomes the origin.
 
     Raises:
         BadInput: an unknown key, step, setting or value; a file that is missing or outside `folder`.
     """
-    for key in document:
-        if key not in KEYS:
-            raise BadInput(f"{name} has the unknown key {show(key)}", advice=suggest(str(key), KEYS))
-    version = str(document.get("edgewise", SCHEMA))
-    if version != str(SCHEMA):
+    given = {key: value for key, value in document.items() if value != "" or key not in ("task_options", "classes")}
+    try:
+        found = _Document.model_validate(given)
+    except ValidationError as error:
+        details = error.errors(include_url=False)[0]
+        key = str(details["loc"][0])
+        if details["type"] == "extra_forbidden":
+            raise BadInput(
+                f"{name} has the unknown key {show(key)}", advice=suggest(key, _Document.model_fields)
+            ) from None
+        advice = _Document.model_fields[key].description or ""
+        raise BadInput(f"{name}: {key} is {show(document[key])}", advice=advice) from None
+    if found.edgewise != str(SCHEMA):
         raise BadInput(
-            f"{name} says edgewise: {show(version)}, this version reads {SCHEMA}", advice="update edgewise, or say 1"
+            f"{name} says edgewise: {show(found.edgewise)}, this version reads {SCHEMA}",
+            advice="update edgewise, or set it to 1",
         )
-    task = document.get("task")
-    if task is not None and (not isinstance(task, str) or not task.strip()):
-        raise BadInput(f"{name}: task is {show(task)}", advice="give the name of a task, such as classification")
     return Instructions(
-        steps=_read_inputs(document.get("inputs"), folder, name),
-        task=task,
-        task_options=_read_options(document.get("task_options", {}), folder, name),
-        classes=_read_classes(document.get("classes", []), folder, name),
+        steps=_read_inputs(found.inputs, folder, name),
+        task=found.task,
+        task_options={
+            key: str(find_beside(value, folder, f"{name}: {key}")) if key in _FILE_OPTIONS else value
+            for key, value in found.task_options.items()
+        },
+        classes=_read_classes(found.classes, folder, name),
         origins=(name,),
     )
 
 
 _FILE_OPTIONS = frozenset({"anchors", "class_map", "tokenizer"})
-"""Options of tasks that name a file: one in a document is beside it, one on the command line where that is."""
+"""Task options that name a file: in a document, relative to it; on the command line, relative to the current folder."""
 
 
-def _read_options(raw: Any, folder: Path, name: str) -> dict[str, str]:
-    if raw == "":
-        return {}
-    if not isinstance(raw, Mapping) or not all(isinstance(value, str | int | float) for value in raw.values()):
-        raise BadInput(f"{name}: task_options is {show(raw)}", advice="give a mapping, such as {decode: yolov8}")
-    found = {str(key): str(value) for key, value in raw.items()}
-    files = {key: find_beside(found[key], folder, f"{name}: {key}") for key in _FILE_OPTIONS & found.keys()}
-    return found | {key: str(file) for key, file in files.items()}
-
-
-def _read_classes(raw: Any, folder: Path, name: str) -> tuple[str, ...]:
-    if isinstance(raw, str) and raw:
+def _read_classes(raw: list[str] | str, folder: Path, name: str) -> tuple[str, ...]:
+    if isinstance(raw, str):
         raw = read_lines(read_text(find_beside(raw, folder, f"{name}: classes")))
-    if raw == "":
-        return ()
-    if not isinstance(raw, list | tuple) or not all(isinstance(each, str | int) for each in raw):
-        raise BadInput(f"{name}: classes is {show(raw)}", advice="give a list of names, or a file with one a line")
     if len(raw) > MAX_CLASSES:
         raise BadInput(f"{name} has {len(raw)} classes, more than {MAX_CLASSES}", advice="is it the right file?")
-    return tuple(str(each) for each in raw)
+    return tuple(raw)
 
 
 def _read_inputs(raw: Any, folder: Path, name: str) -> dict[str, tuple[Step, ...]]:
     if isinstance(raw, Mapping):
         return {str(key): _read_steps(steps, folder, f"{name}: input {str(key)!r}") for key, steps in raw.items()}
-    # An empty list says that nothing is done, which is more than saying nothing.
+    # An empty list means that samples are fed as they are; a missing one leaves it to metadata.
     return {} if raw is None else {"": _read_steps(raw, folder, f"{name}: inputs")}
 
 

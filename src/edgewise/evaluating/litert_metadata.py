@@ -1,12 +1,12 @@
-"""What a ``.tflite`` says of its own use: TensorFlow Lite Metadata, read without any package.
+"""TensorFlow Lite Metadata of a ``.tflite``, read without any package.
 
 The metadata is a flatbuffer with the identifier ``M001`` in the buffer that the model's list of metadata calls
 ``TFLITE_METADATA``. Places of fields are those of metadata_schema.fbs, version 1.1.0:
 https://github.com/tensorflow/tflite-support/blob/master/tensorflow_lite_support/metadata/metadata_schema.fbs.
 Files that it names (labels) are entries of a zip archive that is appended to the model.
 
-Only what says how inputs are fed and what outputs mean is read: the normalisation of inputs, (x − mean) / std of raw
-pixels, colours, and labels. The schema says nothing of how an image is to be resized, so nothing of that is assumed.
+Only the preparation of inputs and the meaning of outputs are read: the normalisation (x − mean) / std of raw pixels,
+colours, and labels. The schema does not cover resizing, so none is assumed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, BadModel
-from edgewise.evaluating.plain_yaml import read_lines
+from edgewise.evaluating.safe_yaml import read_lines
 from edgewise.model.readers.archive import open_archive
-from edgewise.runtime.flatwire import Flat
-from edgewise.runtime.protowire import Damaged
+from edgewise.wire import Damaged, Flat
 
 NAME = "TFLITE_METADATA"
 IDENTIFIER = b"M001"
@@ -62,7 +61,7 @@ class LitertMetadata:
 
 
 def read_litert_metadata(path: Path) -> LitertMetadata | None:
-    """What the model at `path` says; None where it has no such metadata.
+    """The metadata of the model at `path`; None where it has none.
 
     Raises:
         BadInput: it has some, and they are damaged; or it is no TFLite model or can't be read.
@@ -161,7 +160,7 @@ def _read_steps(flat: _Metadata, tensor: int) -> tuple[tuple[str, Any], ...]:
             continue
         mean, std = flat.floats(options, _MEAN), flat.floats(options, _STD)
         if not all(map(math.isfinite, (*mean, *std))) or 0 in std:
-            raise Damaged("a mean or standard deviation is no number, or 0")
+            raise Damaged("a mean or standard deviation is not a number, or is 0")
         if mean and std:
             steps.append(("normalize", {"mean": list(mean), "std": list(std)}))
     return tuple(steps)

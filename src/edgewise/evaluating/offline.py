@@ -1,4 +1,4 @@
-"""Libraries that would like to fetch things are told that they can't."""
+"""Environment variables that keep libraries offline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 @contextlib.contextmanager
 def environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """These variables have these values meanwhile, and afterwards what they had before."""
+    """Sets environment variables inside, and restores them."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -1,15 +1,15 @@
-"""Scores so low that samples are probably not prepared as the model wants them, or labels not numbered as it does."""
+"""Detects scores so low that samples are probably prepared wrongly, or labels numbered differently."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgewise.amounts import share_text
-from edgewise.evaluating.evaluator import Answers
+from edgewise.evaluating.evaluator import SampleResults
 from edgewise.evaluating.scores import Composed, Score
-from edgewise.evaluating.task import Table
+from edgewise.evaluating.task import MetricTable
 from edgewise.evaluating.tasks.classification import ClassificationTable
+from edgewise.formatting import share_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Caution
 from edgewise.stats.proportions import wilson_interval
@@ -17,19 +17,19 @@ from edgewise.units import significant
 
 CODE = "implausible-accuracy"
 _LEAST_PER_LABEL = 5
-"""Samples of a label, on average, from which its usual answer tells how labels and outputs belong together."""
+"""Samples per label, on average, from which the usual answer of a label is evidence."""
 _CLEAR = 0.5
 """The share of samples that another numbering must explain before it is named."""
 
 
 def check_plausible(
-    scores: Sequence[Score], table: Table, *, headline: str, answers: Answers, settings: Mapping[str, Any]
+    scores: Sequence[Score], table: MetricTable, *, headline: str, results: SampleResults, settings: Mapping[str, Any]
 ) -> Caution | None:
-    """A caution where a model may just as well be guessing, with what it was fed and how labels were read.
+    """A caution where a model is no better than guessing, with what it was fed and how labels were read.
 
     Args:
         headline: the metric that the task is about.
-        settings: of the judge: how outputs and labels were read.
+        settings: of the scorer: how outputs and labels were read.
     """
     score = next((one for one in scores if one.metric == headline), None)
     # Agreement with a reference is low for other reasons: both were fed the same.
@@ -49,15 +49,15 @@ def check_plausible(
     found += f": no better than guessing{among}" if chance else ": nothing was right"
     clues = [] if classified is None else _clues(classified)
     fed = [
-        f"values fed to {name}: {significant(low)} to {significant(high)}" for name, (low, high) in answers.fed.items()
+        f"values fed to {name}: {significant(low)} to {significant(high)}" for name, (low, high) in results.fed.items()
     ]
-    done = [f"prepared as {note}" for note in answers.notes]
+    done = [f"prepared as {note}" for note in results.notes]
     labels = [str(settings["labels"])] if "labels" in settings else []
     return Caution.of(CODE, "; ".join([found, *clues, *fed, *done, *labels]))
 
 
 def _clues(table: ClassificationTable) -> list[str]:
-    """What the answers tell of how labels are numbered."""
+    """Evidence in the answers that labels are numbered differently."""
     shifts = {by: table.accuracy_shifted(by) for by in (1, -1)}
     best = max(shifts, key=lambda by: shifts[by])
     if _is_clear(shifts[best], table.n):

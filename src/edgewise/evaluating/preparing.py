@@ -1,8 +1,8 @@
 """From a sample as stored to the arrays that a model is fed, step by step.
 
 Each input's steps are done in order; then the value must have the input's shape (axes of size 1 aside) and becomes its
-type: real numbers become integers by the input's own quantisation, integers become real numbers only where a step says
-how. What is not said is refused and not assumed.
+type: real numbers become integers by the input's own quantisation, integers become real numbers only by a
+step. What no step covers is refused, not assumed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.fitting import SAY_HOW, make_finish
+from edgewise.evaluating.input_conversion import SAY_HOW, make_finish
 from edgewise.evaluating.instructions import Instructions, Step, find_instructions
 from edgewise.evaluating.step_settings import Action, Item, suggest
-from edgewise.evaluating.steps import STEPS, describe_step, read_step
+from edgewise.evaluating.steps import STEPS, describe_step, parse_step
 from edgewise.evaluating.steps_array import check_finite
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.task import Preparation
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
-from edgewise.workload.sizes import open_axes
+from edgewise.workload.input_shapes import open_axes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,10 +36,10 @@ __all__ = ["STEPS", "Preparer", "prepare_as_written"]
 def prepare_as_written(
     model: str, sample: Any, *, kind: Kind = "array", shapes: Mapping[str, tuple[int, ...]] | None = None
 ) -> list[Array]:
-    """The arrays that the model is fed for one sample, prepared as the instructions beside it say.
+    """The arrays that the model is fed for one sample, prepared by the instructions beside it.
 
     Args:
-        sample: a picture or an array as it is stored, or a mapping from inputs to arrays.
+        sample: a stored image or array, or a mapping from inputs to arrays.
         shapes: of inputs with open dimensions.
 
     Raises:
@@ -59,8 +59,8 @@ def prepare_as_written(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """How one input is fed."""
+class _InputPlan:
+    """The steps of one input."""
 
     name: str
     actions: tuple[Action, ...]
@@ -80,7 +80,7 @@ class Preparer:
         notes: what is done, one line an input.
 
     Raises:
-        BadInput: steps that don't fit the kind or the inputs, or nothing that says how pixels become real numbers.
+        BadInput: steps that don't fit the kind or the inputs, or none that converts pixels to real numbers.
         Unavailable: a step's package is not installed.
     """
 
@@ -105,11 +105,11 @@ class Preparer:
         self._ways = tuple(ways)
         self.notes: tuple[str, ...] = tuple(notes)
 
-    def prepare(self, sample: Sample) -> tuple[list[Array], Feed]:
+    def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
         """One array per input, of exactly its shape and dtype, and how an image was brought there.
 
-        What is wrong with the first sample that comes is taken to be wrong with all; once one has been prepared, the
-        same is the fault of the sample.
+        An error with the first sample is taken as an error of the data set; after one has been prepared, as an error of
+        the sample.
 
         Raises:
             CorruptSample: this sample can't be used (not finite, of another size or rate than the others, too short).
@@ -127,18 +127,18 @@ class Preparer:
             raise CorruptSample(sample.name, f"{reason} (those before it were fine)") from error
         self._proven = True
         seen = next((item for item, _ in items if item.pixels is not None), None)
-        feed = Feed()
+        preparation = Preparation()
         if seen is not None:
-            feed = Feed(scale=seen.scale, offset=seen.offset, size=seen.stored, input_size=seen.pixels)
-        return [array for _, array in items], feed
+            preparation = Preparation(scale=seen.scale, offset=seen.offset, size=seen.stored, input_size=seen.pixels)
+        return [array for _, array in items], preparation
 
-    def _do(self, way: _Way, sample: Sample) -> tuple[Item, Array]:
+    def _do(self, way: _InputPlan, sample: Sample) -> tuple[Item, Array]:
         item = self._take(way, sample)
         for action in way.actions:
             action(item)
         return item, way.finish(item)
 
-    def _take(self, way: _Way, sample: Sample) -> Item:
+    def _take(self, way: _InputPlan, sample: Sample) -> Item:
         """The part of a sample that goes to an input. Raises `BadInput` and `CorruptSample`."""
         import numpy as np
 
@@ -182,14 +182,13 @@ class Preparer:
                 f"it has {sample.rate} frames per second, others {self._rate}; --prepare rate={self._rate} resamples",
             )
 
-    def _plan(self, spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> _Way:
+    def _plan(self, spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> _InputPlan:
         kind = self._kind
         actions = []
         real = False
         for step in steps:
             where = f"input {spec.name!r}"
-            settings = read_step(step.name, step.settings, where=where)
-            found = STEPS[step.name]
+            found = parse_step(step.name, step.settings, where=where)
             if kind not in found.takes:
                 raise BadInput(
                     f"{where}: the step {step.name} can't be done to {_NOUNS[kind]}",
@@ -197,28 +196,28 @@ class Preparer:
                     if kind == "text"
                     else f"it takes {' or '.join(_NOUNS[each] for each in found.takes)}",
                 )
-            actions.append(found.build(settings))
+            actions.append(found.build())
             kind = found.gives or kind
             real = real or found.real
             self._resamples = self._resamples or step.name == "rate"
         _check_end(spec, quantization, kind=kind, real=real)
-        return _Way(name=spec.name, actions=tuple(actions), finish=make_finish(spec, quantization))
+        return _InputPlan(name=spec.name, actions=tuple(actions), finish=make_finish(spec, quantization))
 
 
 _NOUNS = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
 
 
 def _check_end(spec: InputSpec, quantization: Quantization | None, *, kind: Kind, real: bool) -> None:
-    """What can be told before the first sample. Raises `BadInput`."""
+    """Checks that need no sample. Raises `BadInput`."""
     if kind == "text":
         raise BadInput(
-            f"input {spec.name!r} takes {spec.dtype}, and nothing says how text becomes numbers",
-            advice="say how: --prepare tokenize=tokenizer.json",
+            f"input {spec.name!r} takes {spec.dtype}, and no step converts text to numbers",
+            advice="tokenize it: --prepare tokenize=tokenizer.json",
         )
     stands_for_real = spec.dtype.startswith("float") or (quantization is not None and spec.dtype != "uint8")
     if kind == "image" and stands_for_real and not real:
         raise BadInput(
-            f"input {spec.name!r} takes {spec.dtype}, and nothing says how pixels of 0 to 255 become its numbers",
+            f"input {spec.name!r} takes {spec.dtype}, and no step converts pixels of 0 to 255 to its numbers",
             advice=SAY_HOW,
         )
 
@@ -227,11 +226,11 @@ def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kin
     """The steps of each input, in the model's order. Raises `BadInput` for steps of inputs that are not there."""
     for name in instructions.steps:
         if name and name not in names:
-            raise BadInput(f"there are steps for {name!r}, which is no input", advice=suggest(name, names))
+            raise BadInput(f"there are steps for {name!r}, which is not an input", advice=suggest(name, names))
     shared = instructions.steps.get("", ())
     if shared and len(names) > 1 and kind != "text":
         raise BadInput(
-            f"the model has {len(names)} inputs, and the steps don't say for which they are",
+            f"the model has {len(names)} inputs, and the steps don't name theirs",
             advice=f"--prepare INPUT:STEP=VALUE, or inputs as a mapping in YAML: {', '.join(names)}",
         )
     if len(names) == 1 and shared and names[0] in instructions.steps:

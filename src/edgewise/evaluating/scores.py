@@ -1,7 +1,7 @@
 """From tables to numbers with intervals, and from two tables of the same samples to a paired difference.
 
-A table may say more than `Table` asks for; each talent is a Protocol of its own: `Groups`, `Explains`, `NoInterval`,
-`Costly`, `Composed`.
+A table may offer more than `MetricTable` asks for, each as a Protocol of its own: `HasGroups`, `ExplainsAbsence`,
+`NoInterval`, `LimitsResamples`, `Composed`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.task import Table
+from edgewise.evaluating.task import MetricTable
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from edgewise.evaluating.resampled import Estimate
+    from edgewise.evaluating.table_bootstrap import Estimate
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,25 +30,25 @@ class Score:
     """One metric with its 95 % interval.
 
     Attributes:
-        value: None where it is not defined, and then `absent_because` says why.
-        low, high: None where there is no value, or no interval: `method` then says why.
+        value: None where it is not defined, for the reason `absent_because`.
+        low, high: None where there is no value, or no interval, for the reason in `method`.
         n: samples behind it.
         method: how value and interval came about, in words.
         outcomes: of a proportion: 1.0 or 0.0 per sample, in order; else empty.
     """
 
     metric: str
-    value: float | None
-    low: float | None
-    high: float | None
     n: int
-    method: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
     outcomes: tuple[float, ...] = ()
     absent_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class MetricDifference:
     """B's metric less A's, on the same samples, with its 95 % interval.
 
     Attributes:
@@ -57,18 +57,18 @@ class Gap:
     """
 
     metric: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
     n: int
-    method: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    method: str = ""
     absent_because: str | None = None
 
 
 @runtime_checkable
-class Groups(Protocol):
-    """A table that knows which samples are interchangeable, so that resamples are counts of a few groups.
+class HasGroups(Protocol):
+    """A table with groups of interchangeable samples, so that resamples are counts of a few groups.
 
     Attributes:
         groups: intp (n,): of each sample the number of its group, from 0, every number used.
@@ -77,12 +77,12 @@ class Groups(Protocol):
     groups: Array
 
     def values_of(self, counts: Array) -> Mapping[str, float]:
-        """As `Table.values`, where group i counts counts[i] times: float64 (groups,)."""
+        """As `MetricTable.values`, where group i counts counts[i] times: float64 (groups,)."""
 
 
 @runtime_checkable
-class Explains(Protocol):
-    """A table that knows why a metric is not defined."""
+class ExplainsAbsence(Protocol):
+    """A table that explains why a metric is not defined."""
 
     def explain(self, metric: str) -> str | None:
         """Why `metric` is NaN; None where there is nothing to add."""
@@ -100,11 +100,11 @@ class NoInterval(Protocol):
 
 
 @runtime_checkable
-class Costly(Protocol):
-    """A table that must not be asked for its values too often.
+class LimitsResamples(Protocol):
+    """A table whose values are slow to compute.
 
     Attributes:
-        most_resamples: how often a bootstrap may ask; without an acceleration, which would ask more.
+        most_resamples: at most, and no acceleration is computed.
         most_seconds: how long all of that may take.
     """
 
@@ -120,18 +120,18 @@ class Composed(Protocol):
         parts: in the order in which they are shown; no metric is in two.
     """
 
-    parts: Sequence[Table]
+    parts: Sequence[MetricTable]
 
 
-def score(table: Table, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Score, ...]:
+def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Score, ...]:
     """Every metric of `table`: Wilson's interval for proportions, else a BCa bootstrap over samples.
 
-    The number of resamples is the largest of a few that fits a few seconds; `Score.method` tells it.
+    The number of resamples is the largest of a few that fits a few seconds; `Score.method` has it.
 
     Args:
         only: the metrics that are bootstrapped; of others that need it no interval is worked out. None: all of them.
     """
-    from edgewise.evaluating.resampled import resample
+    from edgewise.evaluating.table_bootstrap import resample
 
     if isinstance(table, Composed):
         return tuple(each for part in table.parts for each in score(part, seed=seed, only=only))
@@ -147,25 +147,35 @@ def score(table: Table, *, seed: int = 0, only: Sequence[str] | None = None) -> 
         if name in table.proportions:
             found.append(_score_proportion(name, table.proportions[name]))
         elif not math.isfinite(value):
-            found.append(_absent(name, table, value))
-        elif (reason := reasons[name]) is not None:
-            found.append(
-                Score(metric=name, value=float(value), low=None, high=None, n=table.n, method=f"no interval: {reason}")
-            )
+            found.append(Score(metric=name, n=table.n, absent_because=_why_undefined(table, name, value)))
         else:
-            found.append(_score_estimate(name, value, estimates[name], bounds=_bounds(table, name), n=table.n))
+            low, high, method = _interval(estimates.get(name), reasons[name], _bounds(table, name), value)
+            found.append(Score(metric=name, value=float(value), low=low, high=high, n=table.n, method=method))
     return tuple(found)
 
 
+def _interval(
+    estimate: Estimate | None, reason: str | None, bounds: tuple[float, float], value: float
+) -> tuple[float | None, float | None, str]:
+    """The interval, and the method; None twice where there is none for `reason` or the estimate's own."""
+    if estimate is None or estimate.bootstrap is None:
+        return None, None, f"no interval: {reason if estimate is None else estimate.method}"
+    low, high = estimate.bootstrap.interval()
+    # Rounding can put a mean of ones a hair above 1: the value itself is always inside.
+    return min(max(low, bounds[0]), float(value)), max(min(high, bounds[1]), float(value)), estimate.method
+
+
 def _unasked(name: str, only: Sequence[str] | None) -> str | None:
-    return None if only is None or name in only else "it was not asked for"
+    return None if only is None or name in only else "not requested"
 
 
-def compare_tables(a: Table, b: Table, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Gap, ...]:
+def compare_tables(
+    a: MetricTable, b: MetricTable, *, seed: int = 0, only: Sequence[str] | None = None
+) -> tuple[MetricDifference, ...]:
     """Every metric that both have, B less A; sample i of both is the same sample.
 
-    Proportions as `gap_of_outcomes`; others by percentiles of a bootstrap in which both count the same samples the
-    same number of times, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples
+    Proportions as `difference_of_outcomes`; others by percentiles of a bootstrap in which both count the same samples
+    equally often, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples
     on the other side of 0).
 
     Args:
@@ -174,17 +184,16 @@ def compare_tables(a: Table, b: Table, *, seed: int = 0, only: Sequence[str] | N
     Raises:
         BadInput: unequal n.
     """
-    from edgewise.evaluating.resampled import resample
+    from edgewise.evaluating.table_bootstrap import resample
 
     if a.n != b.n:
         raise BadInput(
             f"{a.n} samples of the one and {b.n} of the other can't be compared in pairs",
-            advice="judge both models on the same samples",
+            advice="evaluate both models on the same samples",
         )
     if isinstance(a, Composed) or isinstance(b, Composed):
-        return tuple(
-            gap for one in _parts(a) for other in _parts(b) for gap in compare_tables(one, other, seed=seed, only=only)
-        )  # fmt: skip
+        pairs = [(one, other) for one in _parts(a) for other in _parts(b)]
+        return tuple(each for one, other in pairs for each in compare_tables(one, other, seed=seed, only=only))
     first, second = a.values(), b.values()
     shared = [
         name for name in first
@@ -200,15 +209,39 @@ def compare_tables(a: Table, b: Table, *, seed: int = 0, only: Sequence[str] | N
     found = []
     for name in shared:
         if name in a.proportions and name in b.proportions:
-            found.append(gap_of_outcomes(_floats(a.proportions[name]), _floats(b.proportions[name]), metric=name))
-        elif name in estimates:
-            found.append(_gap_estimate(name, second[name] - first[name], estimates[name], _gap_bounds(a, b, name), a.n))
-        else:
-            found.append(_gap_without_interval(name, a, b, (first[name], second[name])))
+            found.append(
+                difference_of_outcomes(_floats(a.proportions[name]), _floats(b.proportions[name]), metric=name)
+            )
+            continue
+        undefined = next((one for one in (("A", a, first), ("B", b, second)) if not math.isfinite(one[2][name])), None)
+        if undefined is not None:
+            side, table, values = undefined
+            reason = f"{side} has no value: {_why_undefined(table, name, values[name])}"
+            found.append(MetricDifference(metric=name, n=a.n, absent_because=reason))
+            continue
+        found.append(_estimated_difference(name, a, b, second[name] - first[name], estimates.get(name)))
     return tuple(found)
 
 
-def gap_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: str) -> Gap:
+def _estimated_difference(
+    metric: str, a: MetricTable, b: MetricTable, value: float, estimate: Estimate | None
+) -> MetricDifference:
+    one, other = _bounds(a, metric), _bounds(b, metric)
+    bounds = other[0] - one[1], other[1] - one[0]
+    reason = _why_no_interval(a, metric) or _why_no_interval(b, metric) or ""
+    low, high, method = _interval(estimate, reason, bounds, value)
+    p_value = None
+    if estimate is not None and estimate.bootstrap is not None:
+        p_value = estimate.bootstrap.p_value()
+        method = f"paired {method}; p-value by inverting the interval"
+    elif estimate is not None and estimate.constant and value == 0.0:
+        p_value = 1.0
+    return MetricDifference(
+        metric=metric, difference=float(value), low=low, high=high, p_value=p_value, n=a.n, method=method
+    )
+
+
+def difference_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: str) -> MetricDifference:
     """The difference of two proportions on the same samples, from their outcomes (1.0 or 0.0), with McNemar's test.
 
     The p-value is McNemar's exact one, the interval Tango's score interval, which is a little less careful: near the
@@ -222,24 +255,23 @@ def gap_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: str) -> G
     if len(a) != len(b):
         raise BadInput(
             f"{metric}: {len(a)} outcomes of the one and {len(b)} of the other can't be compared in pairs",
-            advice="judge both models on the same samples",
+            advice="evaluate both models on the same samples",
         )
     if not set(a) | set(b) <= {0.0, 1.0}:
         raise BadInput(f"{metric}: outcomes are 1 or 0, and some are neither")
     method = "McNemar's exact test; Tango's score interval of the paired difference"
     if not len(a):
-        return Gap(metric=metric, difference=None, low=None, high=None, p_value=None, n=0, method=method,
-                   absent_because="there are no samples")  # fmt: skip
+        return MetricDifference(metric=metric, n=0, method=method, absent_because="there are no samples")
     lost = sum(1 for one, other in zip(a, b, strict=True) if one > other)
     gained = sum(1 for one, other in zip(a, b, strict=True) if one < other)
     low, high = paired_interval(lost, gained, len(a))
-    return Gap(
+    return MetricDifference(
         metric=metric, difference=(gained - lost) / len(a), low=low, high=high,
         p_value=mcnemar_exact(lost, gained), n=len(a), method=f"{method}; {gained} gained, {lost} lost",
     )  # fmt: skip
 
 
-def _parts(table: Table) -> Sequence[Table]:
+def _parts(table: MetricTable) -> Sequence[MetricTable]:
     return table.parts if isinstance(table, Composed) else [table]
 
 
@@ -249,78 +281,27 @@ def _score_proportion(metric: str, outcomes: Array) -> Score:
     kept = _floats(outcomes)
     method = "share of samples, Wilson's 95 % interval"
     if not kept:
-        return Score(metric=metric, value=None, low=None, high=None, n=0, method=method,
-                     absent_because="there are no samples")  # fmt: skip
+        return Score(metric=metric, n=0, method=method, absent_because="there are no samples")
     hits = int(sum(kept))
     low, high = wilson_interval(hits, len(kept))
     return Score(metric=metric, value=hits / len(kept), low=low, high=high, n=len(kept), method=method, outcomes=kept)
 
 
-def _score_estimate(
-    metric: str, value: float, estimate: Estimate, *, bounds: tuple[float, float], n: int
-) -> Score:  # fmt: skip
-    if estimate.bootstrap is None:
-        return Score(
-            metric=metric, value=float(value), low=None, high=None, n=n, method=f"no interval: {estimate.method}"
-        )
-    low, high = _inside(estimate.bootstrap.interval(), bounds, value)
-    return Score(metric=metric, value=float(value), low=low, high=high, n=n, method=estimate.method)
-
-
-def _gap_estimate(metric: str, value: float, estimate: Estimate, bounds: tuple[float, float], n: int) -> Gap:
-    if estimate.bootstrap is None:
-        return Gap(metric=metric, difference=float(value), low=None, high=None,
-                   p_value=1.0 if estimate.constant and value == 0.0 else None, n=n,
-                   method=f"no interval: {estimate.method}")  # fmt: skip
-    low, high = _inside(estimate.bootstrap.interval(), bounds, value)
-    return Gap(
-        metric=metric, difference=float(value), low=low, high=high, p_value=estimate.bootstrap.p_value(), n=n,
-        method=f"paired {estimate.method}; p-value by inverting the interval",
-    )  # fmt: skip
-
-
-def _gap_without_interval(metric: str, a: Table, b: Table, values: tuple[float, float]) -> Gap:
-    for side, table, value in (("A", a, values[0]), ("B", b, values[1])):
-        if not math.isfinite(value):
-            reason = _why_undefined(table, metric, value)
-            return Gap(metric=metric, difference=None, low=None, high=None, p_value=None, n=a.n, method="",
-                       absent_because=f"{side} has no value: {reason}")  # fmt: skip
-    reason = _why_no_interval(a, metric) or _why_no_interval(b, metric) or ""
-    return Gap(metric=metric, difference=values[1] - values[0], low=None, high=None, p_value=None, n=a.n,
-               method=f"no interval: {reason}")  # fmt: skip
-
-
-def _absent(metric: str, table: Table, value: float) -> Score:
-    return Score(metric=metric, value=None, low=None, high=None, n=table.n, method="",
-                 absent_because=_why_undefined(table, metric, value))  # fmt: skip
-
-
-def _why_undefined(table: Table, metric: str, value: float) -> str:
+def _why_undefined(table: MetricTable, metric: str, value: float) -> str:
     if table.n == 0:
         return "there are no samples"
-    reason = table.explain(metric) if isinstance(table, Explains) else None
+    reason = table.explain(metric) if isinstance(table, ExplainsAbsence) else None
     if reason is not None:
         return reason
     return "it is not defined for these samples" if math.isnan(value) else "it is not finite for these samples"
 
 
-def _why_no_interval(table: Table, metric: str) -> str | None:
+def _why_no_interval(table: MetricTable, metric: str) -> str | None:
     return table.no_interval.get(metric) if isinstance(table, NoInterval) else None
 
 
-def _bounds(table: Table, metric: str) -> tuple[float, float]:
+def _bounds(table: MetricTable, metric: str) -> tuple[float, float]:
     return table.bounds.get(metric, SHARE)
-
-
-def _gap_bounds(a: Table, b: Table, metric: str) -> tuple[float, float]:
-    first, second = _bounds(a, metric), _bounds(b, metric)
-    return second[0] - first[1], second[1] - first[0]
-
-
-def _inside(interval: tuple[float, float], bounds: tuple[float, float], value: float) -> tuple[float, float]:
-    # Rounding can put a mean of ones a hair above 1: the value itself is never cut off.
-    low, high = max(interval[0], bounds[0]), min(interval[1], bounds[1])
-    return min(low, float(value)), max(high, float(value))
 
 
 def _floats(outcomes: Array) -> tuple[float, ...]:

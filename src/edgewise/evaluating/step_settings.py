@@ -1,7 +1,7 @@
-"""What a step can be told: values from YAML, flags or Python, checked once and made canonical.
+"""What steps are: pydantic models of their settings, from YAML, flags or Python, with one error in plain words.
 
-A canonical value is JSON-shaped and reads back as itself. YAML is read without guessing types, so a number may come as
-text. A fraction such as ``1/255`` stays text: dividing by 255 and multiplying by 0.00392… differ in the last bit.
+A canonical setting is JSON-shaped and reads back as itself. YAML is read without guessing types, so a number may come
+as text. A fraction such as ``1/255`` stays text: dividing by 255 and multiplying by 0.00392… differ in the last bit.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from edgewise.errors import BadInput
 from edgewise.text import one_line
@@ -29,67 +33,9 @@ MAX_RATE = 768_000
 """Frames per second."""
 
 _FRACTION = re.compile(r"\s*([-+]?[0-9.eE+]+)\s*/\s*([-+]?[0-9.eE+]+)\s*")
-_WORD_CHARACTERS = 80
-
-
-class Refused(Exception):
-    """A value that a setting does not take.
-
-    Args:
-        possible: what it takes, in words.
-    """
-
-    def __init__(self, possible: str) -> None:
-        super().__init__(possible)
-        self.possible = possible
-
-
-Parse = Callable[[Any], Any]
-"""A value as written → its canonical form. Raises `Refused`."""
-
-REQUIRED: Any = object()
-"""The default of a setting that must be given."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """One setting of a step.
-
-    Attributes:
-        parse: reads a value.
-        default: what holds where it is left out, canonical; `REQUIRED`: it can't be.
-        meaning: for people.
-    """
-
-    parse: Parse
-    default: Any = REQUIRED
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepKind:
-    """A kind of step.
-
-    Attributes:
-        name: in YAML and flags.
-        summary: what it does, one line.
-        main: the setting that a bare value stands for (``resize: 256``); None where it takes no bare value.
-        settings: by name.
-        takes: kinds of data that it can work on.
-        gives: the kind of the data after it; None: as before.
-        real: it says how integers become real numbers.
-        build: canonical settings → what to do to an `Item`. Raises `BadInput` for settings that contradict each other
-            and `Unavailable` for a package that is not there.
-    """
-
-    name: str
-    summary: str
-    main: str | None = None
-    settings: Mapping[str, Choice]
-    takes: tuple[Kind, ...]
-    gives: Kind | None = None
-    real: bool = False
-    build: Callable[[Mapping[str, Any]], Action]
+_SHOWN_CHARACTERS = 80
+_Settings = TypeVar("_Settings", bound="StepSettings")
+_NUMBER = "a number such as 0.5 or a fraction such as 1/255"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,14 +44,14 @@ class Item:
 
     Attributes:
         data: an array, or text.
-        sample: what messages call the sample.
+        sample: its name in messages.
         input: name of the input that it is for.
         alone: whether that is the model's only input.
         rate: frames per second of audio.
-        channels: axis of an image's channels (−1 last, 0 first); None where nobody knows.
-        stored: (width, height) of the image as stored; None where it is none.
-        pixels: (width, height) of the image now; None where it is none, or pixels were moved in a way that scale and
-            offset can't tell.
+        channels: axis of an image's channels (−1 last, 0 first); None where unknown.
+        stored: (width, height) of the image as stored; None for anything else.
+        pixels: (width, height) of the image now; None where it is no image, or pixels were moved in a way that scale
+            and offset can't express.
         scale, offset: so far: pixel now = pixel as stored × scale + offset, (x, y); coordinates are of the edges of
             pixels, so that an image spans 0 to its width.
     """
@@ -126,15 +72,91 @@ Action = Callable[[Item], None]
 """Does a step to one sample. Raises `CorruptSample` where this sample is at fault, `BadInput` for anything else."""
 
 
-def make_settings(kind: StepKind, raw: Any, where: str) -> dict[str, Any]:
-    """Canonical settings of one step, defaults included.
+class StepSettings(BaseModel):
+    """A step of the preparation: its fields are its settings, its docstring describes it.
+
+    Attributes:
+        name: in YAML and flags.
+        main: the setting that a bare value sets (``resize: 256``); None where it takes no bare value.
+        takes: kinds of data that it works on.
+        gives: the kind of the data after it; None: as before.
+        real: whether it turns integers into real numbers.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    name: ClassVar[str] = ""
+    main: ClassVar[str | None] = None
+    takes: ClassVar[tuple[Kind, ...]] = ()
+    gives: ClassVar[Kind | None] = None
+    real: ClassVar[bool] = False
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str = "",
+        main: str | None = None,
+        takes: tuple[Kind, ...] = (),
+        gives: Kind | None = None,
+        real: bool = False,
+    ) -> None:
+        super().__init_subclass__()
+        cls.name, cls.main, cls.takes, cls.gives, cls.real = name, main, takes, gives, real
+
+    def build(self) -> Action:
+        """What to do to an `Item`.
+
+        Raises:
+            BadInput: settings that contradict each other.
+            Unavailable: a package is not installed.
+        """
+        return self._action()
+
+    @abstractmethod
+    def _action(self) -> Action:
+        """Implement `build`."""
+
+    @classmethod
+    def settings(cls) -> dict[str, FieldInfo]:
+        """The settings by their names in YAML."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+    def to_document(self) -> dict[str, Any]:
+        """The settings, defaults included, JSON-shaped."""
+        return self.model_dump(by_alias=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepts:
+    """Metadata of a setting's type: the values that it accepts, in words."""
+
+    words: str
+
+
+def accepted(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """The values that a type accepts, in words: from `Accepts`, bounds or a `Literal`, the outermost first."""
+    flat = [inner for each in metadata for inner in (each.metadata if isinstance(each, FieldInfo) else [each])]
+    words = [each.words for each in flat if isinstance(each, Accepts)]
+    if words:
+        return str(words[-1])
+    bounds = [getattr(each, bound) for bound in ("ge", "le") for each in flat if hasattr(each, bound)]
+    if bounds:
+        return "a whole number from {} to {}".format(*bounds)
+    if get_origin(annotation) is Literal:
+        return " or ".join(get_args(annotation))
+    inner = getattr(annotation, "__metadata__", ())
+    return next(filter(None, (accepted(each, inner) for each in get_args(annotation))), "")
+
+
+def parse_settings(kind: type[_Settings], raw: Any, where: str) -> _Settings:
+    """A step with its settings.
 
     Args:
         raw: a bare value, a mapping, or None (or "") for none at all.
-        where: what messages call the step, such as ``digits.yaml: step 2 of 'image', resize``.
+        where: the step in messages, such as ``digits.yaml: step 2 of 'image', resize``.
 
     Raises:
-        BadInput: a setting that is unknown, missing or refused: which, and what is possible.
+        BadInput: an unknown, missing or invalid setting: which, and what is possible.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         raw = {}
@@ -142,37 +164,35 @@ def make_settings(kind: StepKind, raw: Any, where: str) -> dict[str, Any]:
         if kind.main is None:
             raise BadInput(f"{where} takes no bare value: {show(raw)}", advice=_describe(kind))
         raw = {kind.main: raw}
+    known = kind.settings()
     for key in raw:
-        if key not in kind.settings:
-            known = suggest(str(key), kind.settings)
-            raise BadInput(f"{where} has no setting {show(key)}", advice=f"{known}; {_describe(kind)}")
-    found = {}
-    for name, choice in kind.settings.items():
-        if name not in raw:
-            if choice.default is REQUIRED:
-                raise BadInput(f"{where} needs {name!r}: {choice.meaning}", advice=_describe(kind))
-            found[name] = choice.default
-            continue
-        try:
-            found[name] = raw[name] if _is_default(raw[name], choice) else choice.parse(raw[name])
-        except Refused as refused:
-            raise BadInput(f"{where}: {name} is {show(raw[name])}", advice=f"it takes {refused.possible}") from None
-    return found
+        if key not in known:
+            advice = f"{suggest(str(key), known)}; {_describe(kind)}"
+            raise BadInput(f"{where} has no setting {show(key)}", advice=advice)
+    try:
+        return kind.model_validate({key: _not_a_bool(value) for key, value in raw.items()})
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    setting = str(details[0]["loc"][0])
+    field = known[setting]
+    if details[0]["type"] == "missing":
+        raise BadInput(f"{where} needs {setting!r}: {field.description}", advice=_describe(kind))
+    possible = next((str(each["ctx"]["error"]) for each in details if each["type"] == "value_error"), None)
+    possible = possible or accepted(field.annotation, field.metadata)
+    near = difflib.get_close_matches(str(raw[setting]), possible.split(" or "), n=1)
+    raise BadInput(
+        f"{where}: {setting} is {show(raw[setting])}",
+        advice=f"it takes {possible}" + (f"; did you mean {near[0]!r}?" if near else ""),
+    )
 
 
-def _is_default(value: Any, choice: Choice) -> bool:
-    return value is None and choice.default is None
-
-
-def _describe(kind: StepKind) -> str:
-    if not kind.settings:
-        return f"{kind.name} has no settings"
-    parts = [name if choice.default is REQUIRED else f"[{name}]" for name, choice in kind.settings.items()]
-    return f"{kind.name} takes {', '.join(parts)}"
+def _describe(kind: type[StepSettings]) -> str:
+    parts = [name if field.is_required() else f"[{name}]" for name, field in kind.settings().items()]
+    return f"{kind.name} takes {', '.join(parts)}" if parts else f"{kind.name} has no settings"
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """What someone may have meant, and all that there is."""
+    """The nearest of the known words, and all of them."""
     names = [name for name in known if name]
     near = difflib.get_close_matches(word, names, n=1)
     listed = f"possible: {', '.join(names)}" if names else "there are none"
@@ -182,157 +202,111 @@ def suggest(word: str, known: Iterable[str]) -> str:
 def show(value: Any) -> str:
     """A value as it was written, on one short line."""
     text = one_line(repr(value) if isinstance(value, str) else str(value))
-    return text if len(text) <= _WORD_CHARACTERS else text[: _WORD_CHARACTERS - 1] + "…"
-
-
-def split(value: Any) -> list[Any]:
-    """A list, or text with commas, as a list; one value as a list of one."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def to_number(value: Any) -> float:
-    """The real number that a canonical number stands for."""
+    """The value of a canonical number."""
     if isinstance(value, str):
         above, below = value.split("/")
         return float(above) / float(below)
     return float(value)
 
 
-def number(value: Any) -> Any:
-    """A finite number, or a fraction as text: ``0.5``, ``"1/255"``."""
-    possible = "a number such as 0.5 or a fraction such as 1/255"
+# Validators raise ValueError with the words for what they accept.
+
+
+def _not_a_bool(value: Any) -> Any:
+    """A bool as text: it is not a number, although pydantic takes it for one."""
+    return str(value) if isinstance(value, bool) else value
+
+
+def _split(value: Any) -> list[Any]:
+    """A list, or text with commas, as a list; one value as a list of one."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    parts = list(value) if isinstance(value, list | tuple) else [value]
+    return [_not_a_bool(part) for part in parts]
+
+
+def _read_number(value: Any) -> int | float | str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise Refused(possible)
+        raise ValueError(_NUMBER)  # noqa: TRY004 - what pydantic turns into its own error
     try:
         fraction = _FRACTION.fullmatch(value) if isinstance(value, str) else None
         if fraction is not None:
             above, below = (float(part) for part in fraction.groups())
             if math.isfinite(above) and math.isfinite(below) and below and math.isfinite(above / below):
                 return "/".join(fraction.groups())
-            raise Refused(possible)
+            raise ValueError(_NUMBER)
         found = float(value)
     except (ValueError, OverflowError):
-        raise Refused(possible) from None
+        raise ValueError(_NUMBER) from None
     if not math.isfinite(found):
-        raise Refused("a finite number")
+        raise ValueError("a finite number")
     return int(found) if found.is_integer() and abs(found) < 2**53 else found
 
 
-def divisor(value: Any) -> Any:
-    """A number other than 0."""
-    found = number(value)
-    if to_number(found) == 0:
-        raise Refused("a number other than 0")
-    return found
+def _that(holds: Callable[[float], bool], words: str) -> AfterValidator:
+    def check(value: Any) -> Any:
+        if not holds(to_number(value)):
+            raise ValueError(words)
+        return value
+
+    return AfterValidator(check)
 
 
-def several(each: Parse) -> Parse:
-    """A parser of one value or a list of values, one per channel; always a list."""
-
-    def parse(value: Any) -> list[Any]:
-        parts = split(value)
-        if not 1 <= len(parts) <= MAX_VALUES:
-            raise Refused(f"one value, or one per channel (at most {MAX_VALUES})")
-        return [each(part) for part in parts]
-
-    return parse
+Number = Annotated[int | float | str, BeforeValidator(_read_number), Accepts(_NUMBER)]
+"""A finite number, or a fraction as text: ``0.5``, ``"1/255"``."""
+Divisor = Annotated[Number, _that(lambda value: value != 0, "a number other than 0")]
+Positive = Annotated[Number, _that(lambda value: value > 0, "a number above 0")]
+NotNegative = Annotated[Number, _that(lambda value: value >= 0, "a number of 0 or more")]
 
 
-def whole(low: int, high: int) -> Parse:
-    """A parser of whole numbers within bounds."""
-
-    def parse(value: Any) -> int:
-        try:
-            if isinstance(value, bool) or (isinstance(value, str) and len(value) > 32):
-                raise ValueError
-            found = int(value)
-            if isinstance(value, float) and found != value:
-                raise ValueError
-        except (ValueError, TypeError, OverflowError):
-            raise Refused(f"a whole number from {low} to {high}") from None
-        if not low <= found <= high:
-            raise Refused(f"a whole number from {low} to {high}")
-        return found
-
-    return parse
+def _of_channels(value: Any) -> list[Any]:
+    parts = _split(value)
+    if not 1 <= len(parts) <= MAX_VALUES:
+        raise ValueError(f"one value, or one per channel (at most {MAX_VALUES})")
+    return parts
 
 
-def wholes(low: int, high: int, most: int) -> Parse:
-    """A parser of lists of whole numbers."""
-    one = whole(low, high)
-
-    def parse(value: Any) -> list[int]:
-        parts = split(value)
-        if not 1 <= len(parts) <= most:
-            raise Refused(f"1 to {most} whole numbers")
-        return [one(part) for part in parts]
-
-    return parse
+Numbers = Annotated[list[Number], BeforeValidator(_of_channels), Accepts(_NUMBER)]
+"""One number, or one per channel; always a list."""
+Divisors = Annotated[list[Divisor], BeforeValidator(_of_channels), Accepts(_NUMBER)]
 
 
-_SIDE = whole(1, MAX_SIDE)
-
-
-def height_width(value: Any) -> list[int]:
-    """``[height, width]``; one number is both."""
-    parts = split(value)
+def _one_or_two(value: Any) -> list[Any]:
+    parts = _split(value)
     if len(parts) not in (1, 2):
-        raise Refused("a number of pixels, or height,width")
-    sides: list[int] = [_SIDE(part) for part in parts]
-    return sides * 2 if len(sides) == 1 else sides
+        raise ValueError("a number of pixels, or height,width")
+    return parts
 
 
-def side_or_size(value: Any) -> int | list[int]:
-    """One number, or ``[height, width]``, each meaning something else."""
-    parts = split(value)
-    if len(parts) not in (1, 2):
-        raise Refused("a number of pixels, or height,width")
-    sides: list[int] = [_SIDE(part) for part in parts]
-    return sides[0] if len(sides) == 1 else sides
+def _both(value: Any) -> list[Any]:
+    parts = _one_or_two(value)
+    return parts * 2 if len(parts) == 1 else parts
 
 
-def one_of(*words: str) -> Parse:
-    """A parser of one of some words."""
-
-    def parse(value: Any) -> str:
-        found = str(value).strip().lower()
-        if found not in words:
-            near = difflib.get_close_matches(found, words, n=1)
-            raise Refused(" or ".join(words) + (f"; did you mean {near[0]!r}?" if near else ""))
-        return found
-
-    return parse
+def _bare(value: Any) -> Any:
+    parts = _one_or_two(value)
+    return parts[0] if len(parts) == 1 else parts
 
 
-def yes_no(value: Any) -> bool:
-    """``true`` or ``false``."""
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    found = words.get(str(value).strip().lower())
-    if found is None:
-        raise Refused("true or false")
-    return found
+_Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
+HeightWidth = Annotated[list[_Side], BeforeValidator(_both)]
+"""``[height, width]``; one number is both."""
+SideOrSize = Annotated[_Side | Annotated[list[_Side], Field(min_length=2, max_length=2)], BeforeValidator(_bare)]
+"""One number, or ``[height, width]``, each with its own meaning."""
+
+AS_LIST = BeforeValidator(_split)
+LOWER_CASE = BeforeValidator(lambda value: str(value).strip().lower())
+YesNo = Annotated[bool, LOWER_CASE, Accepts("true or false")]
 
 
-def positive(value: Any) -> Any:
-    """A number above 0."""
-    found = number(value)
-    if to_number(found) <= 0:
-        raise Refused("a number above 0")
-    return found
-
-
-def not_negative(value: Any) -> Any:
-    """A number of 0 or more."""
-    found = number(value)
-    if to_number(found) < 0:
-        raise Refused("a number of 0 or more")
-    return found
-
-
-def text(value: Any) -> str:
-    """Text of at most 4096 characters."""
-    if not isinstance(value, str) or not value.strip() or len(value) > 4096 or "\0" in value:
-        raise Refused("the name of a file")
+def _check_file(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("the name of a file")
     return value
+
+
+FileName = Annotated[str, Field(max_length=4096), AfterValidator(_check_file), Accepts("the name of a file")]

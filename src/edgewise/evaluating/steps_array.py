@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind
 from edgewise.evaluating.step_settings import (
+    AS_LIST,
+    LOWER_CASE,
     MAX_FRAMES,
     Action,
-    Choice,
+    Divisors,
     Item,
-    StepKind,
-    divisor,
-    number,
-    one_of,
-    several,
+    Number,
+    Numbers,
+    StepSettings,
     to_number,
-    whole,
-    wholes,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ALL: tuple[Kind, ...] = ("array", "image", "audio")
-_DTYPES = ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
-_AXIS = Choice(
-    parse=whole(-8, 7),
-    default=None,
-    meaning="axis of the channels, for several values; by default an image's own, else the one that they fit",
+_Axis = Annotated[int, Field(ge=-8, le=7)] | None
+_PER_CHANNEL: Any = Field(description="the number, or one per channel")
+_AXIS: Any = Field(
+    None, description="axis of the channels, for several values; by default an image's own, else the one that they fit"
 )
+_Dtype = Annotated[
+    Literal["float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"],
+    LOWER_CASE,
+]
+_Layout = Annotated[Literal["nchw", "nhwc"], LOWER_CASE]
+_Sizes = Annotated[list[Annotated[int, Field(ge=-1, le=MAX_FRAMES)]], AS_LIST, Field(min_length=1, max_length=8)]
+_Axes = Annotated[list[Annotated[int, Field(ge=0, le=7)]], AS_LIST, Field(min_length=1, max_length=8)]
 
 
 def to_real(values: Array) -> Array:
@@ -42,19 +47,11 @@ def to_real(values: Array) -> Array:
     return values.astype(np.float32)
 
 
-def scale_values(values: Array, factor: Array | np.float32, below: np.float32 | None = None) -> Array:
-    """`values` × `factor`, or with `below` (values × factor) ÷ below, rounded once where the factor is 1."""
-    real = to_real(values)
-    if below is None:
-        return real * factor
-    return real / below if not isinstance(factor, np.ndarray) and factor == 1 else real * factor / below
-
-
 def round_to(values: Array, dtype: str) -> Array:
     """`values` as `dtype`; to integers rounded to the nearest, ties to even.
 
     Raises:
-        OverflowError: one is no number or lies outside the type's range.
+        OverflowError: one is not a number or outside the type's range.
     """
     target = np.dtype(dtype)
     if target.kind == "f" or values.dtype == target:
@@ -63,7 +60,7 @@ def round_to(values: Array, dtype: str) -> Array:
     low, high = (0, 1) if target.kind == "b" else (np.iinfo(target).min, np.iinfo(target).max)
     if values.dtype.kind == "f":
         values = np.rint(values.astype(np.float64))
-        # 2⁶³ − 1 is no float64: its neighbour 2⁶³ already lies outside.
+        # 2⁶³ − 1 is not a float64: its neighbour 2⁶³ is already outside.
         fits = bool(np.all((values >= float(low)) & (values < float(high) + 1)))
     else:
         fits = not values.size or (int(values.min()) >= low and int(values.max()) <= high)
@@ -88,7 +85,7 @@ def find_axis(shape: Sequence[int], count: int, axis: int | None) -> int:
         return axis
     fitting = {place % len(shape) for place in (0, -1) if shape and shape[place] == count}
     if len(fitting) != 1:
-        advice = "say which with axis: 0 or axis: -1" if fitting else "give one value, or one per channel"
+        advice = "choose with axis: 0 or axis: -1" if fitting else "give one value, or one per channel"
         raise BadInput(f"{count} values fit {len(fitting)} axes of data of shape {list(shape)}", advice=advice)
     return fitting.pop()
 
@@ -116,124 +113,11 @@ class _PerChannel:
         return self._shaped[key]
 
 
-def _build_scale(settings: Mapping[str, Any]) -> Action:
-    by = settings["by"]
-    if len(by) == 1 and isinstance(by[0], str):
-        above, below = (np.float32(part) for part in by[0].split("/"))
-
-        def divide(item: Item) -> None:
-            item.data = scale_values(item.data, above, below)
-
-        return divide
-    factors = _PerChannel(by, settings["axis"])
-
-    def multiply(item: Item) -> None:
-        item.data = scale_values(item.data, factors.shaped(item))
-
-    return multiply
-
-
-def _build_offset(settings: Mapping[str, Any]) -> Action:
-    offsets = _PerChannel(settings["by"], settings["axis"])
-
-    def add(item: Item) -> None:
-        item.data = to_real(item.data) + offsets.shaped(item)
-
-    return add
-
-
-def _build_mean(settings: Mapping[str, Any]) -> Action:
-    means = _PerChannel(settings["values"], settings["axis"])
-
-    def subtract(item: Item) -> None:
-        item.data = to_real(item.data) - means.shaped(item)
-
-    return subtract
-
-
-def _build_std(settings: Mapping[str, Any]) -> Action:
-    stds = _PerChannel(settings["values"], settings["axis"])
-
-    def divide(item: Item) -> None:
-        item.data = to_real(item.data) / stds.shaped(item)
-
-    return divide
-
-
-def _build_normalize(settings: Mapping[str, Any]) -> Action:
-    means = _PerChannel(settings["mean"], settings["axis"])
-    stds = _PerChannel(settings["std"], settings["axis"])
-
-    def normalize(item: Item) -> None:
-        item.data = (to_real(item.data) - means.shaped(item)) / stds.shaped(item)
-
-    return normalize
-
-
-def _build_clip(settings: Mapping[str, Any]) -> Action:
-    low, high = (None if settings[name] is None else to_number(settings[name]) for name in ("low", "high"))
-    if (low is None and high is None) or (low is not None and high is not None and low > high):
-        raise BadInput(f"clip from {low} to {high} makes no sense", advice="give low, high or both, low below high")
-
-    def clip(item: Item) -> None:
-        item.data = np.clip(to_real(item.data), low, high)
-
-    return clip
-
-
-def _build_cast(settings: Mapping[str, Any]) -> Action:
-    dtype = settings["to"]
-
-    def cast(item: Item) -> None:
-        try:
-            item.data = round_to(item.data, dtype)
-        except OverflowError:
-            raise BadInput(
-                f"{item.sample} has values that {dtype} can't hold", advice="scale, offset or clip them before the cast"
-            ) from None
-
-    return cast
-
-
-def _build_reshape(settings: Mapping[str, Any]) -> Action:
-    shape = tuple(settings["shape"])
-    if shape.count(-1) > 1 or 0 in shape:
-        raise BadInput(f"reshape to {list(shape)} makes no sense", advice="sizes of 1 or more, at most one of them -1")
-
-    def reshape(item: Item) -> None:
-        try:
-            item.data = item.data.reshape(shape)
-        except ValueError:
-            raise BadInput(
-                f"{item.sample} has shape {list(item.data.shape)}, which can't be reshaped to {list(shape)}",
-                advice="the number of elements must stay the same",
-            ) from None
-        item.channels = item.pixels = None
-
-    return reshape
-
-
-def _build_flatten(settings: Mapping[str, Any]) -> Action:
-    del settings
-    return _build_reshape({"shape": [-1]})
-
-
-def _build_transpose(settings: Mapping[str, Any]) -> Action:
-    axes = tuple(settings["axes"])
-    if sorted(axes) != list(range(len(axes))):
-        raise BadInput(f"transpose by {list(axes)} makes no sense", advice="every axis once, from 0: 2,0,1")
-
-    def transpose(item: Item) -> None:
-        _move_axes(item, axes)
-
-    return transpose
-
-
 def _move_axes(item: Item, axes: tuple[int, ...]) -> None:
     if item.data.ndim != len(axes):
         raise BadInput(
-            f"{item.sample} has shape {list(item.data.shape)}, which has not {len(axes)} axes",
-            advice="the steps before must bring it there",
+            f"{item.sample} has shape {list(item.data.shape)}, not {len(axes)} axes",
+            advice="check the steps before",
         )
     if item.channels is not None:
         item.channels = axes.index(item.channels % len(axes))
@@ -248,60 +132,207 @@ def _move_axes(item: Item, axes: tuple[int, ...]) -> None:
 _LAYOUTS = {("nhwc", "nchw"): (2, 0, 1), ("nchw", "nhwc"): (1, 2, 0)}
 
 
-def _build_layout(settings: Mapping[str, Any]) -> Action:
-    to, start = settings["to"], settings["from"]
-
-    def change(item: Item) -> None:
-        if item.data.ndim == 2:
-            raise BadInput(
-                f"{item.sample} has shape {list(item.data.shape)}: it has no channels whose place could change",
-                advice="leave the layout step out",
-            )
-        now = {0: "nchw", -1: "nhwc", 2: "nhwc"}[item.channels] if item.channels in (0, -1, 2) else start
-        axes = _LAYOUTS.get((now, to))
-        if axes is not None:
-            _move_axes(item, axes)
-        item.channels = 0 if to == "nchw" else -1
-
-    return change
-
-
 def check_finite(values: Array, sample: str, what: str) -> None:
     """Raises `CorruptSample` for values that are not numbers or infinite."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise CorruptSample(sample, f"{what} has values that are not numbers or infinite")
 
 
-_BY = Choice(parse=several(number), meaning="the number, or one per channel")
+def _arithmetic(operation: Callable[[Array, Any], Array], values: Sequence[Any], axis: int | None) -> Action:
+    """`operation` on the data as real numbers, and one value or one per channel."""
+    per_channel = _PerChannel(values, axis)
 
-KINDS = (
-    StepKind(name="scale", summary="multiply", main="by", settings={"by": _BY, "axis": _AXIS}, takes=_ALL, real=True,
-             build=_build_scale),
-    StepKind(name="offset", summary="add", main="by", settings={"by": _BY, "axis": _AXIS}, takes=_ALL, real=True,
-             build=_build_offset),
-    StepKind(name="mean", summary="subtract", main="values", settings={"values": _BY, "axis": _AXIS}, takes=_ALL,
-             real=True, build=_build_mean),
-    StepKind(name="std", summary="divide", main="values", takes=_ALL, real=True, build=_build_std,
-             settings={"values": Choice(parse=several(divisor), meaning="the number, or one per channel"),
-                       "axis": _AXIS}),
-    StepKind(name="normalize", summary="(x − mean) / std, of the values as they are then", takes=_ALL, real=True,
-             build=_build_normalize,
-             settings={"mean": _BY, "std": Choice(parse=several(divisor), meaning="as mean"), "axis": _AXIS}),
-    StepKind(name="clip", summary="bring what is outside to the nearest bound", takes=_ALL, real=True,
-             build=_build_clip,
-             settings={"low": Choice(parse=number, default=None, meaning="lowest value"),
-                       "high": Choice(parse=number, default=None, meaning="highest value")}),
-    StepKind(name="cast", summary="convert, to integers by rounding (ties to even)", main="to", takes=_ALL, real=True,
-             build=_build_cast, settings={"to": Choice(parse=one_of(*_DTYPES), meaning="the type")}),
-    StepKind(name="reshape", summary="the same values in another shape", main="shape", takes=_ALL,
-             build=_build_reshape,
-             settings={"shape": Choice(parse=wholes(-1, MAX_FRAMES, 8), meaning="sizes, one may be -1")}),
-    StepKind(name="flatten", summary="one axis", settings={}, takes=_ALL, build=_build_flatten),
-    StepKind(name="transpose", summary="reorder axes", main="axes", takes=_ALL, build=_build_transpose,
-             settings={"axes": Choice(parse=wholes(0, 7, 8), meaning="old axes in their new order")}),
-    StepKind(name="layout", summary="channels first (nchw) or last (nhwc)", main="to", takes=_ALL,
-             build=_build_layout,
-             settings={"to": Choice(parse=one_of("nchw", "nhwc"), meaning="where channels go"),
-                       "from": Choice(parse=one_of("nchw", "nhwc"), default="nhwc",
-                                      meaning="where an array has them; those of an image are last")}),
-)  # fmt: skip
+    def apply(item: Item) -> None:
+        item.data = operation(to_real(item.data), per_channel.shaped(item))
+
+    return apply
+
+
+class Scale(StepSettings, name="scale", main="by", takes=_ALL, real=True):
+    """Multiply."""
+
+    by: Numbers = _PER_CHANNEL
+    axis: _Axis = _AXIS
+
+    def _action(self) -> Action:
+        if len(self.by) != 1 or not isinstance(self.by[0], str):
+            return _arithmetic(np.multiply, self.by, self.axis)
+        above, below = (np.float32(part) for part in self.by[0].split("/"))
+
+        def scale(item: Item) -> None:
+            real = to_real(item.data)
+            item.data = real / below if above == 1 else real * above / below  # rounded once where above is 1
+
+        return scale
+
+
+class Offset(StepSettings, name="offset", main="by", takes=_ALL, real=True):
+    """Add."""
+
+    by: Numbers = _PER_CHANNEL
+    axis: _Axis = _AXIS
+
+    def _action(self) -> Action:
+        return _arithmetic(np.add, self.by, self.axis)
+
+
+class Mean(StepSettings, name="mean", main="values", takes=_ALL, real=True):
+    """Subtract."""
+
+    values: Numbers = _PER_CHANNEL
+    axis: _Axis = _AXIS
+
+    def _action(self) -> Action:
+        return _arithmetic(np.subtract, self.values, self.axis)
+
+
+class Std(StepSettings, name="std", main="values", takes=_ALL, real=True):
+    """Divide."""
+
+    values: Divisors = _PER_CHANNEL
+    axis: _Axis = _AXIS
+
+    def _action(self) -> Action:
+        return _arithmetic(np.divide, self.values, self.axis)
+
+
+class Normalize(StepSettings, name="normalize", takes=_ALL, real=True):
+    """(x − mean) / std, in the units of the values at that step."""
+
+    mean: Numbers = _PER_CHANNEL
+    std: Divisors = Field(description="as mean")
+    axis: _Axis = _AXIS
+
+    def _action(self) -> Action:
+        subtract = _arithmetic(np.subtract, self.mean, self.axis)
+        divide = _arithmetic(np.divide, self.std, self.axis)
+
+        def normalize(item: Item) -> None:
+            subtract(item)
+            divide(item)
+
+        return normalize
+
+
+class Clip(StepSettings, name="clip", takes=_ALL, real=True):
+    """Set values outside two bounds to the nearest bound."""
+
+    low: Number | None = Field(None, description="lowest value")
+    high: Number | None = Field(None, description="highest value")
+
+    def _action(self) -> Action:
+        low, high = (None if value is None else to_number(value) for value in (self.low, self.high))
+        if (low is None and high is None) or (low is not None and high is not None and low > high):
+            raise BadInput(f"clip from {low} to {high} is not a range", advice="give low, high or both, low below high")
+
+        def clip(item: Item) -> None:
+            item.data = np.clip(to_real(item.data), low, high)
+
+        return clip
+
+
+class Cast(StepSettings, name="cast", main="to", takes=_ALL, real=True):
+    """Convert, to integers by rounding (ties to even)."""
+
+    to: _Dtype = Field(description="the type")
+
+    def _action(self) -> Action:
+        dtype = self.to
+
+        def cast(item: Item) -> None:
+            try:
+                item.data = round_to(item.data, dtype)
+            except OverflowError:
+                raise BadInput(
+                    f"{item.sample} has values that {dtype} can't hold",
+                    advice="scale, offset or clip them before the cast",
+                ) from None
+
+        return cast
+
+
+class Reshape(StepSettings, name="reshape", main="shape", takes=_ALL):
+    """The same values in another shape."""
+
+    shape: _Sizes = Field(description="sizes, one may be -1")
+
+    def _action(self) -> Action:
+        shape = tuple(self.shape)
+        if shape.count(-1) > 1 or 0 in shape:
+            raise BadInput(
+                f"{list(shape)} is not a shape to reshape to", advice="sizes of 1 or more, at most one of them -1"
+            )
+
+        def reshape(item: Item) -> None:
+            try:
+                item.data = item.data.reshape(shape)
+            except ValueError:
+                raise BadInput(
+                    f"{item.sample} has shape {list(item.data.shape)}, which can't be reshaped to {list(shape)}",
+                    advice="the number of elements must stay the same",
+                ) from None
+            item.channels = item.pixels = None
+
+        return reshape
+
+
+class Flatten(StepSettings, name="flatten", takes=_ALL):
+    """One axis."""
+
+    def _action(self) -> Action:
+        return Reshape(shape=[-1]).build()
+
+
+class Transpose(StepSettings, name="transpose", main="axes", takes=_ALL):
+    """Reorder axes."""
+
+    axes: _Axes = Field(description="old axes in their new order")
+
+    def _action(self) -> Action:
+        axes = tuple(self.axes)
+        if sorted(axes) != list(range(len(axes))):
+            raise BadInput(f"{list(axes)} is not an order of axes", advice="each axis once, from 0: 2,0,1")
+
+        def transpose(item: Item) -> None:
+            _move_axes(item, axes)
+
+        return transpose
+
+
+class Layout(StepSettings, name="layout", main="to", takes=_ALL):
+    """Channels first (nchw) or last (nhwc)."""
+
+    to: _Layout = Field(description="where channels go")
+    source: _Layout = Field("nhwc", alias="from", description="where an array has them; those of an image are last")
+
+    def _action(self) -> Action:
+        to, start = self.to, self.source
+
+        def change(item: Item) -> None:
+            if item.data.ndim == 2:
+                raise BadInput(
+                    f"{item.sample} has shape {list(item.data.shape)}: it has no channels whose place could change",
+                    advice="leave the layout step out",
+                )
+            now = {0: "nchw", -1: "nhwc", 2: "nhwc"}[item.channels] if item.channels in (0, -1, 2) else start
+            axes = _LAYOUTS.get((now, to))
+            if axes is not None:
+                _move_axes(item, axes)
+            item.channels = 0 if to == "nchw" else -1
+
+        return change
+
+
+STEPS: tuple[type[StepSettings], ...] = (
+    Scale,
+    Offset,
+    Mean,
+    Std,
+    Normalize,
+    Clip,
+    Cast,
+    Reshape,
+    Flatten,
+    Transpose,
+    Layout,
+)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.audio_features import cosine_transform, filter_bank, magnitudes, resample
 from edgewise.evaluating.dataset import CorruptSample, Kind
-from edgewise.evaluating.spectra import cosine_transform, filter_bank, magnitudes, resample
 from edgewise.evaluating.step_settings import (
+    LOWER_CASE,
     MAX_FRAMES,
     MAX_RATE,
     Action,
-    Choice,
     Item,
-    StepKind,
-    not_negative,
-    one_of,
-    positive,
+    NotNegative,
+    Positive,
+    StepSettings,
+    YesNo,
     to_number,
-    whole,
-    yes_no,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,7 +32,7 @@ _MAX_FEATURES = 2**25
 
 
 def set_length(wave: Array, frames: int, *, centre: bool) -> Array:
-    """`wave` (frames, …) with exactly `frames`: silence behind, or what is too much cut off behind.
+    """`wave` (frames, …) with exactly `frames`: silence appended, or the end cut off.
 
     With `centre` the middle is kept, and silence goes to both sides; an odd frame goes, or is cut, behind.
     """
@@ -50,82 +48,128 @@ def _check_wave(item: Item, what: str) -> None:
     data = item.data
     if data.ndim not in (1, 2) or not data.size:
         raise BadInput(
-            f"{item.sample} has shape {list(data.shape)}, which is no sound of (frames[, channels])",
+            f"{item.sample} has shape {list(data.shape)}, not a sound of (frames[, channels])",
             advice=f"put {what} before steps that change the shape",
         )
     if data.dtype.kind != "f":
         raise BadInput(
             f"{item.sample} is {data.dtype}: {what} needs real numbers",
-            advice="say how they become so: --prepare scale=1/32768",
+            advice="convert them: --prepare scale=1/32768",
         )
 
 
 def _rate_of(item: Item, what: str) -> int:
     if item.rate is None:
         raise BadInput(
-            f"nobody says how many frames per second {item.sample} has, which {what} needs",
-            advice="say it: --prepare 'rate={to: 16000, from: 16000}'",
+            f"{what} needs the sampling rate of {item.sample}, which is not known",
+            advice="give it: --prepare 'rate={to: 16000, from: 16000}'",
         )
     return item.rate
 
 
-def _build_mono(settings: Mapping[str, Any]) -> Action:
-    del settings
-
-    def mono(item: Item) -> None:
-        _check_wave(item, "mono")
-        if item.data.ndim == 2:
-            item.data = item.data.mean(axis=1, dtype=item.data.dtype)
-
-    return mono
+_Frames = Annotated[int, Field(ge=1, le=MAX_FRAMES)]
+_Rate = Annotated[int, Field(ge=1, le=MAX_RATE)]
 
 
-def _build_rate(settings: Mapping[str, Any]) -> Action:
-    to, given = settings["to"], settings["from"]
+class Mono(StepSettings, name="mono", takes=_KINDS):
+    """The mean of the channels."""
 
-    def rate(item: Item) -> None:
-        _check_wave(item, "rate")
-        source = item.rate if item.rate is not None else given
-        if source is None:
-            _rate_of(item, "rate")
-        if not 1 <= source <= MAX_RATE:
-            raise CorruptSample(item.sample, f"{source} frames per second make no sense")
-        if item.data.shape[0] * to / source > MAX_FRAMES:
-            raise CorruptSample(item.sample, f"it would have more than {MAX_FRAMES} frames at {to} per second")
-        try:
-            item.data = resample(item.data, source, to)
-        except ValueError as error:
-            raise CorruptSample(item.sample, f"{source} frames per second can't be brought to {to}: {error}") from error
-        item.rate = to
+    def _action(self) -> Action:
+        def mono(item: Item) -> None:
+            _check_wave(item, "mono")
+            if item.data.ndim == 2:
+                item.data = item.data.mean(axis=1, dtype=item.data.dtype)
 
-    return rate
+        return mono
 
 
-def _build_length(settings: Mapping[str, Any]) -> Action:
-    frames, centre = settings["frames"], settings["keep"] == "centre"
+class Rate(StepSettings, name="rate", main="to", takes=_KINDS):
+    """Resample."""
 
-    def length(item: Item) -> None:
-        if item.data.ndim == 0:
-            raise BadInput(f"{item.sample} is one number, which has no length", advice="leave the length step out")
-        item.data = set_length(item.data, frames, centre=centre)
+    to: _Rate = Field(description="frames per second")
+    source: _Rate | None = Field(None, alias="from", description="frames per second of data that has no rate")
 
-    return length
+    def _action(self) -> Action:
+        to, given = self.to, self.source
+
+        def rate(item: Item) -> None:
+            _check_wave(item, "rate")
+            source = given if item.rate is None and given is not None else _rate_of(item, "rate")
+            if not 1 <= source <= MAX_RATE:
+                raise CorruptSample(item.sample, f"{source} frames per second is not a sampling rate")
+            if item.data.shape[0] * to / source > MAX_FRAMES:
+                raise CorruptSample(item.sample, f"it would have more than {MAX_FRAMES} frames at {to} per second")
+            try:
+                item.data = resample(item.data, source, to)
+            except ValueError as error:
+                raise CorruptSample(
+                    item.sample, f"{source} frames per second can't be brought to {to}: {error}"
+                ) from error
+            item.rate = to
+
+        return rate
+
+
+class Length(StepSettings, name="length", main="frames", takes=_KINDS):
+    """Cut, or append silence."""
+
+    frames: _Frames = Field(description="number of frames")
+    keep: Annotated[Literal["start", "centre"], LOWER_CASE] = Field("start", description="what is kept")
+
+    def _action(self) -> Action:
+        frames, centre = self.frames, self.keep == "centre"
+
+        def length(item: Item) -> None:
+            if item.data.ndim == 0:
+                raise BadInput(f"{item.sample} is one number, which has no length", advice="leave the length step out")
+            item.data = set_length(item.data, frames, centre=centre)
+
+        return length
+
+
+class _Mel(StepSettings):
+    """Settings of a mel spectrum."""
+
+    window_ms: Positive = Field(description="length of a window, ms, rounded to frames")
+    step_ms: Positive = Field(description="from one window to the next, ms, rounded to frames")
+    mels: Annotated[int, Field(ge=1, le=1024)] = Field(description="bands")
+    fft: Annotated[int, Field(ge=2, le=_MAX_FFT)] | None = Field(
+        None, description="length of the transform, frames; by default the next power of 2 from the window"
+    )
+    window: Annotated[Literal["hann", "hamming", "none"], LOWER_CASE] = Field(
+        "hann", description="periodic window function"
+    )
+    edges: Annotated[Literal["cut", "zero", "reflect"], LOWER_CASE] = Field(
+        "cut", description="whole windows only (TensorFlow), or centred ones with the wave continued (librosa)"
+    )
+    low: NotNegative = Field(0, description="lowest frequency, Hz")
+    high: Positive | None = Field(None, description="highest frequency, Hz; by default half the sampling rate")
+    scale: Annotated[Literal["htk", "slaney"], LOWER_CASE] = Field("htk", description="mel scale")
+    triangles: Annotated[Literal["hertz", "mel"], LOWER_CASE] = Field(
+        "hertz", description="sides straight in Hz (librosa, torchaudio) or in mel (TensorFlow)"
+    )
+    area: YesNo = Field(False, description="divide bands by half their width (librosa's norm)")
+    power: Annotated[int, Field(ge=1, le=2)] = Field(2, description="of magnitudes: 1 or 2")
+    log: Annotated[Literal["natural", "decibel", "none"], LOWER_CASE] = Field(
+        "natural", description="ln(x + offset), 20 / power · log10(x + offset), or x"
+    )
+    offset: NotNegative = Field(1e-6, description="added before the logarithm")
 
 
 class _MelSpectrum:
     """Waveforms → (frames, bands), logarithms of them included."""
 
-    def __init__(self, settings: Mapping[str, Any], what: str) -> None:
+    def __init__(self, settings: _Mel) -> None:
         self._settings = settings
-        self._what = what
-        self._low = to_number(settings["low"])
-        self._high = None if settings["high"] is None else to_number(settings["high"])
-        self._offset = to_number(settings["offset"])
+        self._what = what = settings.name
+        self._low = to_number(settings.low)
+        self._high = None if settings.high is None else to_number(settings.high)
+        self._offset = to_number(settings.offset)
         if self._high is not None and self._high <= self._low:
             raise BadInput(
-                f"{what} from {self._low:g} Hz to {self._high:g} Hz makes no sense", advice="low must be below high"
+                f"{what} from {self._low:g} Hz to {self._high:g} Hz is not a range", advice="low must be below high"
             )
-        if settings["log"] != "none" and self._offset == 0:
+        if settings.log != "none" and self._offset == 0:
             raise BadInput(f"{what}: silence has no logarithm", advice="give an offset above 0, such as 1e-6")
 
     def __call__(self, item: Item) -> Array:
@@ -141,34 +185,35 @@ class _MelSpectrum:
             raise CorruptSample(item.sample, f"its spectrum would have more than {_MAX_FEATURES} numbers")
         chosen = self._settings
         try:
-            found = magnitudes(wave, window=window, step=step, fft=fft, kind=chosen["window"], edges=chosen["edges"])
+            found = magnitudes(wave, window=window, step=step, fft=fft, kind=chosen.window, edges=chosen.edges)
         except ValueError as error:
             raise CorruptSample(item.sample, f"it is too short: {error}") from error
-        if chosen["power"] == 2:
+        if chosen.power == 2:
             found = found**2
         bank = filter_bank(
-            bands=chosen["mels"], fft=fft, rate=rate, low=self._low, high=high, scale=chosen["scale"],
-            triangles=chosen["triangles"], area=chosen["area"],
+            bands=chosen.mels, fft=fft, rate=rate, low=self._low, high=high, scale=chosen.scale,
+            triangles=chosen.triangles, area=chosen.area,
         )  # fmt: skip
         return self._logarithm(found @ bank)
 
     def _logarithm(self, bands: Array) -> Array:
-        match self._settings["log"]:
+        match self._settings.log:
             case "natural":
                 return np.asarray(np.log(bands + self._offset))
             case "decibel":
-                return np.asarray(20.0 / self._settings["power"] * np.log10(bands + self._offset))
+                return np.asarray(20.0 / self._settings.power * np.log10(bands + self._offset))
         return bands
 
     def _frames(self, rate: int) -> tuple[int, int, int, float]:
         """Window, step and transform in frames, and the highest frequency. Raises `BadInput`."""
-        window, step = (round(rate * to_number(self._settings[name]) / 1000) for name in ("window_ms", "step_ms"))
-        fft = self._settings["fft"]
+        chosen = self._settings
+        window, step = (round(rate * to_number(value) / 1000) for value in (chosen.window_ms, chosen.step_ms))
+        fft = chosen.fft
         if fft is None:
             fft = 1 << max(0, window - 1).bit_length()
         if step < 1 or window < 2 or not window <= fft <= _MAX_FFT:
             raise BadInput(
-                f"{self._what}: windows of {window} frames every {step} with a transform of {fft} make no sense at "
+                f"{self._what}: windows of {window} frames every {step} with a transform of {fft} are not possible at "
                 f"{rate} frames per second",
                 advice=f"step ≥ 1, 2 ≤ window ≤ fft ≤ {_MAX_FFT}",
             )
@@ -181,69 +226,39 @@ class _MelSpectrum:
         return window, step, fft, high
 
 
-def _build_log_mel(settings: Mapping[str, Any]) -> Action:
-    spectrum = _MelSpectrum(settings, "log_mel")
+class LogMel(_Mel, name="log_mel", takes=_KINDS, gives="array", real=True):
+    """Mel spectrum, its logarithm."""
 
-    def log_mel(item: Item) -> None:
-        item.data = spectrum(item).astype(np.float32)
+    def _action(self) -> Action:
+        spectrum = _MelSpectrum(self)
 
-    return log_mel
+        def log_mel(item: Item) -> None:
+            item.data = spectrum(item).astype(np.float32)
 
-
-def _build_mfcc(settings: Mapping[str, Any]) -> Action:
-    spectrum = _MelSpectrum(settings, "mfcc")
-    count, scaling = settings["coefficients"], settings["dct"]
-    if count > settings["mels"]:
-        raise BadInput(
-            f"mfcc: {count} coefficients can't be had from {settings['mels']} mels", advice="coefficients ≤ mels"
-        )
-
-    def mfcc(item: Item) -> None:
-        item.data = cosine_transform(spectrum(item), count, scaling=scaling).astype(np.float32)
-
-    return mfcc
+        return log_mel
 
 
-def _power(value: Any) -> int:
-    return int(whole(1, 2)(value))
+class Mfcc(_Mel, name="mfcc", takes=_KINDS, gives="array", real=True):
+    """Mel-frequency cepstral coefficients."""
+
+    coefficients: Annotated[int, Field(ge=1, le=1024)] = Field(description="number of coefficients, from the first")
+    dct: Annotated[Literal["ortho", "htk"], LOWER_CASE] = Field(
+        "ortho", description="scaling: orthonormal, or all alike (TensorFlow)"
+    )
+
+    def _action(self) -> Action:
+        spectrum = _MelSpectrum(self)
+        if self.coefficients > self.mels:
+            raise BadInput(
+                f"mfcc: {self.coefficients} coefficients need as many mels, and there are {self.mels}",
+                advice="coefficients ≤ mels",
+            )
+
+        def mfcc(item: Item) -> None:
+            features = cosine_transform(spectrum(item), self.coefficients, scaling=self.dct)
+            item.data = features.astype(np.float32)
+
+        return mfcc
 
 
-_MEL: dict[str, Choice] = {
-    "window_ms": Choice(parse=positive, meaning="length of a window, ms, rounded to frames"),
-    "step_ms": Choice(parse=positive, meaning="from one window to the next, ms, rounded to frames"),
-    "mels": Choice(parse=whole(1, 1024), meaning="bands"),
-    "fft": Choice(parse=whole(2, _MAX_FFT), default=None,
-                  meaning="length of the transform, frames; by default the next power of 2 from the window"),
-    "window": Choice(parse=one_of("hann", "hamming", "none"), default="hann", meaning="periodic window function"),
-    "edges": Choice(parse=one_of("cut", "zero", "reflect"), default="cut",
-                    meaning="whole windows only (TensorFlow), or centred ones with the wave continued (librosa)"),
-    "low": Choice(parse=not_negative, default=0, meaning="lowest frequency, Hz"),
-    "high": Choice(parse=positive, default=None, meaning="highest frequency, Hz; by default half the sampling rate"),
-    "scale": Choice(parse=one_of("htk", "slaney"), default="htk", meaning="mel scale"),
-    "triangles": Choice(parse=one_of("hertz", "mel"), default="hertz",
-                        meaning="sides straight in Hz (librosa, torchaudio) or in mel (TensorFlow)"),
-    "area": Choice(parse=yes_no, default=False, meaning="divide bands by half their width (librosa's norm)"),
-    "power": Choice(parse=_power, default=2, meaning="of magnitudes: 1 or 2"),
-    "log": Choice(parse=one_of("natural", "decibel", "none"), default="natural",
-                  meaning="ln(x + offset), 20 / power · log10(x + offset), or x"),
-    "offset": Choice(parse=not_negative, default=1e-6, meaning="added before the logarithm"),
-}  # fmt: skip
-
-KINDS = (
-    StepKind(name="mono", summary="the mean of the channels", settings={}, takes=_KINDS, build=_build_mono),
-    StepKind(name="rate", summary="resample", main="to", takes=_KINDS, build=_build_rate,
-             settings={"to": Choice(parse=whole(1, MAX_RATE), meaning="frames per second"),
-                       "from": Choice(parse=whole(1, MAX_RATE), default=None,
-                                      meaning="frames per second of data that does not say")}),
-    StepKind(name="length", summary="cut, or add silence behind", main="frames", takes=_KINDS, build=_build_length,
-             settings={"frames": Choice(parse=whole(1, MAX_FRAMES), meaning="how many"),
-                       "keep": Choice(parse=one_of("start", "centre"), default="start", meaning="what is kept")}),
-    StepKind(name="log_mel", summary="mel spectrum, its logarithm", takes=_KINDS, gives="array", settings=_MEL,
-             build=_build_log_mel, real=True),
-    StepKind(name="mfcc", summary="mel-frequency cepstral coefficients", takes=_KINDS,
-             gives="array", real=True, build=_build_mfcc,
-             settings={**_MEL,
-                       "coefficients": Choice(parse=whole(1, 1024), meaning="how many, from the first"),
-                       "dct": Choice(parse=one_of("ortho", "htk"), default="ortho",
-                                     meaning="scaling: orthonormal, or all alike (TensorFlow)")}),
-)  # fmt: skip
+STEPS: tuple[type[StepSettings], ...] = (Mono, Rate, Length, LogMel, Mfcc)

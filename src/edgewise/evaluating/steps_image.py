@@ -7,34 +7,36 @@ keeps account of where they went, so that boxes can be brought back: x now = x a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind
+from edgewise.evaluating.formats.images import require_pillow
 from edgewise.evaluating.step_settings import (
+    LOWER_CASE,
     Action,
-    Choice,
+    HeightWidth,
     Item,
-    StepKind,
-    height_width,
-    number,
-    one_of,
-    side_or_size,
+    Number,
+    SideOrSize,
+    StepSettings,
+    YesNo,
     to_number,
-    yes_no,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FILTERS = ("nearest", "bilinear", "bicubic", "lanczos")
+Filter = Annotated[Literal["nearest", "bilinear", "bicubic", "lanczos"], LOWER_CASE]
 MAX_CHANNELS = 4
 """Of an array that is taken for an image; more channels than that are axes in another order."""
 MAX_PIXELS = 2**28
 """Of an image that a step may make: a panorama scaled by its shorter side grows without bound."""
 
+_Place = Annotated[Literal["centre", "corner"], LOWER_CASE]
+_Colors = Annotated[Literal["rgb", "bgr", "gray"], LOWER_CASE]
 _KINDS: tuple[Kind, ...] = ("image", "array")
 
 
@@ -112,7 +114,7 @@ def _check_image(item: Item) -> tuple[int, int]:
     last = data.ndim == 3 and item.channels in (None, -1, 2) and data.shape[2] <= MAX_CHANNELS
     if not (flat or last) or not data.size:
         raise BadInput(
-            f"{item.sample} has shape {list(data.shape)}, which is no image of (height, width[, channels])",
+            f"{item.sample} has shape {list(data.shape)}, not an image of (height, width[, channels])",
             advice="put steps on images before layout, transpose and reshape; an array with channels first needs "
             "transpose=1,2,0 first",
         )
@@ -137,62 +139,11 @@ def _scale_to(item: Item, size: tuple[int, int], filtering: str) -> None:
     _moved(item, (size[1] / width, size[0] / height), (0, 0))
 
 
-def _need_pillow() -> None:
-    try:
-        import PIL.Image  # noqa: F401
-    except ImportError:
-        raise Unavailable("resizing needs Pillow", advice="pip install 'edgewise[data]'") from None
-
-
-def _build_resize(settings: Mapping[str, Any]) -> Action:
-    _need_pillow()
-    wanted, filtering = settings["size"], settings["filter"]
-
-    def resize(item: Item) -> None:
-        height, width = _check_image(item)
-        size = size_by_shorter(height, width, wanted) if isinstance(wanted, int) else (wanted[0], wanted[1])
-        _scale_to(item, size, filtering)
-
-    return resize
-
-
-def _build_crop(settings: Mapping[str, Any]) -> Action:
-    size = (settings["size"][0], settings["size"][1])
-
-    def crop(item: Item) -> None:
-        height, width = _check_image(item)
-        if height < size[0] or width < size[1]:
-            raise CorruptSample(
-                item.sample, f"{width}×{height} pixels can't be cropped to {size[1]}×{size[0]}; resize or pad it first"
-            )
-        item.data, (left, top) = crop_centre(item.data, size)
-        _moved(item, (1.0, 1.0), (-left, -top))
-
-    return crop
-
-
 def _check_value(value: float, item: Item) -> None:
     if item.data.dtype == np.uint8 and not (0 <= value <= 255 and value == int(value)):
         raise BadInput(
             f"padding of {value} does not fit pixels of 0 to 255", advice="give a whole number, or pad later"
         )
-
-
-def _build_pad(settings: Mapping[str, Any]) -> Action:
-    size = (settings["size"][0], settings["size"][1])
-    value, centre = to_number(settings["value"]), settings["place"] == "centre"
-
-    def pad(item: Item) -> None:
-        height, width = _check_image(item)
-        _check_value(value, item)
-        if height > size[0] or width > size[1]:
-            raise CorruptSample(
-                item.sample, f"{width}×{height} pixels can't be padded to {size[1]}×{size[0]}; resize or crop it first"
-            )
-        item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
-        _moved(item, (1.0, 1.0), shift)
-
-    return pad
 
 
 def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: bool) -> tuple[int, int]:
@@ -206,76 +157,134 @@ def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: b
     return min(size[0], max(1, round(height * ratio))), min(size[1], max(1, round(width * ratio)))
 
 
-def _build_letterbox(settings: Mapping[str, Any]) -> Action:
-    _need_pillow()
-    size = (settings["size"][0], settings["size"][1])
-    value, centre = to_number(settings["value"]), settings["place"] == "centre"
+class Resize(StepSettings, name="resize", main="size", takes=_KINDS):
+    """Scale the shorter side to a length, or both sides to height,width whatever the aspect."""
 
-    def letterbox(item: Item) -> None:
-        height, width = _check_image(item)
-        _check_value(value, item)
-        _scale_to(item, letterbox_size(height, width, size, enlarge=settings["enlarge"]), settings["filter"])
-        item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
-        _moved(item, (1.0, 1.0), shift)
+    size: SideOrSize = Field(description="pixels of the shorter side, or of height,width")
+    filter: Filter = Field("bilinear", description="Pillow's filter, antialiased")
 
-    return letterbox
+    def _action(self) -> Action:
+        require_pillow()
+        wanted, filtering = self.size, self.filter
 
+        def resize(item: Item) -> None:
+            height, width = _check_image(item)
+            size = size_by_shorter(height, width, wanted) if isinstance(wanted, int) else (wanted[0], wanted[1])
+            _scale_to(item, size, filtering)
 
-def _build_color(settings: Mapping[str, Any]) -> Action:
-    to = settings["to"]
-
-    def color(item: Item) -> None:
-        _check_image(item)
-        pixels = item.data[..., None] if item.data.ndim == 2 else item.data
-        count = pixels.shape[2]
-        if count not in (1, 3, 4):
-            raise BadInput(
-                f"{item.sample} has {count} channels, which are no colours", advice="1 (gray), 3 or 4 (RGBA)"
-            )
-        if to == "gray":
-            item.data = pixels if count == 1 else to_gray(pixels[..., :3])
-        else:
-            three = np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
-            item.data = three[..., ::-1] if to == "bgr" else three
-        item.channels = -1
-
-    return color
+        return resize
 
 
-def _build_invert(settings: Mapping[str, Any]) -> Action:
-    del settings
+class Crop(StepSettings, name="crop", main="size", takes=_KINDS):
+    """Cut out the centre."""
 
-    def invert(item: Item) -> None:
-        if item.data.dtype != np.uint8:
-            raise BadInput(
-                f"{item.sample} is {item.data.dtype}: invert is 255 − x of uint8 pixels",
-                advice="put it before steps that make real numbers",
-            )
-        item.data = 255 - item.data
+    size: HeightWidth = Field(description="pixels of height,width; one number is both")
 
-    return invert
+    def _action(self) -> Action:
+        size = (self.size[0], self.size[1])
+
+        def crop(item: Item) -> None:
+            height, width = _check_image(item)
+            if height < size[0] or width < size[1]:
+                raise CorruptSample(
+                    item.sample,
+                    f"{width}×{height} pixels can't be cropped to {size[1]}×{size[0]}; resize or pad it first",
+                )
+            item.data, (left, top) = crop_centre(item.data, size)
+            _moved(item, (1.0, 1.0), (-left, -top))
+
+        return crop
 
 
-_EXACT = Choice(parse=height_width, meaning="pixels of height,width; one number is both")
-_FILTER = Choice(parse=one_of(*FILTERS), default="bilinear", meaning="Pillow's filter, antialiased")
-_PLACE = Choice(parse=one_of("centre", "corner"), default="centre", meaning="where the image goes on its ground")
+class Letterbox(StepSettings, name="letterbox", main="size", takes=_KINDS):
+    """Scale to fit, keeping the aspect, and pad the rest."""
 
-KINDS = (
-    StepKind(name="resize", summary="scale: the shorter side to a length, or to height,width whatever the aspect",
-             main="size", takes=_KINDS, build=_build_resize,
-             settings={"size": Choice(parse=side_or_size, meaning="pixels of the shorter side, or of height,width"),
-                       "filter": _FILTER}),
-    StepKind(name="crop", summary="cut out the centre", main="size", takes=_KINDS, build=_build_crop,
-             settings={"size": _EXACT}),
-    StepKind(name="letterbox", summary="scale to fit, aspect kept, and pad the rest", main="size", takes=_KINDS,
-             build=_build_letterbox,
-             settings={"size": _EXACT, "filter": _FILTER, "place": _PLACE,
-                       "value": Choice(parse=number, default=114, meaning="of the padding"),
-                       "enlarge": Choice(parse=yes_no, default=True, meaning="whether small images are scaled up")}),
-    StepKind(name="pad", summary="put on a larger ground", main="size", takes=_KINDS, build=_build_pad,
-             settings={"size": _EXACT, "place": _PLACE,
-                       "value": Choice(parse=number, default=0, meaning="of the padding")}),
-    StepKind(name="color", summary="rgb, bgr or gray (ITU-R BT.601), from RGB as stored", main="to", takes=_KINDS,
-             build=_build_color, settings={"to": Choice(parse=one_of("rgb", "bgr", "gray"), meaning="colours")}),
-    StepKind(name="invert", summary="255 − x", settings={}, takes=_KINDS, build=_build_invert),
-)  # fmt: skip
+    size: HeightWidth = Field(description="pixels of height,width; one number is both")
+    filter: Filter = Field("bilinear", description="Pillow's filter, antialiased")
+    place: _Place = Field("centre", description="where the image goes on the padded area")
+    value: Number = Field(114, description="of the padding")
+    enlarge: YesNo = Field(True, description="whether small images are scaled up")
+
+    def _action(self) -> Action:
+        require_pillow()
+        size = (self.size[0], self.size[1])
+        value, centre = to_number(self.value), self.place == "centre"
+
+        def letterbox(item: Item) -> None:
+            height, width = _check_image(item)
+            _check_value(value, item)
+            _scale_to(item, letterbox_size(height, width, size, enlarge=self.enlarge), self.filter)
+            item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
+            _moved(item, (1.0, 1.0), shift)
+
+        return letterbox
+
+
+class Pad(StepSettings, name="pad", main="size", takes=_KINDS):
+    """Pad to a larger size."""
+
+    size: HeightWidth = Field(description="pixels of height,width; one number is both")
+    place: _Place = Field("centre", description="where the image goes on the padded area")
+    value: Number = Field(0, description="of the padding")
+
+    def _action(self) -> Action:
+        size = (self.size[0], self.size[1])
+        value, centre = to_number(self.value), self.place == "centre"
+
+        def pad(item: Item) -> None:
+            height, width = _check_image(item)
+            _check_value(value, item)
+            if height > size[0] or width > size[1]:
+                raise CorruptSample(
+                    item.sample,
+                    f"{width}×{height} pixels can't be padded to {size[1]}×{size[0]}; resize or crop it first",
+                )
+            item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
+            _moved(item, (1.0, 1.0), shift)
+
+        return pad
+
+
+class Color(StepSettings, name="color", main="to", takes=_KINDS):
+    """RGB, BGR or gray (ITU-R BT.601), from RGB as stored."""
+
+    to: _Colors = Field(description="colours")
+
+    def _action(self) -> Action:
+        to = self.to
+
+        def color(item: Item) -> None:
+            _check_image(item)
+            pixels = item.data[..., None] if item.data.ndim == 2 else item.data
+            count = pixels.shape[2]
+            if count not in (1, 3, 4):
+                raise BadInput(
+                    f"{item.sample} has {count} channels, which are not colours", advice="1 (gray), 3 or 4 (RGBA)"
+                )
+            if to == "gray":
+                item.data = pixels if count == 1 else to_gray(pixels[..., :3])
+            else:
+                three = np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
+                item.data = three[..., ::-1] if to == "bgr" else three
+            item.channels = -1
+
+        return color
+
+
+class Invert(StepSettings, name="invert", takes=_KINDS):
+    """255 − x."""
+
+    def _action(self) -> Action:
+
+        def invert(item: Item) -> None:
+            if item.data.dtype != np.uint8:
+                raise BadInput(
+                    f"{item.sample} is {item.data.dtype}: invert is 255 − x of uint8 pixels",
+                    advice="put it before steps that make real numbers",
+                )
+            item.data = 255 - item.data
+
+        return invert
+
+
+STEPS: tuple[type[StepSettings], ...] = (Resize, Crop, Letterbox, Pad, Color, Invert)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.evaluating.step_settings import Action, Choice, Item, StepKind, one_of, text, whole, yes_no
+from edgewise.evaluating.step_settings import LOWER_CASE, Action, FileName, Item, StepSettings, YesNo
 from edgewise.text import one_line
 
 MAX_TOKENIZER_BYTES = 128 * 2**20
@@ -21,24 +22,38 @@ _ROLES = {
     "attention_mask": "mask", "input_mask": "mask", "mask": "mask",
     "token_type_ids": "types", "segment_ids": "types", "input_type_ids": "types",
 }  # fmt: skip
-"""What inputs of these names are fed: token numbers, 1 where there is a token, which of two texts."""
+"""Input name → what it takes: token numbers, 1 where there is a token, or which of two texts."""
 _PADS = ("[PAD]", "<pad>", "<|pad|>", "<PAD>")
+
+
+def load_tokenizer(path: Path) -> tuple[Any, str]:
+    """The tokenizer in a file, and the file's SHA-256. Raises `BadInput`, `Unavailable`."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise Unavailable("text needs the tokenizers package", advice="pip install 'edgewise[data]'") from None
+    try:
+        if not path.is_file():
+            raise BadInput(f"no tokenizer found at {path}", advice="give the path of a tokenizer.json")
+        if path.stat().st_size > MAX_TOKENIZER_BYTES:
+            raise BadInput(
+                f"{path.name} is not a tokenizer: more than {MAX_TOKENIZER_BYTES} B", advice="give a tokenizer.json"
+            )
+        content = path.read_bytes()
+        return Tokenizer.from_buffer(content), hashlib.sha256(content).hexdigest()
+    except BadInput:
+        raise
+    except Exception as error:  # its parser raises nothing more precise
+        raise BadInput(
+            f"{path.name} is not a tokenizer: {one_line(str(error))[:200]}", advice="give a tokenizer.json"
+        ) from error
 
 
 @lru_cache(maxsize=4)
 def _open(path: str, stamp: tuple[int, int], length: int | None, pad: int | None) -> Any:
-    """The tokenizer at `path`, told to bring everything to `length`. `stamp` tells versions of the file apart."""
+    """The tokenizer at `path`, set to cut and pad to `length`. `stamp` changes with the file."""
     del stamp
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise Unavailable("tokenizing needs the tokenizers package", advice="pip install 'edgewise[data]'") from None
-    try:
-        found = Tokenizer.from_file(path)
-    except Exception as error:  # its parser raises nothing more precise
-        raise BadInput(
-            f"{Path(path).name} is no tokenizer: {one_line(str(error))[:200]}", advice="give a tokenizer.json"
-        ) from error
+    found, _ = load_tokenizer(Path(path))
     if length is not None:
         number, word = _find_pad(found, path, pad)
         try:
@@ -61,57 +76,53 @@ def _find_pad(found: Any, path: str, pad: int | None) -> tuple[int, str]:
         if number is not None:
             return int(number), word
     raise BadInput(
-        f"{Path(path).name} does not say what short texts are padded with",
-        advice="give tokenize a pad: the token's number",
+        f"{Path(path).name} has no padding token",
+        advice="set the token's number with pad in the tokenize step",
     )
 
 
-def _build_tokenize(settings: Mapping[str, Any]) -> Action:
-    path = Path(settings["file"])
-    try:
-        stat = path.stat()
-    except (OSError, ValueError) as error:
-        raise BadInput(f"no tokenizer at {path}", advice="give the path of a tokenizer.json") from error
-    if not path.is_file() or stat.st_size > MAX_TOKENIZER_BYTES:
-        raise BadInput(
-            f"{path.name} is no tokenizer: not a file of at most {MAX_TOKENIZER_BYTES} B", advice="tokenizer.json"
-        )
-    tokenizer = _open(str(path), (stat.st_mtime_ns, stat.st_size), settings["length"], settings["pad"])
-    special = settings["special"]
+class Tokenize(StepSettings, name="tokenize", main="file", takes=("text",), gives="array"):
+    """Token numbers by a tokenizer.json."""
 
-    def tokenize(item: Item) -> None:
-        if not isinstance(item.data, str):
-            raise BadInput(f"{item.sample} is no text", advice="tokenize must be the first step, on text")
-        if len(item.data) > MAX_TEXT_CHARACTERS:
-            raise BadInput(f"{item.sample} has more than {MAX_TEXT_CHARACTERS} characters", advice="shorten it")
-        role = settings["give"] or ("ids" if item.alone else _ROLES.get(item.input))
-        if role is None:
-            known = ", ".join(sorted(_ROLES))
-            raise BadInput(
-                f"what input {item.input!r} is fed of a text is not to be told from its name",
-                advice=f"give its tokenize step 'give: ids', 'mask' or 'types' (known names: {known})",
-            )
+    file: FileName = Field(description="a tokenizer.json beside the YAML file")
+    length: Annotated[int, Field(ge=1, le=2**20)] | None = Field(
+        None, description="cut or pad to this number of tokens"
+    )
+    pad: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(None, description="number of the padding token")
+    special: YesNo = Field(True, description="add the tokens that begin and end a text")
+    give: Annotated[Literal["ids", "mask", "types"], LOWER_CASE] | None = Field(
+        None, description="input's content; by default by its name"
+    )
+
+    def _action(self) -> Action:
+        path = Path(self.file)
         try:
-            found = tokenizer.encode(item.data, add_special_tokens=special)
-        except Exception as error:
-            raise BadInput(f"{item.sample} can't be tokenized: {one_line(str(error))[:200]}", advice="") from error
-        numbers = {"ids": found.ids, "mask": found.attention_mask, "types": found.type_ids}[role]
-        item.data = np.asarray(numbers, dtype=np.int64)
+            stat = path.stat()
+        except (OSError, ValueError) as error:
+            raise BadInput(f"no tokenizer found at {path}", advice="give the path of a tokenizer.json") from error
+        tokenizer = _open(str(path), (stat.st_mtime_ns, stat.st_size), self.length, self.pad)
+        special = self.special
 
-    return tokenize
+        def tokenize(item: Item) -> None:
+            if not isinstance(item.data, str):
+                raise BadInput(f"{item.sample} is not text", advice="tokenize must be the first step, on text")
+            if len(item.data) > MAX_TEXT_CHARACTERS:
+                raise BadInput(f"{item.sample} has more than {MAX_TEXT_CHARACTERS} characters", advice="shorten it")
+            role = self.give or ("ids" if item.alone else _ROLES.get(item.input))
+            if role is None:
+                known = ", ".join(sorted(_ROLES))
+                raise BadInput(
+                    f"the name of input {item.input!r} does not show which part of a tokenized text it takes",
+                    advice=f"add 'give: ids', 'mask' or 'types' to its tokenize step (known names: {known})",
+                )
+            try:
+                found = tokenizer.encode(item.data, add_special_tokens=special)
+            except Exception as error:
+                raise BadInput(f"{item.sample} can't be tokenized: {one_line(str(error))[:200]}", advice="") from error
+            numbers = {"ids": found.ids, "mask": found.attention_mask, "types": found.type_ids}[role]
+            item.data = np.asarray(numbers, dtype=np.int64)
+
+        return tokenize
 
 
-KINDS = (
-    StepKind(
-        name="tokenize", summary="token numbers by a tokenizer.json", main="file", takes=("text",), gives="array",
-        build=_build_tokenize,
-        settings={
-            "file": Choice(parse=text, meaning="a tokenizer.json beside the file that says so"),
-            "length": Choice(parse=whole(1, 2**20), default=None, meaning="cut or pad to so many tokens"),
-            "pad": Choice(parse=whole(0, 2**31 - 1), default=None, meaning="number of the padding token"),
-            "special": Choice(parse=yes_no, default=True, meaning="add the tokens that begin and end a text"),
-            "give": Choice(parse=one_of("ids", "mask", "types"), default=None,
-                           meaning="what the input is fed; by default by its name"),
-        },
-    ),
-)  # fmt: skip
+STEPS: tuple[type[StepSettings], ...] = (Tokenize,)

@@ -1,4 +1,4 @@
-"""Tasks: how an output becomes an answer, what answers and labels add up to, with intervals and pairs."""
+"""Tasks: from outputs and labels to metrics, with intervals and paired differences."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 Record = Any
-"""What a task keeps of one sample: small and JSON-shaped, so that a pass over the data can be resumed and two models
-can be compared sample by sample."""
+"""What a task keeps of one sample: small and JSON-shaped, so that an evaluation can be resumed and two models can be
+compared sample by sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
-    """How a sample was brought to the model: what a task needs to find its way back to the sample as stored.
+class Preparation:
+    """How a sample was prepared: what a task needs to map outputs back to the sample as stored.
 
     Attributes:
         scale: (x, y): stored pixels → pixels of the input; None where the sample is no image.
         offset: (x, y): pixels of padding left and above, after scaling (negative: cropped away).
         size: (width, height) of the image as stored.
         input_size: (width, height) of the image as fed.
-        fed: the arrays as they were fed, one per input, brought back to real numbers; empty where nobody kept them.
+        fed: the arrays as they were fed, one per input, as real numbers; empty where they were not kept.
     """
 
     scale: tuple[float, float] | None = None
@@ -40,14 +40,14 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What a task needs to know before it sees outputs.
+class TaskContext:
+    """What a task needs before it reads outputs.
 
     Attributes:
         signature: of the model; outputs are in its order.
-        data: the data set that is judged.
-        options: of the user, ``--task-option NAME=VALUE``.
-        classes: names in the order of the model's outputs, from the model or the user; empty where neither tells.
+        data: the data set.
+        options: ``--task-option NAME=VALUE``.
+        classes: names in the order of the model's outputs, from the model or the user; empty where neither has them.
     """
 
     signature: Signature
@@ -56,8 +56,8 @@ class Setting:
     classes: Sequence[str] = ()
 
 
-class Table(Protocol):
-    """Records of many samples, ready to be added up again and again with other weights.
+class MetricTable(Protocol):
+    """Records of many samples, whose metrics can be computed again and again with other weights.
 
     Attributes:
         n: samples.
@@ -78,75 +78,75 @@ class Table(Protocol):
         """
 
 
-class Judge(Protocol):
-    """Of one model on one data set.
+class Scorer(Protocol):
+    """Turns the outputs of one model on one data set into metrics.
 
     Attributes:
-        headline: id of the metric that the task is about.
-        settings: how outputs are read, JSON-shaped: what was decided by itself included.
+        headline: id of the task's main metric.
+        settings: how outputs are read, JSON-shaped, including what was detected.
     """
 
     headline: str
     settings: Mapping[str, Any]
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """What one sample came to.
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """The record of one sample.
 
         Args:
             outputs: of this sample alone, the leading batch dimension of size 1 included, floats (quantised outputs
                 were brought back to real numbers), in the order of the signature.
 
         Raises:
-            BadInput: outputs or a label that the task can't read; it ends the evaluation.
+            BadInput: outputs or a label that the task can't read, which ends the evaluation.
         """
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """The records of one model, or of a part of the samples."""
 
 
 @runtime_checkable
-class Confuses(Protocol):
-    """A table that knows which class was taken for which."""
+class HasConfusion(Protocol):
+    """A table with a confusion matrix."""
 
     def confusion(self) -> Sequence[Sequence[int]]:
         """[label][answer] → samples."""
 
 
 @runtime_checkable
-class Drives(Protocol):
-    """A judge that runs the model itself, more than once per sample (text generation)."""
+class RunsModel(Protocol):
+    """A scorer that runs the model itself, more than once per sample (text generation)."""
 
-    def drive(self, infer: Any, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
+    def run_model(self, infer: Any, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
         """The outputs of one sample. `infer(arrays) -> outputs` runs the model once."""
 
 
 @runtime_checkable
-class Watches(Protocol):
-    """A judge that has something of its own to do before samples are judged (asking a reference model)."""
+class ReadsAhead(Protocol):
+    """A scorer with work to do before each batch (running a reference model)."""
 
-    def watch(self, samples: Sequence[Sample]) -> None:
-        """These come next."""
+    def begin_batch(self, samples: Sequence[Sample]) -> None:
+        """These samples come next."""
 
 
 @runtime_checkable
-class Ranks(Protocol):
-    """A judge whose answers are classes with scores."""
+class RanksClasses(Protocol):
+    """A scorer whose answers are classes with scores."""
 
-    def rank(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
-        """``label`` and ``top``, the best classes as ``[class, score]``, the best first; empty where they are not told.
+    def top_classes(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
+        """``label`` and ``top``, the best classes as ``[class, score]``, best first; empty without scores.
 
-        `Judge.record` has read the same outputs before.
+        `Scorer.record` has read the same outputs before.
         """
 
 
 class Task(Protocol):
-    """A kind of question, in the entry-point group ``edgewise.tasks``.
+    """A task, in the entry-point group ``edgewise.tasks``.
 
     Attributes:
-        name: what ``--task`` takes.
+        name: the value of ``--task``.
         title: as tables of the field print it.
-        kinds: of samples that it can judge.
-        metrics: ids, the headline first.
+        kinds: of samples that it supports.
+        metrics: ids, the main one first.
     """
 
     name: str
@@ -154,8 +154,8 @@ class Task(Protocol):
     kinds: Sequence[Kind]
     metrics: Sequence[str]
 
-    def prepare(self, setting: Setting) -> Judge:
-        """The judge. Raises `BadInput` for a model, labels or options that don't fit, `Unavailable` for a package."""
+    def prepare(self, context: TaskContext) -> Scorer:
+        """The scorer. Raises `BadInput` for a model, labels or options that don't fit, `Unavailable`."""
 
 
 def tasks() -> Registry[Task]:

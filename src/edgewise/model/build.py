@@ -13,8 +13,8 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.folders import job_folder
 from edgewise.model.build_export import export_runnable
-from edgewise.model.build_network import BuiltModel, Network, describe_network, read_network
-from edgewise.model.user_code import ADVICE, call, find, import_module, is_factory, name_type, own_code
+from edgewise.model.build_network import BuiltModel, ModelObject, describe_object, read_object
+from edgewise.model.callable_loader import ADVICE, call, find, import_module, is_factory, name_type, own_code
 
 __all__ = ["BuiltModel", "build_graph", "export_runnable", "give_shapes", "is_factory"]
 
@@ -38,18 +38,20 @@ def build_graph(
     what_if = dict(what_if or {})
     module_name, _, attribute = target.rpartition(":")
     if not module_name or not attribute:
-        raise BadInput(f"{target!r} names no function", advice=ADVICE)
+        raise BadInput(f"{target!r} does not name a function", advice=ADVICE)
     with own_code(module_name):
         module = import_module(module_name, target)
-        thing = find(module, attribute, target, also=lambda found: describe_network(found) is not None)
-        made = thing if describe_network(thing) is not None else call(thing, what_if, target)
+        thing = find(module, attribute, target, also=lambda found: describe_object(found) is not None)
+        made = thing if describe_object(thing) is not None else call(thing, what_if, target)
         if made is thing and what_if:
-            raise BadInput(f"{target} is a model and no function: it takes no parameters", advice=ADVICE)
-        network = describe_network(made)
+            raise BadInput(f"{target} is a model, not a function, so it has no parameters", advice=ADVICE)
+        network = describe_object(made)
         if network is None:
             raise BadInput(
-                f"{target} made {name_type(made)}, which is no model that can be read",
-                advice="make a torch.nn.Module, a Keras model, an ONNX ModelProto, or a model file's path or bytes",
+                f"{target} returned {name_type(made)}, which is not a supported model",
+                advice=(
+                    "return a torch.nn.Module, a Keras model, an ONNX ModelProto, or the path or bytes of a model file"
+                ),
             )
         return _read(target, what_if, network, shapes or {})
 
@@ -57,12 +59,12 @@ def build_graph(
 def give_shapes(built: BuiltModel, shapes: Mapping[str, tuple[int, ...]]) -> BuiltModel:
     """The same network with other shapes of its inputs; the function is not called again. Raises as `build_graph`."""
     with own_code(built.target.rpartition(":")[0]):
-        return _read(built.target, built.parameters, built.network, shapes)
+        return _read(built.target, built.parameters, built.made, shapes)
 
 
 def _read(
-    target: str, what_if: Mapping[str, Any], network: Network, shapes: Mapping[str, tuple[int, ...]]
+    target: str, what_if: Mapping[str, Any], network: ModelObject, shapes: Mapping[str, tuple[int, ...]]
 ) -> BuiltModel:
     with job_folder() as folder:
-        graph = read_network(network, folder=folder, shapes=shapes, label=target)
-    return BuiltModel(target=target, parameters=what_if, graph=graph, network=network)
+        graph = read_object(network, folder=folder, shapes=shapes, label=target)
+    return BuiltModel(target=target, parameters=what_if, graph=graph, made=network)

@@ -24,7 +24,7 @@ def export_runnable(built: BuiltModel, folder: Path) -> Path:
         Unavailable: what the export needs is not installed, or the exporter can't.
         BadInput: the network can't be exported at all.
     """
-    network = built.network
+    network = built.made
     match network.kind:
         case "path":
             return Path(network.value)
@@ -66,7 +66,9 @@ def _export_keras(model: Any, folder: Path) -> Path:
     if sys.modules.get("keras") is not None:
         backend = sys.modules["keras"].backend.backend()
         if backend == "numpy":
-            raise Unavailable("Keras can't export with numpy behind it", advice="set KERAS_BACKEND=torch or tensorflow")
+            raise Unavailable(
+                ("Keras can't export with its numpy backend"), advice="set KERAS_BACKEND=torch or tensorflow"
+            )
         if backend == "torch" and importlib.util.find_spec("onnxscript") is None:
             raise Unavailable("Keras needs onnxscript to write ONNX", advice="pip install onnxscript")
     path = folder / "model.onnx"
@@ -95,7 +97,7 @@ def _quietly(who: str) -> Any:
             warnings.simplefilter("ignore")
             yield
     except ImportError as error:
-        raise Unavailable(f"{who} can't export it: {error}", advice="install what it lacks") from error
+        raise Unavailable(f"{who} can't export it: {error}", advice="install the missing packages") from error
     except Exception as error:
         message = (str(error).strip() or "no message").splitlines()[0][:300]
         raise Unavailable(

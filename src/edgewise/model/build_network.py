@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.graph import Graph
 from edgewise.model.identity import read_graph
 from edgewise.model.readers.archive import parse_json
-from edgewise.model.readers.keras import build_keras_graph
+from edgewise.model.readers.keras import read_document
+from edgewise.model.readers.keras_graph import build_graph
+from edgewise.model.readers.keras_isolated import NotFunctional, ShapesRefused, describe_model
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
 
@@ -23,7 +25,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ModelObject:
     """A network as an object.
 
     Attributes:
@@ -47,23 +49,23 @@ class BuiltModel:
         target: ``module:function`` as it was given.
         parameters: the keyword arguments that the function was called with.
         graph: the network.
-        network: the object itself, with the inputs that it is exported with.
+        made: the object itself, with the inputs that it is exported with.
     """
 
     target: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     graph: Graph
-    network: Network
+    made: ModelObject
 
     @property
     def thing(self) -> str:
         """What the function gave, in words: ``a PyTorch module``, ``an ONNX model``."""
-        return self.network.title
+        return self.made.title
 
     @property
     def path(self) -> Path | None:
         """The model file, where the function gave the path of one; for others see `build_export.export_runnable`."""
-        return self.network.value if isinstance(self.network.value, Path) else None
+        return self.made.value if isinstance(self.made.value, Path) else None
 
     @property
     def source(self) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class BuiltModel:
             "format": self.graph.format,
             "size_bytes": None if path is None else path.stat().st_size,
             "sha256": None,
-            "sha256_absent_because": "it was built by a function; its weights are whatever that made",
+            "sha256_absent_because": "built by a function, with the weights that it set",
             "built": {
                 "thing": self.thing,
                 "parameters": {name: _plain(value) for name, value in self.parameters.items()},
@@ -88,23 +90,23 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)[:200]
 
 
-def describe_network(value: Any) -> Network | None:
+def describe_object(value: Any) -> ModelObject | None:
     """What `value` is; None where it is no network. A class is none either: it still has to make one."""
     if isinstance(value, bytes | bytearray):
-        return Network("bytes", "the bytes of a model file", bytes(value))
+        return ModelObject("bytes", "the bytes of a model file", bytes(value))
     if isinstance(value, str | os.PathLike):
-        return Network("path", "a model file", Path(os.fspath(value)))
+        return ModelObject("path", "a model file", Path(os.fspath(value)))
     # Before PyTorch's: with PyTorch behind it a Keras model is a module too.
     if _is(value, "keras", "Model") or _is(value, "tf_keras", "Model"):
-        return Network("keras", "a Keras model", value)
+        return ModelObject("keras", "a Keras model", value)
     if isinstance(value, tuple | list) and len(value) == 2 and _is(value[0], "torch.nn", "Module"):
-        return Network("torch", "a PyTorch module", value[0], _listed(value[1]))
+        return ModelObject("torch", "a PyTorch module", value[0], _listed(value[1]))
     if _is(value, "torch.nn", "Module"):
-        return Network("torch", "a PyTorch module", value, _own_inputs(value))
+        return ModelObject("torch", "a PyTorch module", value, _own_inputs(value))
     if _is(value, "torch.export", "ExportedProgram"):
-        return Network("exported", "a PyTorch export", value)
+        return ModelObject("exported", "a PyTorch export", value)
     if _is(value, "onnx", "ModelProto"):
-        return Network("onnx", "an ONNX model", value)
+        return ModelObject("onnx", "an ONNX model", value)
     return None
 
 
@@ -129,7 +131,7 @@ def _own_inputs(module: Any) -> tuple[Any, ...] | None:
     return None
 
 
-def read_network(network: Network, *, folder: Path, shapes: Shapes, label: str) -> Graph:
+def read_object(network: ModelObject, *, folder: Path, shapes: Shapes, label: str) -> Graph:
     """The graph of `network`.
 
     Args:
@@ -144,11 +146,11 @@ def read_network(network: Network, *, folder: Path, shapes: Shapes, label: str) 
     return _READINGS[network.kind](network, folder, shapes, label)
 
 
-def _read_torch(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+def _read_torch(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
     return _read_program(export_program(network, shapes, label), folder)
 
 
-def _read_exported(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+def _read_exported(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
     del label
     return _read_program(network.value, folder, shapes)
 
@@ -161,7 +163,7 @@ def _read_program(program: Any, folder: Path, shapes: Shapes | None = None) -> G
     return _read_with_shapes(partial(TorchReader().read_graph, path), shapes or {})
 
 
-def export_program(network: Network, shapes: Shapes, label: str) -> Any:
+def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
     """A PyTorch module as a ``torch.export.ExportedProgram``, in inference mode.
 
     Raises:
@@ -206,7 +208,7 @@ def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, lab
         wanted = names[: max((names.index(name) for name in shapes), default=-1) + 1]
         if not shapes or not set(wanted) <= set(shapes):
             raise BadInput(
-                f"{label} is a PyTorch module without example inputs, so that its shapes can't be known",
+                f"{label} is a PyTorch module without example inputs, so its shapes are unknown",
                 advice="return (module, example_inputs), set module.example_inputs, or give --shape "
                 + " ".join(f"{name}=…" for name in (names or ["x"])[:4]),
             )
@@ -216,48 +218,61 @@ def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, lab
         at = names.index(name)
         if at >= len(made) or not isinstance(made[at], torch.Tensor):
             raise BadInput(
-                f"{label}: the input {name!r} is no tensor of its example inputs", advice="leave its shape out"
+                f"{label}: the input {name!r} is not a tensor in its example inputs", advice="omit its shape"
             )
         made[at] = torch.zeros(shape, dtype=made[at].dtype)
     return tuple(made)
 
 
-def _read_keras(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
-    """From the configuration that Keras itself writes: no weights, no file."""
+def _read_keras(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
+    """As it stands in this process; a tf.keras 2 model by the configuration that it writes. No weights, no file."""
     del folder
-    library = sys.modules.get("keras") or sys.modules.get("tf_keras")
-    path = Path(label.rpartition(":")[2] or label)
-    advice = "make it with the functional API or as a Sequential model"
+    path, advice = Path(label.rpartition(":")[2] or label), "use the functional API or a Sequential model"
     try:
-        text = network.value.to_json()
-    except Exception as error:  # whatever the model's own get_config() raises
+        if _is(network.value, "keras", "Model"):
+            return _read_with_shapes(partial(_describe_keras, network.value, path), shapes)
+        document = parse_json(path, "config.json", network.value.to_json().encode())
+    except NotFunctional as error:
+        raise BadInput(f"{label} made a Keras model that can't be taken apart: {error}", advice=advice) from error
+    except ShapesRefused as error:
+        raise BadInput(f"{label} can't take these shapes: {error}", advice="give shapes that it supports") from error
+    except EdgewiseError:
+        raise
+    except Exception as error:  # whatever the model's own code raises
         message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise BadInput(f"{label} made a Keras model that Keras can't write down: {message}", advice=advice) from error
-    document = parse_json(path, "config.json", text.encode())
-    options = document.get("config")
-    if not isinstance(options, dict) or not isinstance(options.get("layers"), list):
-        raise BadInput(f"{label} made a Keras model whose layers are in its Python code only", advice=advice)
-    version = str(getattr(library, "__version__", ""))
-    return _read_with_shapes(partial(build_keras_graph, path, document, version=version), shapes)
+        raise BadInput(f"{label} made a Keras model that can't be read: {message}", advice=advice) from error
+    return _read_with_shapes(partial(read_document, path, document), shapes)
 
 
-def _read_onnx(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+def _describe_keras(model: Any, path: Path, *, shapes: Shapes | None = None) -> Graph:
+    version = str(getattr(sys.modules.get("keras"), "__version__", ""))
+    names = [each.name for each in getattr(model, "inputs", None) or ()]
+    for name in shapes or {}:
+        if name not in names:
+            raise BadInput(f"{name!r} is not an input of the model", advice=f"its inputs are {', '.join(names)}")
+    return build_graph(path, describe_model(model, shapes or {}), version)
+
+
+def _read_onnx(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
     del label
     path = folder / "model.onnx"
     path.write_bytes(network.value.SerializeToString())
     return _read_with_shapes(partial(OnnxReader().read_graph, path), shapes)
 
 
-def _read_bytes(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+def _read_bytes(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
     path = folder / label.rpartition(":")[2]
     path.write_bytes(network.value)
     return _read_with_shapes(partial(read_graph, path), shapes)
 
 
-def _read_path(network: Network, folder: Path, shapes: Shapes, label: str) -> Graph:
+def _read_path(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
     del folder
     if not network.value.is_file():
-        raise BadInput(f"{label} gave the path of no file: {network.value}", advice="let it return where the model is")
+        raise BadInput(
+            (f"{label} returned a path where there is no file: {network.value}"),
+            advice="return the path of the model file",
+        )
     return _read_with_shapes(partial(read_graph, network.value), shapes)
 
 
@@ -267,11 +282,13 @@ def _read_with_shapes(read: Callable[..., Graph], shapes: Shapes) -> Graph:
         return read(shapes=shapes or None)
     inputs = read(shapes=None).inputs
     if len(inputs) != 1 or len(shapes) > 1:
-        raise BadInput("a shape without a name is for models of one input", advice=f"its inputs: {', '.join(inputs)}")
+        raise BadInput(
+            ("a shape without a name works only for models with one input"), advice=f"its inputs: {', '.join(inputs)}"
+        )
     return read(shapes={inputs[0]: shapes[""]})
 
 
-_READINGS: dict[str, Callable[[Network, Path, Shapes, str], Graph]] = {
+_READINGS: dict[str, Callable[[ModelObject, Path, Shapes, str], Graph]] = {
     "torch": _read_torch,
     "exported": _read_exported,
     "keras": _read_keras,

@@ -91,7 +91,7 @@ def _input(operator: Operator, graph: Graph) -> int:
 def _number(operator: Operator, name: str) -> int:
     value = operator.geometry.get(name)
     if not isinstance(value, int):
-        raise _Unknown(f"its {name.replace('_', ' ')} is not known")
+        raise _Unknown(f"its {name.replace('_', ' ')} is unknown")
     return value
 
 
@@ -184,13 +184,13 @@ def _attention(operator: Operator, graph: Graph) -> Cost:
 def _counted(operator: Operator, graph: Graph) -> Cost:
     del graph
     macs, ops = operator.geometry.get("macs"), operator.geometry.get("ops")
-    why = operator.unknown_because or "its definition leaves the number of operations open"
+    why = operator.unknown_because or "its definition does not fix the number of operations"
     return Cost(macs, ops, "" if macs is not None and ops is not None else why)
 
 
 def _data_dependent(operator: Operator, graph: Graph) -> Cost:
     del graph
-    return Cost(0, None, operator.unknown_because or "how many comparisons it takes depends on the data")
+    return Cost(0, None, operator.unknown_because or "the number of comparisons depends on the data")
 
 
 def _branch(operator: Operator, graph: Graph) -> Cost:
@@ -207,7 +207,7 @@ def _branch(operator: Operator, graph: Graph) -> Cost:
 def _loop(operator: Operator, graph: Graph) -> Cost:
     trips = operator.geometry.get("trips")
     if not isinstance(trips, int):
-        raise _Unknown("how often it repeats depends on the data")
+        raise _Unknown("the number of repetitions depends on the data")
     bodies = [total_of(graph.subgraphs[name]) for name in operator.subgraphs]
     if not bodies:
         raise _Unknown("its body is not in the model")
@@ -238,8 +238,8 @@ class Kind:
 
 
 _FUSED = {
-    "bias": "whether one is added",
-    "further": "single operations per output besides (a fused addition)",
+    "bias": "whether a bias is added",
+    "further": "further operations per output (a fused addition)",
     "activation": "function applied to the outputs, of `ACTIVATIONS`",
 }
 _REDUCTION = "MACs per output element: input channels of a group × kernel elements, or the inner dimension"
@@ -253,11 +253,11 @@ KINDS: dict[str, Kind] = {
         "transposed convolution", _transposed_convolution,
         "MACs = inputs × reduction; ops = 2 MACs + bias + activation",
         {"reduction": "MACs per input element: output channels of a group × kernel elements",
-         "data": "which input is convolved (0)", **_FUSED},
+         "data": "index of the convolved input (0)", **_FUSED},
     ),
     "matrix-multiplication": Kind(
         "matrix multiplication", _convolution, "MACs = outputs × reduction; ops = 2 MACs + bias + activation",
-        {"reduction": _REDUCTION, "packed": "weights in a stored byte where they have fewer than 8 bits (1)", **_FUSED},
+        {"reduction": _REDUCTION, "packed": "weights per stored byte, if they have fewer than 8 bits (1)", **_FUSED},
     ),
     "attention": Kind(
         "attention", _attention, "scores = batch × heads × queries × keys; MACs = scores × (depth + value depth); "
@@ -282,8 +282,8 @@ KINDS: dict[str, Kind] = {
     ),
     "normalization": Kind(
         "normalisation", _elementwise,
-        "ops = outputs × per_element: 2 where mean and variance are constants (batch normalisation: one multiplication "
-        "and one addition), 8 where they are computed (mean 1, variance 3, normalise 2, scale and shift 2)",
+        "ops = outputs × per_element: 2 if mean and variance are constants (batch normalisation: one multiplication "
+        "and one addition), 8 if they are computed (mean 1, variance 3, normalise 2, scale and shift 2)",
         {"per_element": "operations per output element", "activation": _FUSED["activation"]},
     ),
     "softmax": Kind(
@@ -297,7 +297,7 @@ KINDS: dict[str, Kind] = {
     "reduction": Kind(
         "reduction", _reduction, "ops = inputs × per_input + outputs × per_output",
         {"per_input": "operations per input element (1)", "per_output": "per output element (a mean's division: 1)",
-         "data": "which input is reduced (0)"},
+         "data": "index of the reduced input (0)"},
     ),
     "resize": Kind(
         "resize", _elementwise,
@@ -307,7 +307,7 @@ KINDS: dict[str, Kind] = {
     ),
     "quantize": Kind(
         "quantise", _elementwise, "ops = 4 × outputs (divide, add, two for the clamp); 6 between two quantised types",
-        {"per_element": "4; 6 from integers, or where the range is computed first"},
+        {"per_element": "4; 6 from integers, or if the range is computed first"},
     ),
     "dequantize": Kind(
         "dequantise", _elementwise, "ops = 2 × outputs (subtract, multiply)", {"per_element": "2"},
@@ -319,11 +319,13 @@ KINDS: dict[str, Kind] = {
         "work that depends on the data", _data_dependent, "no MACs; ops depend on the data", {},
     ),
     "counted": Kind(
-        "other", _counted, "MACs and ops as the operator's definition gives them",
+        "other", _counted, "MACs and ops by the operator's definition",
         {"macs": "in all", "ops": "in all"},
     ),
-    "branch": Kind("branch", _branch, "that of the branch that runs, or of all where they cost the same; else unknown",
-                   {"branch": "the one that was seen to run"}),
+    "branch": Kind("branch", _branch, (
+        "cost of the branch that runs, or of all branches if they cost the same; otherwise unknown"
+    ),
+                   {"branch": "the branch that ran"}),
     "loop": Kind("loop", _loop, "trips × its body, or unknown where trips depend on data", {"trips": "repetitions"}),
 }  # fmt: skip
 """Every kind of operator and what its formula needs (`Operator.geometry`)."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import HEAD_BYTES, Reader, ReadsGraph, readers
+from edgewise.model.readers.base import HEAD_BYTES, Reader, ReadsGraph, identify_version, readers
 from edgewise.model.recognition import advise_conversion, recognise_file, recognise_folder
 from edgewise.model.signature import Signature
 from edgewise.record import ModelRef
 
 SAVED_MODEL = "saved_model.pb"
 _BLOCK_BYTES = 2**20
+_SETTLED_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,7 @@ def read_graph(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, 
         reader = _find_reader(_read_head(file), file)
         if not isinstance(reader, ReadsGraph):
             raise BadModel(
-                f"{_name(reader, file)}: edgewise can't take a model of the format {reader.title} apart",
+                f"{_name(reader, file)}: edgewise can't read the layers of the format {reader.title}",
                 advice=advise_conversion(reader.format, file) or "update the plug-in that reads it",
             )
         return reader.read_graph(file, shapes=shapes)
@@ -100,6 +103,14 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
     return {**document, "sha256_absent_because": f"{others}; --hash reads them"}
 
 
+def list_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """The model file at `path` and its weight files, as `Model.files`. Raises `BadModel`."""
+    file = find_file(path)
+    with _readable(file):
+        weights = _find_reader(_read_head(file), file).weight_files(file)
+        return tuple(dict.fromkeys(_make_absolute(each) for each in (file, *weights)))
+
+
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
     """Turns what goes wrong while `file` is read into `BadModel`."""
@@ -111,7 +122,7 @@ def _readable(file: Path) -> Iterator[None]:
         ) from error
     except (MemoryError, RecursionError) as error:
         raise BadModel(
-            f"{file.name} needs more memory to read than there is", advice="is it really a model?"
+            f"reading {file.name} needs more memory than available", advice="check that it is a model"
         ) from error
 
 
@@ -174,7 +185,20 @@ def _find_reader(head: bytes, file: Path) -> Reader:
 
 
 def _hash_files(files: Sequence[Path]) -> tuple[str, int]:
-    """SHA-256 over the files' bytes in order, and how many there were."""
+    """SHA-256 over the files' bytes in order, and how many there were; read once as long as no file changes."""
+    newest = max((file.stat().st_mtime for file in files), default=0.0)
+    # What was written just now may be written again within the same tick of the file system's clock.
+    if time.time() - newest < _SETTLED_S:
+        return _read_files(files)
+    return _hash_versions(tuple(identify_version(file) for file in files))
+
+
+@lru_cache(maxsize=256)
+def _hash_versions(versions: tuple[tuple[Path, int, int, int], ...]) -> tuple[str, int]:
+    return _read_files([version[0] for version in versions])
+
+
+def _read_files(files: Sequence[Path]) -> tuple[str, int]:
     digest = sha256()
     size = 0
     for file in files:
@@ -187,7 +211,7 @@ def _hash_files(files: Sequence[Path]) -> tuple[str, int]:
 
 def _list_formats() -> str:
     """The formats that are read, for advice; the fake one is for tests and not offered."""
-    return "what is read: " + ", ".join(reader.title for name, reader in readers() if name != "fake")
+    return "formats that edgewise reads: " + ", ".join(reader.title for name, reader in readers() if name != "fake")
 
 
 def _explain_unknown(head: bytes, file: Path) -> BadModel:
@@ -197,7 +221,7 @@ def _explain_unknown(head: bytes, file: Path) -> BadModel:
     expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR"}.get(file.suffix.lower())
     if expected:
         return BadModel(
-            f"{file.name} is not what its name says: its content is not {expected}",
+            f"the content of {file.name} is not {expected}, unlike its name suggests",
             advice="export or download it again",
         )
-    return BadModel(f"{file.name} is of no known model format", advice=_list_formats())
+    return BadModel(f"{file.name} has an unknown format", advice=_list_formats())

@@ -73,7 +73,7 @@ class _Table(ABC):
         told = self.look_up(operator, graph)
         if told is None or told[0] != "no" or not self.newer:
             return told
-        return "unknown", f"{told[1]}; {self.newer} is installed, which was not tried"
+        return "unknown", f"{told[1]}; the installed {self.newer} was not tried"
 
     @abstractmethod
     def look_up(self, operator: Operator, graph: Graph) -> Answer:
@@ -117,7 +117,7 @@ class _OnnxTable(_Table):
         name = _qualified(operator)
         versions = self.table["operators"].get(name)
         if versions is None and self.table["complete"]:
-            return "no", f"{self.engine} has no operator {name}; an extension of it must bring it"
+            return "no", f"{self.engine} has no operator {name}; it needs an extension"
         if versions is None:
             return "unknown", f"{name} was not tried on {self.engine}"
         opset = opsets.get(operator.domain or "ai.onnx")
@@ -128,7 +128,7 @@ class _OnnxTable(_Table):
         if types is None:
             return "no", f"{self.engine} has no {self.missing} for {name} of opset {since}"
         if types == "unknown":
-            return "unknown", f"trying {name} of opset {since} on {self.engine} did not tell"
+            return "unknown", f"a trial of {name} of opset {since} on {self.engine} was inconclusive"
         return self._judge_types(operator, graph, types)
 
     def _find_limit(self, graph: Graph, opsets: Mapping[str, int]) -> str | None:
@@ -154,7 +154,7 @@ class _OnnxTable(_Table):
             # ONNX writes float8e4m3fn where graphs have float8_e4m3fn.
             written = dtype.replace("_", "")
             if written in unsure.get(position, ()):
-                return "unknown", f"trying {operator.op} on {dtype} on {self.engine} did not tell"
+                return "unknown", f"a trial of {operator.op} on {dtype} on {self.engine} was inconclusive"
             if written not in types[position]:
                 return "no", f"{self.engine} has no kernel for {operator.op} on {dtype}"
         return None
@@ -209,7 +209,7 @@ class _TfliteTable(_Table):
         tried = self.table["custom"].get("FlexErf" if operator.op.startswith("Flex") else operator.op)
         if tried is None:
             return "unknown", f"the custom operator {operator.op} was not tried on {self.engine}"
-        text = f"{self.engine} does not have the custom operator {operator.op}; the application must bring it"
+        text = f"{self.engine} does not have the custom operator {operator.op}; the application must register it"
         return None if tried else ("no", text)
 
     @abstractmethod
@@ -277,7 +277,7 @@ class OpenVinoIr(_Table):
             return "no", f"{self.engine} reads IR versions {first} to {last}, not {version[1]}"
         spans = self.operations.get(operator.op.lower())
         if operator.custom or spans is None:
-            return "no", f"{operator.op} is in no operator set of {self.engine}; an extension must bring it"
+            return "no", f"{operator.op} is in no operator set of {self.engine}; it needs an extension"
         if operator.version == 0:
             return (
                 "unknown",

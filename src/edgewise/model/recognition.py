@@ -32,7 +32,7 @@ class Known(NamedTuple):
 
     def refuse(self, path: Path) -> BadModel:
         """The error for `path`."""
-        verdict = f"{self.reader} reads it, edgewise does not" if self.reader else "edgewise can't read that"
+        verdict = f"{self.reader} reads it, but edgewise does not" if self.reader else "edgewise can't read it"
         return BadModel(f"{path.name or path} is {self.what}; {verdict}", advice=self.advice)
 
 
@@ -128,7 +128,7 @@ def _weights(path: Path, what: str, load: str) -> Known:
     code = (
         f"def make(): net = Net(); net.load_state_dict({load}({str(path)!r})); return net, torch.zeros(1, 3, 224, 224)"
     )
-    where = f"where net.py says: {code}, with the network's class and the shape of its input"
+    where = f"in net.py: {code}, with the network's class and the shape of its input"
     return Known(what, f"edgewise bench net.py:make  # {where}")
 
 
@@ -147,7 +147,7 @@ def _tensorrt(path: Path) -> Known:
 
 def _hdf5(path: Path) -> Known:
     if path.name.endswith(".weights.h5"):
-        where = "where make() builds the model, loads the weights and returns it"
+        where = "make() builds the model, loads the weights and returns it"
         return Known("the weights of a Keras model, without its network", f"edgewise bench net.py:make  # {where}")
     what = "an HDF5 file, probably a Keras model or its weights"
     return Known(what, advise_conversion("keras", path), reader="Keras")
@@ -174,7 +174,7 @@ _MARKS: tuple[tuple[int, bytes, Known | Callable[[Path], Known]], ...] = (
     (0, b"ftrt", _tensorrt),
     (0, b"RKNN", Known("an RKNN model", "give the ONNX model it was converted from")),
     (0, b"7767517", Known("an ncnn .param file", "give the ONNX model it was converted from")),
-    (0, b"\x93NUMPY", Known("a numpy array, not a model", "arrays go to --input-data, as .npz")),
+    (0, b"\x93NUMPY", Known("a numpy array, not a model", "give arrays with --input-data, as .npz")),
 )  # fmt: skip
 #: Version, then a description that begins with an input, whose name comes first; all but the version with lengths.
 _CORE_ML_HEAD = re.compile(rb"\x08[\x01-\x1f]\x12[\x80-\xff]*[\x00-\x7f]\x0a[\x80-\xff]*[\x00-\x7f]\x0a")
@@ -188,9 +188,9 @@ def _by_mark(head: bytes, path: Path) -> Iterator[Known]:
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         yield _recognise_zip(path)
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
-        yield _weights(path, "a Python pickle, which can run code and is never opened here", "torch.load")
+        yield _weights(path, "a Python pickle, which can run code, so edgewise never opens it", "torch.load")
     if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**27:
-        yield _weights(path, "a safetensors file, which holds weights and no network", "safetensors.torch.load_file")
+        yield _weights(path, "a safetensors file, which contains weights but no network", "safetensors.torch.load_file")
     if _CORE_ML_HEAD.match(head):
         yield _CORE_ML
 
@@ -214,16 +214,16 @@ def _recognise_zip(path: Path) -> Known:
         out = quote(str(path.with_suffix(".onnx")))
         return Known("an Ultralytics model", f"{export} && edgewise bench {out}", reader="Ultralytics")
     if data or path.suffix in (".pt", ".pth"):
-        return _weights(path, "a PyTorch checkpoint, which holds no network that can be run alone", "torch.load")
+        return _weights(path, "a PyTorch checkpoint, which does not contain the network itself", "torch.load")
     if names[:1] and names[0].endswith(".npy"):
-        return Known("an .npz file of arrays, not a model", "arrays go to --input-data")
+        return Known("an .npz file of arrays, not a model", "give arrays with --input-data")
     return Known("a zip archive", _UNPACK)
 
 
 def _by_text(head: bytes, path: Path) -> Iterator[Known]:
     start = head.lstrip()[:64].lower()
     if start.startswith((b"<!doctype html", b"<html")):
-        yield Known("a web page, probably of a download that failed", "download it again and look at what arrives")
+        yield Known("a web page, probably from a failed download", "download it again and check the file")
     if start.startswith(b"{"):
         if PADDLE_JSON.search(head):
             yield _paddle(path)

@@ -6,6 +6,21 @@ from dataclasses import dataclass
 
 Dimension = int | str | None
 """A size, the name of a dynamic dimension, or None for one without a name."""
+Shape = tuple[Dimension, ...]
+
+
+def shapes_fit(shape: Shape | None, other: Shape | None) -> bool:
+    """Whether two shapes can be of one tensor: equal ranks, and equal sizes wherever both are known.
+
+    Args:
+        shape, other: None is a shape of unknown rank, which can be any.
+    """
+    if shape is None or other is None:
+        return True
+    return len(shape) == len(other) and all(
+        not isinstance(one, int) or not isinstance(two, int) or one == two
+        for one, two in zip(shape, other, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

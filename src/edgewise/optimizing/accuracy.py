@@ -12,22 +12,29 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST, AgreementTable, compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample, choose_samples
-from edgewise.evaluating.evaluator import Answers, Array, Progress, Prompter, Pupil, Question, ask
-from edgewise.evaluating.form import Form, read_form
+from edgewise.evaluating.evaluator import (
+    Array,
+    ModelAdapter,
+    ModelUnderTest,
+    SampleResults,
+    SampleSelection,
+    run_samples,
+)
+from edgewise.evaluating.output_format import OutputFormat, find_output_format
 from edgewise.evaluating.plausibility import check_plausible
-from edgewise.evaluating.recording import describe, measurement_of
-from edgewise.evaluating.reference import Kept, ReferenceJudge
+from edgewise.evaluating.reference import OutputCache, ReferenceScorer
+from edgewise.evaluating.run_records import describe, measurement_of
 from edgewise.evaluating.scores import Score, compare_tables, score
-from edgewise.evaluating.task import Judge, Setting, Table
+from edgewise.evaluating.task import MetricTable, Scorer, TaskContext
 from edgewise.metrics import SHARES
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.choice import drop_of
-from edgewise.optimizing.commission import Commission
 from edgewise.optimizing.random_data import RandomData
-from edgewise.optimizing.variant import Number
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.variant import MetricValue
 from edgewise.record import Caution, Evaluation, Failure, InputSpec, Job, Measurement
-from edgewise.run.assembly import Assembly
 from edgewise.run.inference import InferenceFailed
+from edgewise.run.run_builder import RunBuilder
 
 ANSWERS = "answers"
 """Below the folder of a search: what was made of the samples by every variant."""
@@ -39,7 +46,7 @@ SLICE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class OutputCheck:
     """The first look at a variant: a few samples, outputs against the original's.
 
     Attributes:
@@ -47,13 +54,13 @@ class Look:
         failure: the engine's, where it could not load or run it.
     """
 
-    metrics: Mapping[str, Number] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     broken: str = ""
     failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class Accuracy:
     """What a variant got for its answers.
 
     Attributes:
@@ -63,8 +70,8 @@ class Marks:
         doubt: why its accuracy is not plausible; None where it is.
     """
 
-    answers: Answers
-    metrics: Mapping[str, Number] = field(default_factory=dict)
+    answers: SampleResults
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     worst: str = ""
     measurements: tuple[Measurement, ...] = ()
     evaluation: Evaluation | None = None
@@ -86,7 +93,7 @@ class Prepared:
     fed: str
 
 
-class Examiner:
+class AccuracyChecker:
     """Judges variants against the original, which is judged first.
 
     Attributes:
@@ -96,27 +103,27 @@ class Examiner:
         end_by: monotonic time, s, at which judging ends; None: when it is done.
     """
 
-    def __init__(self, commission: Commission, original: Job, *, assembly: Assembly) -> None:
-        self._commission = commission
-        self._assembly = assembly
+    def __init__(self, settings: SearchSettings, original: Job, *, builder: RunBuilder) -> None:
+        self._settings = settings
+        self._builder = builder
         self._job = original
-        self._data: Dataset = commission.judged.data if commission.judged else RandomData(original.workload.inputs, FEW)
+        self._data: Dataset = settings.judged.data if settings.judged else RandomData(original.workload.inputs, FEW)
         self._few: list[Sample] = []
         self._outputs: list[list[Array]] = []
-        self._kept = Kept()
-        self.form: Form | None = None
-        self.original: Marks | None = None
+        self._kept = OutputCache()
+        self.form: OutputFormat | None = None
+        self.original: Accuracy | None = None
         self.headline = ""
         self.end_by: float | None = None
 
-    def find_form(self) -> Form | None:
+    def find_form(self) -> OutputFormat | None:
         """What the original's outputs are; None where labels say what is right, or the original does not run.
 
         Raises:
             BadInput: the outputs are not those of the task that the user named.
         """
-        commission = self._commission
-        if commission.task is not None:
+        settings = self._settings
+        if settings.task is not None:
             return None
         try:
             self._ask_few()
@@ -126,88 +133,94 @@ class Examiner:
             return None
         inputs = self._job.workload.inputs
         graph = read_graph(Path(self._job.model.path), shapes={spec.name: spec.shape for spec in inputs})
-        setting = Setting(
+        setting = TaskContext(
             signature=open_model(Path(self._job.model.path)).signature,
             data=self._data,
-            options={**commission.instructions.task_options, **commission.task_options},
-            classes=commission.classes or commission.instructions.classes,
+            options={**settings.instructions.task_options, **settings.task_options},
+            classes=settings.classes or settings.instructions.classes,
         )
-        self.form = read_form(graph, self._outputs, setting, image=_image_size(inputs), task=commission.task_name)
-        if commission.judged is None:  # random inputs show no classes and no boxes
+        self.form = find_output_format(
+            graph, self._outputs, setting, image=_image_size(inputs), task=settings.task_name
+        )
+        if settings.judged is None:  # random inputs show no classes and no boxes
             self.form = replace(self.form, kind="values", boxes=None, because="there is no data")
         return self.form
 
-    def adopt(self, commission: Commission) -> None:
+    def adopt(self, settings: SearchSettings) -> None:
         """What is asked has become clearer: the bounds that suit the form of the outputs."""
-        self._commission = commission
+        self._settings = settings
 
-    def begin(self, progress: Progress | None = None) -> Look:
-        """Look at the original and judge it. Its failure is in the answer. Raises `BadInput`."""
+    def begin(self) -> OutputCheck:
+        """OutputCheck at the original and judge it. Its failure is in the answer. Raises `BadInput`."""
         try:
             self._ask_few()
         except InferenceFailed as error:
-            return Look(failure=error.failure, broken=error.failure.message)
+            return OutputCheck(failure=error.failure, broken=error.failure.message)
         broken = _find_broken(self._outputs)
-        if self._commission.judged is not None:
+        if self._settings.judged is not None:
             self.headline = "agreement_top1" if self.form is None else self.form.headline
-            if self._commission.task is not None:
+            if self._settings.task is not None:
                 judge = self._judge(self._job)
                 self.headline = judge.headline
-                self.original = self._grade(self._job, self._commission.judged.indices, judge, progress=progress)
+                self.original = self._measure(self._job, self._settings.judged.indices, judge)
                 if self.original.answers.failure is not None:
-                    return Look(failure=self.original.answers.failure, broken=self.original.answers.failure.message)
-        return Look(broken=broken)
+                    return OutputCheck(
+                        failure=self.original.answers.failure, broken=self.original.answers.failure.message
+                    )
+        return OutputCheck(broken=broken)
 
     def _ask_few(self) -> None:
         """The original's outputs for a few samples, unless they are there. Raises `BadInput`, `InferenceFailed`."""
         if self._outputs:
             return
-        wanted = choose_samples(len(self._data), limit=FEW, seed=self._commission.seed)
+        wanted = choose_samples(len(self._data), limit=FEW, seed=self._settings.seed)
         self._few = self._usable([sample for index in wanted if (sample := self._read(index)) is not None])
         self._outputs = self._answers(self._pupil(self._job))
 
-    def look(self, job: Job) -> Look:
+    def check_outputs(self, job: Job) -> OutputCheck:
         """A few samples through a variant."""
         try:
             outputs = self._answers(self._pupil(job))
         except InferenceFailed as error:
-            return Look(failure=error.failure, broken=f"{job.runtime.name} can't run it: {error.failure.message}")
+            return OutputCheck(
+                failure=error.failure, broken=f"{job.runtime.name} can't run it: {error.failure.message}"
+            )
         except CorruptSample as error:
-            return Look(broken=f"samples of the original don't fit it: {error.reason}")
+            return OutputCheck(broken=f"samples of the original don't fit it: {error.reason}")
         is_list = self.form is not None and self.form.is_list
         broken = _find_broken(outputs, None if is_list else self._outputs)
         if broken or is_list:
-            return Look(broken=broken)
+            return OutputCheck(broken=broken)
         ends = None if self.form is None else self.form.probabilities
         pairs = zip(outputs, self._outputs, strict=True)
         table = tabulate([compare_sample(own, other, probabilities=ends) for own, other in pairs])
-        return Look(metrics={one.metric: _number(one) for one in score(table, seed=self._commission.seed)})
+        return OutputCheck(metrics={one.metric: _number(one) for one in score(table, seed=self._settings.seed)})
 
-    def grade_slice(self, job: Job, *, progress: Progress | None = None) -> Marks | None:
-        """Marks on a part of the data; None where the data is small, so that a part would say little."""
-        judged = self._commission.judged
+    def measure_part(self, job: Job) -> Accuracy | None:
+        """Accuracy on a part of the data; None where the data is small, so that a part would say little."""
+        judged = self._settings.judged
         if judged is None or len(judged.indices) < 2 * SLICE:
             return None
         pool = judged.indices
         if self.original is not None:
             pool = [entry.index for entry in self.original.answers.entries if not entry.reason]
-        chosen = choose_samples(len(pool), limit=SLICE, seed=self._commission.seed)
-        return self._grade(job, [pool[at] for at in chosen], self._judge(job), progress=progress)
+        chosen = choose_samples(len(pool), limit=SLICE, seed=self._settings.seed)
+        return self._measure(job, [pool[at] for at in chosen], self._judge(job))
 
-    def grade(self, job: Job, *, progress: Progress | None = None) -> Marks | None:
-        """Marks on all of the data; None without data."""
-        judged = self._commission.judged
+    def measure(self, job: Job) -> Accuracy | None:
+        """Accuracy on all of the data; None without data."""
+        judged = self._settings.judged
         if judged is None:
             return None
-        return self._grade(job, judged.indices, self._judge(job), progress=progress)
+        return self._measure(job, judged.indices, self._judge(job))
 
-    def prepare(self, question: Question, job: Job) -> Prepared:
+    def prepare(self, question: SampleSelection, job: Job) -> Prepared:
         """Samples prepared for a model, with their labels where these are classes.
 
         Raises:
             BadInput: no sample of this data can be fed to the model.
         """
-        prompter = Prompter(self._pupil(job), question.data, assembly=self._assembly)
+        prompter = ModelAdapter(self._pupil(job), question.data, builder=self._builder)
         feeds: list[list[Array]] = []
         labels: list[int] = []
         refused: BadInput | None = None
@@ -243,61 +256,60 @@ class Examiner:
             fed=fed.hexdigest(),
         )
 
-    def _grade(self, job: Job, indices: Sequence[int], judge: Judge, *, progress: Progress | None) -> Marks:
-        assert self._commission.judged is not None
-        question = replace(self._commission.judged, indices=tuple(indices))
-        answers = ask(
+    def _measure(self, job: Job, indices: Sequence[int], judge: Scorer) -> Accuracy:
+        assert self._settings.judged is not None
+        question = replace(self._settings.judged, indices=tuple(indices))
+        answers = run_samples(
             self._pupil(job),
             question,
             judge,
-            assembly=self._assembly,
-            progress=progress,
+            builder=self._builder,
             identity={
-                "task": self._commission.task.name if self._commission.task else "agreement",
+                "task": self._settings.task.name if self._settings.task else "agreement",
                 "settings": dict(judge.settings),
                 "threads": job.runtime.threads,
                 "original": self._job.model.sha256,
             },
-            notebooks=self._commission.folder / ANSWERS,
+            checkpoints=self._settings.folder / ANSWERS,
             end_by=self.end_by,
         )
         if answers.interrupted:
             raise KeyboardInterrupt
         if answers.failure is not None or not answers.records:
-            return Marks(answers=answers)
-        return self._mark(job, question, judge, answers)
+            return Accuracy(answers=answers)
+        return self._score_answers(job, question, judge, answers)
 
-    def _mark(self, job: Job, question: Question, judge: Judge, answers: Answers) -> Marks:
+    def _score_answers(self, job: Job, question: SampleSelection, judge: Scorer, answers: SampleResults) -> Accuracy:
         table = judge.tabulate(answers.records)
-        scores = score(table, seed=self._commission.seed, only=self._about)
+        scores = score(table, seed=self._settings.seed, only=self._about)
         metrics = {one.metric: _number(one) for one in scores}
         drop = self._drop(judge, answers, metrics)
         evaluation = describe(
             answers,
             table,
-            question=question,
-            instructions=self._commission.instructions,
+            selection=question,
+            instructions=self._settings.instructions,
             settings=judge.settings,
-            task=self._commission.task.name if self._commission.task else "agreement",
-            classes=self._commission.classes,
-            reference=None if self._commission.task else self._job.model.sha256,
+            task=self._settings.task.name if self._settings.task else "agreement",
+            classes=self._settings.classes,
+            reference=None if self._settings.task else self._job.model.sha256,
         )
         if self.form is not None and self.form.kind != "classes":
             # Of these outputs the largest element means nothing.
             scores = tuple(one for one in scores if one.metric != "agreement_top1")
         headline = {self.headline: metrics[self.headline]} if self.headline in metrics else {}
-        snr = {} if self._commission.task else {key: metrics[key] for key in _NEARNESS if key in metrics}
+        snr = {} if self._settings.task else {key: metrics[key] for key in _NEARNESS if key in metrics}
         # The original's answers are what others are paired with; theirs are not needed again, and there may be many.
-        return Marks(
+        return Accuracy(
             answers=answers if self.original is None and drop is None else replace(answers, entries=()),
             metrics={**headline, **snr, **({"accuracy_drop": drop} if drop is not None else {})},
             worst=self._name_worst(table),
             measurements=tuple(map(measurement_of, scores)),
             evaluation=evaluation,
-            doubt=check_plausible(scores, table, headline=self.headline, answers=answers, settings=judge.settings),
+            doubt=check_plausible(scores, table, headline=self.headline, results=answers, settings=judge.settings),
         )
 
-    def _name_worst(self, table: Table) -> str:
+    def _name_worst(self, table: MetricTable) -> str:
         """The output with the lowest SNR, by its name; empty where there is one output, or something else counts."""
         if self.headline != WORST or not isinstance(table, AgreementTable) or len(self._outputs[0]) < 2:
             return ""
@@ -305,9 +317,9 @@ class Examiner:
         outputs = open_model(Path(self._job.model.path)).signature.outputs
         return "" if place is None or place >= len(outputs) else outputs[place].name
 
-    def _drop(self, judge: Judge, answers: Answers, metrics: Mapping[str, Number]) -> Number | None:
+    def _drop(self, judge: Scorer, answers: SampleResults, metrics: Mapping[str, MetricValue]) -> MetricValue | None:
         """How much worse than the original, on the same samples; None for the original itself, and of an SNR."""
-        if self._commission.task is None:
+        if self._settings.task is None:
             agreement = metrics.get(self.headline) if self.headline in SHARES else None
             return None if agreement is None else _complement(agreement, self.headline)
         if self.original is None:
@@ -319,12 +331,12 @@ class Examiner:
             if not entry.reason and entry.index in theirs
         ]
         before, after = judge.tabulate([a for a, _ in pairs]), judge.tabulate([b for _, b in pairs])
-        gaps = {gap.metric: gap for gap in compare_tables(before, after, seed=self._commission.seed, only=self._about)}
+        gaps = {gap.metric: gap for gap in compare_tables(before, after, seed=self._settings.seed, only=self._about)}
         gap = gaps.get(self.headline)
         if gap is None:
-            return Number(value=None, absent_because=f"{self.headline} is not known of both")
+            return MetricValue(value=None, absent_because=f"{self.headline} is not known of both")
         return drop_of(
-            Number(
+            MetricValue(
                 value=gap.difference,
                 low=gap.low,
                 high=gap.high,
@@ -339,32 +351,32 @@ class Examiner:
         """What intervals are worked out for, beside proportions, which cost nothing: a bootstrap takes seconds."""
         return (self.headline, "output_snr", WORST)
 
-    def _judge(self, job: Job) -> Judge:
-        commission = self._commission
-        if commission.task is None:
-            original = Prompter(self._pupil(self._job), self._data, assembly=self._assembly)
-            return ReferenceJudge(original, name="the original", kept=self._kept, form=self.form)
-        return commission.task.prepare(
-            Setting(
+    def _judge(self, job: Job) -> Scorer:
+        settings = self._settings
+        if settings.task is None:
+            original = ModelAdapter(self._pupil(self._job), self._data, builder=self._builder)
+            return ReferenceScorer(original, name="the original", cache=self._kept, form=self.form)
+        return settings.task.prepare(
+            TaskContext(
                 signature=open_model(Path(job.model.path)).signature,
                 data=self._data,
-                options={**commission.instructions.task_options, **commission.task_options},
-                classes=commission.classes or commission.instructions.classes,
+                options={**settings.instructions.task_options, **settings.task_options},
+                classes=settings.classes or settings.instructions.classes,
             )
         )
 
-    def _pupil(self, job: Job) -> Pupil:
-        return Pupil(job=job, instructions=self._commission.instructions)
+    def _pupil(self, job: Job) -> ModelUnderTest:
+        return ModelUnderTest(job=job, instructions=self._settings.instructions)
 
-    def _answers(self, pupil: Pupil) -> list[list[Array]]:
-        prompter = Prompter(pupil, self._data, assembly=self._assembly)
+    def _answers(self, pupil: ModelUnderTest) -> list[list[Array]]:
+        prompter = ModelAdapter(pupil, self._data, builder=self._builder)
         feeds = [prompter.prepare(sample)[0] for sample in self._few]
         with prompter.inference:
             return prompter.infer(feeds)
 
     def _usable(self, samples: Sequence[Sample]) -> list[Sample]:
         """Those that can be fed to the original."""
-        prompter = Prompter(self._pupil(self._job), self._data, assembly=self._assembly)
+        prompter = ModelAdapter(self._pupil(self._job), self._data, builder=self._builder)
         found, refused = [], None
         for sample in samples:
             try:
@@ -404,8 +416,8 @@ def _is_broken(outputs: Sequence[Array]) -> bool:
     return any(np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all() for array in outputs)
 
 
-def _number(one: Score) -> Number:
-    return Number(
+def _number(one: Score) -> MetricValue:
+    return MetricValue(
         value=one.value,
         low=one.low,
         high=one.high,
@@ -427,7 +439,7 @@ def _image_size(inputs: Sequence[InputSpec]) -> tuple[int, int] | None:
 _CHANNELS = (1, 3, 4)
 
 
-def _complement(agreement: Number, metric: str) -> Number:
+def _complement(agreement: MetricValue, metric: str) -> MetricValue:
     """Disagreement with the original, which is what is lost where there are no labels."""
     if agreement.value is None:
         return agreement

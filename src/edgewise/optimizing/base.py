@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from edgewise.model.graph import Graph
 from edgewise.model.signature import Signature
+from edgewise.optimizing.libraries import CannotApply as CannotApply  # noqa: PLC0414 - for plug-ins
+from edgewise.record import ModelRef
 from edgewise.registry import Availability, Registry
 
 PassKind = Literal[
@@ -25,7 +27,7 @@ class Capabilities:
         reads: model formats that it takes: ``onnx``, ``tflite``, ``openvino``; ``torch`` and ``keras`` are modules that
             a factory builds.
         writes: the format of what it makes; "" is the one it reads, and that of tuning, which leaves the file alone.
-        exact: outputs differ by rounding only; the pre-flight does not rehearse it. It is judged like any other.
+        exact: outputs differ by rounding only; the pre-flight does not time it. It is judged like any other.
         arithmetic: of the heavy operators afterwards: ``f32``, ``f16``, ``int8``, ``int8-dynamic`` …; "" as before.
         calibrates: it looks at samples.
         labels: it looks at their labels too.
@@ -71,65 +73,119 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassSettings:
+    """Base of the settings of a pass: a frozen dataclass with a default for every field, of values that JSON has."""
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON has it, without what is not set."""
+        return {name: value for name, value in asdict(self).items() if value is not None and value != {}}
+
+
+S = TypeVar("S", bound=PassSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """Settings of a pass that are worth trying.
 
     Attributes:
         label: tells it from the pass's other recipes, in a word or two; "" for the only or the usual one.
-        settings: JSON-shaped. Of a tuning pass: fields of `edgewise.record.RuntimeSpec`.
+        settings: of the pass's own type; of a tuning pass, `EngineSettings`.
         rank: 0 is tried first; 1 where there is time; 2 only where the user asks for everything.
     """
 
     label: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: PassSettings = PassSettings()
     rank: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """One job for a pass, done in a process of its own.
+class EngineSettings(PassSettings):
+    """Fields of `edgewise.record.RuntimeSpec` to change in `runtime`; None and what `options` lacks stay."""
+
+    runtime: str = ""
+    threads: int | None = None
+    provider: str | None = None
+    precision: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTask(Generic[S]):
+    """A file for a pass to change, in a process of its own.
 
     Attributes:
-        model: the file to change; of a module, the factory (``package.module:function`` or ``file.py:function``).
+        model: the file; of a module, the factory (``package.module:function`` or ``file.py:function``).
         settings: of the recipe.
         keep_float: names of operators (`Graph.operators`) to leave as they are.
         only: if not empty, the only operators to change.
         calibration: samples to look at (`edgewise.optimizing.calibration`), or None.
+        shapes: of a module's inputs, where the user gave any.
         folder: an empty folder for what is made; it stays.
         seed: of anything random.
         threads: to use at most.
+        max_seconds: after which training should end.
     """
 
     model: str
     format: str
-    settings: Mapping[str, Any]
+    settings: S
     folder: Path
     keep_float: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     calibration: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
     threads: int = 1
+    max_seconds: float = 300.0
+
+    def spares(self, name: str) -> bool:
+        """Whether to leave the operator called `name` as it is."""
+        return name in self.keep_float or bool(self.only and name not in self.only)
+
+
+Cause = Literal["unsuitable", "failed", "memory", "disk", "crashed", "late", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """What a pass made.
+class PassResult:
+    """What a pass made of a task. A pass gives the first four; the others are set by what runs it.
 
     Attributes:
-        model: the file; its weight files, if any, are beside it.
+        model: the file, with its weight files, if any, beside it; None where there is none.
         notes: one-line statements a user should know, such as how many operators were changed.
         versions: distribution → version of everything that had a part in it.
-        unchanged: it found nothing to do.
+        unchanged: the pass found nothing to do.
+        cause: why there is no file: ``unsuitable``: the pass can't change this model; ``late``: it was ended at its
+            deadline; ``crashed``: its process died.
+        reason: the same in a line.
+        seconds: how long it took.
+        tail: the last that its libraries printed, where it failed.
+        ref: what the file is, once it was read.
     """
 
-    model: Path
+    model: Path | None = None
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     unchanged: bool = False
+    cause: Cause = ""
+    reason: str = ""
+    seconds: float | None = None
+    tail: str = field(default="", repr=False)
+    ref: ModelRef | None = None
+
+    @property
+    def why(self) -> str:
+        """Why there is no new file, in one line; empty where there is one."""
+        if self.unchanged:
+            return "it found nothing to change"
+        return f"{_CAUSES[self.cause]}: {self.reason}" if self.cause else ""
 
 
-class CannotApply(Exception):
-    """This pass can't change this model; the message says why, in one line."""
+_CAUSES = {
+    "unsuitable": "not possible", "disk": "the disk is full", "memory": "out of memory", "late": "gave up",
+    "failed": "the pass failed", "crashed": "the pass failed",
+}  # fmt: skip
 
 
 class Pass(Protocol):
@@ -150,7 +206,7 @@ class Pass(Protocol):
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """Settings worth trying on this model, the most promising first; none where it can't help. Imports nothing."""
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[Any]) -> PassResult:
         """Do it. Raises `CannotApply`, MemoryError, or whatever its libraries raise. Not called for tuning."""
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgewise.optimizing.base import PassTask
+
     Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -63,3 +65,17 @@ def read_calibration(path: Path) -> Calibration:
         arrays = tuple(data[f"input_{index}"] for index in range(inputs))
         labels = data["labels"] if "labels" in data.files else None
         return Calibration(arrays, labels, int(data["count"]) if "count" in data.files else None)
+
+
+def load_calibration(task: PassTask[Any], *, inputs: int) -> Calibration:
+    """The samples of a task, checked. Raises `CannotApply` where there are none, or not as many arrays as inputs."""
+    from edgewise.optimizing.base import CannotApply
+
+    if task.calibration is None:
+        raise CannotApply("it needs samples to calibrate on (--data)")
+    calibration = read_calibration(task.calibration)
+    if not len(calibration):
+        raise CannotApply("there are no samples to calibrate on")
+    if len(calibration.arrays) != inputs:
+        raise CannotApply(f"each sample has {len(calibration.arrays)} arrays, but the model has {inputs} inputs")
+    return calibration

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from edgewise.amounts import factor_text, points_range, points_text
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.evaluating.agreement import WORST
+from edgewise.formatting import factor_text, points_range, points_text
 from edgewise.metrics import METRICS, SHARES
-from edgewise.optimizing.variant import Bound, Candidate, Number
+from edgewise.optimizing.variant import Bound, Candidate, MetricValue
 from edgewise.units import format_quantity, significant
 
 Aim = Literal["latency", "size"]
@@ -19,21 +19,21 @@ SMALLER = 0.95
 """A file counts as smaller where it has at most so much of the original's bytes."""
 
 
-def speedup_of(row: Comparison | None) -> Number:
+def speedup_of(row: Comparison | None) -> MetricValue:
     """Time before over time after, from the comparison of a variant's latency with the original's."""
     return _factor_of(row, "latency")
 
 
-def memory_reduction_of(row: Comparison | None) -> Number:
+def memory_reduction_of(row: Comparison | None) -> MetricValue:
     """Peak memory before over after, from the comparison of a variant's with the original's."""
     return _factor_of(row, "peak memory")
 
 
-def _factor_of(row: Comparison | None, what: str) -> Number:
+def _factor_of(row: Comparison | None, what: str) -> MetricValue:
     if row is None or not row.ratio:
-        because = "it was not raced" if row is None else row.because or "the race gave no ratio"
-        return Number(value=None, absent_because=because)
-    return Number(
+        because = "it was not measured in a race" if row is None else row.because or "the race gave no ratio"
+        return MetricValue(value=None, absent_because=because)
+    return MetricValue(
         value=1.0 / row.ratio,
         low=None if not row.high else 1.0 / row.high,
         high=None if not row.low else 1.0 / row.low,
@@ -42,12 +42,12 @@ def _factor_of(row: Comparison | None, what: str) -> Number:
     )
 
 
-def drop_of(gap: Number, metric: str) -> Number:
+def drop_of(gap: MetricValue, metric: str) -> MetricValue:
     """How much worse the headline became, above 0 where it did, from variant less original; and back again."""
     if gap.value is None or METRICS[metric].better == "lower":
         return gap
     low, high = gap.low, gap.high
-    return Number(
+    return MetricValue(
         value=0.0 - gap.value,
         low=None if high is None else 0.0 - high,
         high=None if low is None else 0.0 - low,
@@ -68,7 +68,7 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
     """
     speed = speedup_of(row)
     if row is None or speed.value is None:
-        return False, speed.absent_because or "it was not raced"
+        return False, speed.absent_because or "it was not measured in a race"
     words = in_words(speed)
     match row.verdict:
         case "faster":
@@ -82,13 +82,13 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
     return False, f"not proven faster: {words}" + (f" ({row.because})" if row.because else "")
 
 
-def in_words(speed: Number) -> str:
+def in_words(speed: MetricValue) -> str:
     """``2.81× [2.75, 2.87]``, the ends rounded outwards."""
     assert speed.value is not None
     return factor_text(speed.value, speed.low, speed.high)
 
 
-def accuracy_words(drop: Number, metric: str) -> str:
+def accuracy_words(drop: MetricValue, metric: str) -> str:
     """``Top-1 accuracy −0.20 pt [−0.60, +0.20]``: how the headline moved, worse below zero for what is better high."""
     row = METRICS[metric]
     if drop.value is None:
@@ -100,10 +100,12 @@ def accuracy_words(drop: Number, metric: str) -> str:
     return f"{row.label} {points_text(metric, sign * drop.value)} {interval}".rstrip()
 
 
-def judged_words(metrics: Mapping[str, Number], headline: str) -> str:
+def judged_words(metrics: Mapping[str, MetricValue], headline: str) -> str:
     """How the headline moved, or, where it is an SNR, what it is."""
     if headline != WORST:
-        return accuracy_words(metrics.get("accuracy_drop") or Number(value=None, absent_because="not known"), headline)
+        return accuracy_words(
+            metrics.get("accuracy_drop") or MetricValue(value=None, absent_because="not known"), headline
+        )
     found = metrics.get(WORST)
     if is_identical(metrics):
         return "outputs are the same"
@@ -112,7 +114,7 @@ def judged_words(metrics: Mapping[str, Number], headline: str) -> str:
     return f"SNR {snr_text(found)}"
 
 
-def snr_text(found: Number) -> str:
+def snr_text(found: MetricValue) -> str:
     """``27.3 dB [26.8, 27.9]``, the ends rounded outwards."""
     assert found.value is not None
     text = f"{found.value:.1f} dB"
@@ -121,18 +123,20 @@ def snr_text(found: Number) -> str:
     return f"{text} [{math.floor(found.low * 10) / 10:.1f}, {math.ceil(found.high * 10) / 10:.1f}]"
 
 
-def is_identical(metrics: Mapping[str, Number]) -> bool:
+def is_identical(metrics: Mapping[str, MetricValue]) -> bool:
     """Whether outputs were compared and did not differ. Their SNR has no value then, and meets any bound."""
     worst = metrics.get("output_max_abs_error")
     return worst is not None and worst.value == 0.0
 
 
-def check_bounds(metrics: Mapping[str, Number], bounds: Iterable[Bound], original: Mapping[str, Number]) -> list[str]:
+def check_bounds(
+    metrics: Mapping[str, MetricValue], bounds: Iterable[Bound], original: Mapping[str, MetricValue]
+) -> list[str]:
     """Every bound that is not met, one line each; a number that is absent meets none."""
     return [words for bound in bounds if (words := _check(metrics, bound, original))]
 
 
-def _check(metrics: Mapping[str, Number], bound: Bound, original: Mapping[str, Number]) -> str:
+def _check(metrics: Mapping[str, MetricValue], bound: Bound, original: Mapping[str, MetricValue]) -> str:
     if bound.metric == WORST and is_identical(metrics):
         return ""
     number = metrics.get(bound.metric)
@@ -148,7 +152,7 @@ def _check(metrics: Mapping[str, Number], bound: Bound, original: Mapping[str, N
     return f"{_amount(bound, number.value)} is {'over' if bound.upper else 'under'} {bound.words}"
 
 
-def limit_of(bound: Bound, original: Mapping[str, Number]) -> float | None:
+def limit_of(bound: Bound, original: Mapping[str, MetricValue]) -> float | None:
     """The limit in the metric's unit; None where it is relative to what is not known."""
     if bound.relative_to is None:
         return bound.limit
@@ -170,14 +174,16 @@ def _amount(bound: Bound, value: float) -> str:
 
 
 def find_closest(
-    candidates: Sequence[Candidate], bounds: Sequence[Bound], original: Mapping[str, Number]
+    candidates: Sequence[Candidate], bounds: Sequence[Bound], original: Mapping[str, MetricValue]
 ) -> str | None:
     """The id of what comes closest to meeting all bounds: the least sum of relative excesses; None without numbers."""
     rated = [(excess, one.id) for one in candidates if (excess := _excess(one.metrics, bounds, original)) is not None]
     return min(rated)[1] if rated else None
 
 
-def _excess(metrics: Mapping[str, Number], bounds: Sequence[Bound], original: Mapping[str, Number]) -> float | None:
+def _excess(
+    metrics: Mapping[str, MetricValue], bounds: Sequence[Bound], original: Mapping[str, MetricValue]
+) -> float | None:
     total = 0.0
     for bound in bounds:
         if bound.metric == WORST and is_identical(metrics):

@@ -5,54 +5,52 @@ Every factor is the ratio of two variants that took turns in one race, so that t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from edgewise.comparing.comparison import Findings
+from edgewise.comparing.comparison import ComparisonResult
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
-from edgewise.comparing.terms import Terms
 from edgewise.optimizing.choice import speedup_of
-from edgewise.optimizing.state import Entry, State
-from edgewise.optimizing.variant import ORIGINAL, Factor, Number
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Factor, MetricValue, root_of
 
-_TERMS = Terms(metrics=("latency",), force=True)
+_TERMS = Criteria(metrics=("latency",), force=True)
 _ARITHMETIC = ("quantisation", "compression")
 
 
-def find_engine_step(entry: Entry, state: State) -> str | None:
+def find_engine_step(one: Candidate, known: Mapping[str, Candidate]) -> str | None:
     """Id of the user's file as it is in the engine of a variant; None where there is no such variant."""
-    assert entry.job is not None
-    root, engine = state.root_of(entry.candidate.id), entry.job.runtime.name
-    for name, other in state.entries.items():
-        plain = not other.candidate.passes and other.job is not None
-        if plain and other.candidate.model == root and other.job is not None and other.job.runtime.name == engine:
+    root = root_of(one.id, known)
+    for name, other in known.items():
+        plain = not other.passes and other.job is not None
+        if plain and other.model == root and other.runtime.name == one.runtime.name:
             return name
     return None
 
 
-def find_factors(chosen: str, state: State, races: Sequence[Findings]) -> tuple[Factor, ...]:
+def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[ComparisonResult]) -> tuple[Factor, ...]:
     """The factors of a variant's speed-up, in the order in which they were won; none where there is only one.
 
     Args:
+        known: all candidates and the original, by id.
         races: in the order in which they were run.
     """
-    entry = state.entries[chosen]
-    tuned = entry.attempt is not None and entry.attempt.one.capabilities.kind == "tuning"
-    plain = state.entries[entry.candidate.parent or ORIGINAL] if tuned else entry
-    if plain.job is None or state.original.job is None:
+    one = known[chosen]
+    tuned = one.kind == "tuning"
+    plain = known[one.parent or ORIGINAL] if tuned else one
+    if plain.job is None or known[ORIGINAL].job is None:
         return ()
-    step = find_engine_step(plain, state)
-    kinds = _kinds_of(plain, state)
-    network = "precision" if any(kind in _ARITHMETIC for kind in kinds) else "network"
-    passes = " + ".join(f"{one.name} {one.label}".strip() for one in plain.candidate.passes)
+    step = find_engine_step(plain, known)
+    network = "precision" if any(kind in _ARITHMETIC for kind in _kinds_of(plain, known)) else "network"
+    passes = " + ".join(f"{each.name} {each.label}".strip() for each in plain.passes)
     steps: list[tuple[str, str, str | None, str]] = []
     if step != ORIGINAL:
         steps.append(("engine", plain.job.runtime.name, ORIGINAL, step or "the file as it was given"))
-    if plain.candidate.passes:
-        steps.append((network, passes, step, plain.candidate.id))
-    if tuned and entry.attempt is not None:
-        only = set(entry.attempt.recipe.settings) <= {"threads", "runtime"}
-        label = entry.candidate.id.removeprefix(f"{plain.candidate.id}, ")
-        steps.append(("threads" if only else "settings", label, plain.candidate.id, chosen))
+    if plain.passes:
+        steps.append((network, passes, step, plain.id))
+    if tuned and one.task is not None:
+        only = set(one.task.recipe.settings.to_document()) <= {"threads", "runtime"}
+        label = one.id.removeprefix(f"{plain.id}, ")
+        steps.append(("threads" if only else "settings", label, plain.id, chosen))
     if len(steps) < 2:
         return ()
     return tuple(
@@ -61,21 +59,23 @@ def find_factors(chosen: str, state: State, races: Sequence[Findings]) -> tuple[
     )
 
 
-def _kinds_of(entry: Entry, state: State) -> list[str]:
+def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:
     """The kinds of the passes that made a variant."""
     kinds: list[str] = []
-    while entry.attempt is not None:
-        kinds.append(entry.attempt.one.capabilities.kind)
-        entry = state.entries[entry.candidate.parent or ORIGINAL]
+    while one.task is not None:
+        kinds.append(one.task.capabilities.kind)
+        one = known[one.parent or ORIGINAL]
     return kinds
 
 
-def _ratio(before: str | None, after: str, races: Sequence[Findings]) -> Number:
+def _ratio(before: str | None, after: str, races: Sequence[ComparisonResult]) -> MetricValue:
     """How many times as fast one is as the other, from the last race that both took part in."""
     for findings in reversed(races):
         places = {one.label: place for place, one in enumerate(findings.variants) if one.run.sessions}
         if before in places and after in places:
             pair = (places[before or ""], places[after])
-            (row,) = compare_pairs(findings.variants, [pair], ["latency"], terms=_TERMS)
+            (row,) = compare_pairs(findings.variants, [pair], ["latency"], criteria=_TERMS)
             return speedup_of(row)
-    return Number(value=None, absent_because=f"{before or 'the file as it was given'} and {after} were not in one race")
+    return MetricValue(
+        value=None, absent_because=f"{before or 'the file as it was given'} and {after} were not in one race"
+    )

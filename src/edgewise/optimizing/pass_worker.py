@@ -1,14 +1,14 @@
-"""One fresh process that applies one pass, once or to one layer after the other: it may crash, hang or eat all memory.
+"""One fresh process that applies one pass, once or to one layer after the other: it may crash, hang or use all memory.
 
-``python -m edgewise.optimizing.pass_worker FOLDER``: ``FOLDER/work.json`` says what to do, one line of
-``FOLDER/results.jsonl`` tells what came of each work. Whatever libraries print goes where the host points it.
+``python -m edgewise.optimizing.pass_worker`` reads the tasks from standard input. The result of each is a line on
+standard output; whatever libraries print there goes to standard error.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import re
+import os
 import sys
 import time
 import traceback
@@ -18,75 +18,78 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.optimizing.base import CannotApply, Product, Work
-from edgewise.run.confinement import die_with_host, limit_memory
+from edgewise.optimizing.base import PassResult, PassTask
+from edgewise.optimizing.libraries import CannotApply
+from edgewise.run.sandbox import die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
+from edgewise.text import means_out_of_memory
 
 DISK_ERRORS = frozenset({errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
-_OUT_OF_MEMORY = re.compile(r"bad_alloc|[Oo]ut of memory|allocate memory|[Nn]ot enough memory")
-"""What libraries say that have no exception of their own for it."""
 
 
-def main(folder: Path) -> int:
-    """Do everything in ``work.json``, writing each result as soon as it is there."""
+def main() -> int:
+    """Carry out the tasks, writing each result as soon as it is there."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     die_with_host()
-    request = json.loads((folder / "work.json").read_text())
+    request = json.load(sys.stdin)
     limit_memory(request["memory_limit"])
-    module, _, name = request["pass"].partition(":")
-    one = getattr(import_module(module), name)()
-    with (folder / "results.jsonl").open("a", encoding="utf-8") as results:
-        for fields in request["works"]:
-            begin = time.monotonic()
-            answer = _apply(one, read_work(fields))
-            results.write(json.dumps({**answer, "seconds": time.monotonic() - begin}) + "\n")
-            results.flush()
+    one = load_class(request["pass"])()
+    for fields in request["tasks"]:
+        begin = time.monotonic()
+        answer = _apply(one, read_task(fields))
+        channel.write(json.dumps({**answer, "seconds": time.monotonic() - begin}) + "\n")
+        channel.flush()
     return 0
 
 
-def _apply(one: Any, work: Work) -> dict[str, Any]:
-    work.folder.mkdir(parents=True, exist_ok=True)
+def load_class(location: str) -> Any:
+    """The class at ``module:Class``."""
+    module, _, name = location.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
+    task.folder.mkdir(parents=True, exist_ok=True)
     try:
-        product: Product = one.apply(work)
-        if not product.unchanged and not product.model.is_file():
-            return {"cause": "failed", "reason": f"the pass made no file {product.model.name}"}
+        result: PassResult = one.apply(task)
+        if not result.unchanged and (result.model is None or not result.model.is_file()):
+            name = "" if result.model is None else result.model.name
+            return {"cause": "failed", "reason": f"the pass made no file {name}".rstrip()}
         return {
-            "model": str(product.model),
-            "notes": [str(note) for note in product.notes],
-            "versions": {str(name): str(version) for name, version in product.versions.items()},
-            "unchanged": product.unchanged,
+            "model": str(result.model),
+            "notes": [str(note) for note in result.notes],
+            "versions": {str(name): str(version) for name, version in result.versions.items()},
+            "unchanged": result.unchanged,
         }
     except (CannotApply, BadInput) as error:
-        return {"cause": "unsuitable", "reason": _line(error)}
+        return {"cause": "unsuitable", "reason": error_line(error)}
     except MemoryError:
         return {"cause": "memory", "reason": "there was not enough memory"}
     except OSError as error:
-        traceback.print_exc()
         cause = "disk" if error.errno in DISK_ERRORS else "failed"
-        return {"cause": cause, "reason": f"{error.strerror or error}"}
+        return {"cause": cause, "reason": f"{error.strerror or error}", "tail": traceback.format_exc()}
     except Exception as error:  # somebody else's library may raise anything
-        traceback.print_exc()
-        cause = "memory" if _OUT_OF_MEMORY.search(str(error)) else "failed"
-        return {"cause": cause, "reason": f"{type(error).__name__}: {_line(error)}"}
+        cause = "memory" if means_out_of_memory(str(error)) else "failed"
+        reason = f"{type(error).__name__}: {error_line(error)}"
+        return {"cause": cause, "reason": reason, "tail": traceback.format_exc()}
 
 
-def read_work(fields: Mapping[str, Any]) -> Work:
-    """The work in its JSON shape."""
-    return Work(
-        model=fields["model"],
-        format=fields["format"],
-        settings=fields["settings"],
-        folder=Path(fields["folder"]),
-        keep_float=tuple(fields["keep_float"]),
-        only=tuple(fields["only"]),
-        calibration=None if fields["calibration"] is None else Path(fields["calibration"]),
-        seed=fields["seed"],
-        threads=fields["threads"],
+def read_task(fields: Mapping[str, Any]) -> PassTask[Any]:
+    """The task in its JSON shape (`edgewise.optimizing.pass_runner.write_task`)."""
+    settings = fields["settings"]
+    return PassTask(
+        **{**fields, "settings": load_class(settings["type"])(**settings["values"]), "folder": Path(fields["folder"])}
+        | {name: tuple(fields[name]) for name in ("keep_float", "only")}
+        | {"calibration": None if fields["calibration"] is None else Path(fields["calibration"])}
+        | {"shapes": {name: tuple(shape) for name, shape in fields["shapes"].items()}}
     )
 
 
-def _line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
+    """The message of an error in one printable line."""
     return tell(str(error)) if str(error).strip() else type(error).__name__
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main())

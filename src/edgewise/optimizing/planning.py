@@ -4,45 +4,87 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgewise.comparing.contenders import NATIVE
+from edgewise.comparing.subjects import NATIVE
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
-from edgewise.optimizing.base import Facts, Pass, Recipe
+from edgewise.optimizing.base import Capabilities, Facts, Pass, Recipe
+from edgewise.record import TargetSpec
 from edgewise.registry import Registry, availability_of
+from edgewise.run.facts import availability_at
 from edgewise.run.plan import count_cores
 from edgewise.runtime.base import Runtime, runtimes
-from edgewise.workload.networks import resolve_shapes
+from edgewise.workload.resolved_graph import resolve_shapes
 
 NO_SAMPLES = "it needs samples: give --data"
-ARITHMETIC = frozenset({"conv", "depthwise_conv", "matmul", "fully_connected"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One pass with one recipe on one file.
+class Source:
+    """A variant whose file passes may start from.
 
     Attributes:
-        parent: id of the variant whose file it starts from.
+        variant: its id.
+        prefix: of the names of what is made of it: what was done before.
+        model: the file, or the factory of a module.
+        format: of `model`.
+        digest: SHA-256 of the file.
+        root: SHA-256 of the user's file that it was made of: samples are prepared for that one.
+        keep_float: operators of it that passes must leave alone.
+    """
+
+    variant: str
+    facts: Facts
+    model: str
+    format: str
+    digest: str
+    prefix: str = ""
+    root: str = ""
+    keep_float: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTask:
+    """One pass with one recipe on one file, before it is known where it is made and with which samples.
+
+    Attributes:
         engines: runtimes in which the result is tried.
+        keep_float: operators to leave alone, besides those of the source.
+        only: if not empty, the only operators to change.
     """
 
     one: Pass
     recipe: Recipe
-    parent: str
-    engines: tuple[str, ...]
+    source: Source
+    engines: tuple[str, ...] = ()
+    keep_float: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """``ort-static per-channel``."""
         return f"{self.one.name} {self.recipe.label}".strip()
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """Of the pass."""
+        return self.one.capabilities
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """All operators to leave alone."""
+        return (*self.source.keep_float, *self.keep_float)
+
+    def result_name(self, engine: str, *, suffix: str = "") -> str:
+        """The id of its result in `engine`: what was done to the original, and where it runs."""
+        return f"{self.source.prefix}{self.name}{suffix} @ {engine}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Untried:
+class SkippedPass:
     """A pass that is not tried, and why."""
 
     name: str
@@ -50,13 +92,13 @@ class Untried:
 
 
 @dataclass(slots=True, kw_only=True)
-class Menu:
-    """Which passes there are for one commission.
+class PassCatalog:
+    """The passes that one search may use.
 
     Attributes:
         words: ``NAME`` → the labels asked for; empty labels mean all of them. None: everything.
-        untried: why passes that read the format were left out.
-        lacking: the usual attempts of passes that only lack samples.
+        skipped: why passes that read the format were left out.
+        lacking: the usual tasks of passes that only lack samples.
     """
 
     words: dict[str, list[str]] | None
@@ -64,12 +106,13 @@ class Menu:
     calibrates: bool
     labels: bool
     registry: Registry[Pass]
-    untried: list[Untried] = field(default_factory=list)
-    lacking: list[Attempt] = field(default_factory=list)
+    skipped: list[SkippedPass] = field(default_factory=list)
+    lacking: list[PlannedTask] = field(default_factory=list)
 
-    def choose(self, facts: Facts, *, kinds: Sequence[str], parent: str, engines: Sequence[str]) -> list[Attempt]:
-        """The attempts on one file, of passes of these kinds, the most promising first."""
+    def choose(self, source: Source, *, kinds: Sequence[str], engines: Sequence[str]) -> list[PlannedTask]:
+        """The tasks on one file, of passes of these kinds, the most promising first."""
         found = []
+        facts = source.facts if source.facts.format == source.format else replace(source.facts, format=source.format)
         for name in self.registry.names():
             if self.words is not None and name not in self.words:
                 continue
@@ -82,11 +125,11 @@ class Menu:
                 self._leave_out(name, why)
                 if why == NO_SAMPLES and not one.capabilities.trains and not one.capabilities.labels:
                     usual = [each for each in self._recipes(name, one, facts) if each.rank == 0]
-                    self.lacking += [Attempt(one=one, recipe=each, parent=parent, engines=usable) for each in usual]
+                    self.lacking += [PlannedTask(one=one, recipe=each, source=source, engines=usable) for each in usual]
                 continue
             recipes = self._recipes(name, one, facts)
-            found += [Attempt(one=one, recipe=recipe, parent=parent, engines=usable) for recipe in recipes]
-        return sorted(found, key=lambda attempt: attempt.recipe.rank)
+            found += [PlannedTask(one=one, recipe=recipe, source=source, engines=usable) for recipe in recipes]
+        return sorted(found, key=lambda task: task.recipe.rank)
 
     def refuse_unknown(self, facts: Sequence[Facts]) -> None:
         """Refuse names of recipes that no file has from which the search starts. Raises `BadInput`.
@@ -122,11 +165,11 @@ class Menu:
             self._leave_out(name, error.message)
             return None
 
-    def is_named(self, attempt: Attempt, *, whole: bool = False) -> bool:
+    def is_named(self, task: PlannedTask, *, whole: bool = False) -> bool:
         """Whether the user asked for this very recipe, or, with `whole`, for the pass."""
-        if self.words is None or attempt.one.name not in self.words:
+        if self.words is None or task.one.name not in self.words:
             return False
-        return whole or attempt.recipe.label in self.words[attempt.one.name]
+        return whole or task.recipe.label in self.words[task.one.name]
 
     def _usable_engines(self, one: Pass, facts: Facts, engines: Sequence[str]) -> tuple[str, ...]:
         made, registry = one.capabilities.writes or facts.format, runtimes()
@@ -139,9 +182,9 @@ class Menu:
         if not availability:
             return f"{availability.reason} ({availability.install_hint})"
         if not usable:
-            return "no installed engine that may be used runs what it makes"
+            return "no selected engine runs its output"
         if capabilities.kind in ("quantisation", "compression") and facts.quantized:
-            return "the model is quantised already"
+            return "the model is already quantised"
         if capabilities.calibrates and not self.calibrates:
             return NO_SAMPLES
         if capabilities.labels and not self.labels:
@@ -153,13 +196,13 @@ class Menu:
         try:
             recipes = list(one.recipes(facts))
         except Exception as error:  # somebody else's plug-in may raise anything
-            self._leave_out(name, f"it can't tell its recipes: {type(error).__name__}: {error}")
+            self._leave_out(name, f"its recipes could not be listed: {type(error).__name__}: {error}")
             return []
         labels = [] if self.words is None else self.words[name]
         if not labels:
             found = [recipe for recipe in recipes if recipe.rank <= self.rank]
             if not found:
-                self._leave_out(name, "it has nothing to offer for this model")
+                self._leave_out(name, "it has no recipe for this model")
             return found
         known = {recipe.label: recipe for recipe in recipes}
         for label in labels:
@@ -168,9 +211,9 @@ class Menu:
         return [known[label] for label in labels if label in known]
 
     def _leave_out(self, name: str, why: str) -> None:
-        note = Untried(name=name, why=why)
-        if note not in self.untried:
-            self.untried.append(note)
+        note = SkippedPass(name=name, why=why)
+        if note not in self.skipped:
+            self.skipped.append(note)
 
 
 def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list[str]] | None:
@@ -189,8 +232,14 @@ def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list
     return found
 
 
-def facts_of(path: Path, *, shapes: dict[str, tuple[int, ...]] | None = None) -> Facts:
-    """What passes may know of the model at `path`. Raises `BadModel`, `BadInput`."""
+def facts_of(
+    path: Path, *, shapes: dict[str, tuple[int, ...]] | None = None, target: TargetSpec | None = None
+) -> Facts:
+    """What passes may know of the model at `path` and of `target`, this machine by default.
+
+    Raises `BadModel`, `BadInput`.
+    """
+    place = target or TargetSpec()
     model = open_model(path)
     graph = read_graph(path)
     concrete, _ = resolve_shapes(graph, shapes or {})
@@ -202,8 +251,8 @@ def facts_of(path: Path, *, shapes: dict[str, tuple[int, ...]] | None = None) ->
         graph=graph,
         signature=model.signature,
         quantized=is_quantized(graph),
-        runtimes=installed_runtimes(model.ref.format),
-        cores=count_cores(),
+        runtimes=installed_runtimes(model.ref.format, place),
+        cores=count_cores(place),
     )
 
 
@@ -220,9 +269,10 @@ def is_quantized(graph: Graph) -> bool:
     ) or bool(quantized)
 
 
-def installed_runtimes(form: str) -> tuple[str, ...]:
-    """Engines that are installed and read the format, those of a sweep only."""
-    return tuple(name for name, one in runtimes() if _reads(one, form) and availability_of(one))
+def installed_runtimes(form: str, target: TargetSpec | None = None) -> tuple[str, ...]:
+    """Engines that are installed on `target` and read the format, those of a sweep only."""
+    place = target or TargetSpec()
+    return tuple(name for name, one in runtimes() if _reads(one, form) and availability_at(place, name, one))
 
 
 def find_readers(form: str, names: Sequence[str]) -> list[str]:

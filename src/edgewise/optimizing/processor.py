@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgewise.profiling.quantisation import DOT_PRODUCTS
 from edgewise.run.counters import ROOT
@@ -63,13 +67,27 @@ def _missing(dtype: str, architecture: str) -> str:
     return "int8 dot products" + (" (VNNI)" if architecture in ("x86_64", "AMD64", "i686") else "")
 
 
+_IN_FORCE: ContextVar[Mapping[str, Any] | None] = ContextVar("edgewise_processor", default=None)
+
+
+@contextmanager
+def processor_of(environment: Mapping[str, Any]) -> Iterator[None]:
+    """Inside, `read_processor` tells of the machine with this fingerprint, on which models run."""
+    before = _IN_FORCE.set(environment)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(before)
+
+
 def read_processor(*, root: Path = ROOT) -> Processor:
-    """This machine's processor.
+    """The processor that models run on: this machine's, if no other is in force.
 
     Args:
         root: what ``/proc`` and ``/sys`` are under.
     """
-    document = fingerprint(root=root)
+    known = _IN_FORCE.get()
+    document = fingerprint(root=root) if known is None or root != ROOT else known
     cpu = document.get("cpu") or {}
     flags = cpu.get("flags")
     return Processor(

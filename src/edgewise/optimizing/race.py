@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgewise.comparing.comparison import Findings, Variant
+from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_runs
-from edgewise.comparing.terms import Terms
-from edgewise.comparing.trial import Trial, run_trial
+from edgewise.comparing.trial import TrialSettings, run_trial
+from edgewise.progress import Event, reporting_to
 from edgewise.record import Job, Run, Stopping
-from edgewise.run.assembly import METERS_OFF
-from edgewise.run.dispatch import Dispatcher, Observer
+from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Plan
+from edgewise.run.run_builder import METERS_OFF
 
 MOST = 8
 """Variants in a race beside the original; more are first thinned out by a short measurement of each."""
@@ -29,11 +30,11 @@ FAR_BEHIND = 1.5
 SHORT_TURNS = 25
 """Of the short measurement that more variants are thinned out by."""
 
-_LATENCY = Terms(metrics=("latency",), force=True)
+_LATENCY = Criteria(metrics=("latency",), force=True)
 _TERMS = replace(_LATENCY, metrics=("latency", "memory_peak", "model_size"))
 """Forced: that variants differ in engine, settings and outputs is the point, and outputs were compared before."""
 
-Entrant = tuple[str, Job]
+NamedJob = tuple[str, Job]
 
 
 def how_many(seconds: float, each: float) -> int:
@@ -60,7 +61,7 @@ class Screening:
         return sorted((name for name, taken in self.times.items() if taken <= limit), key=lambda name: self.times[name])
 
 
-def screen(original: Entrant, entrants: Sequence[Entrant], *, end_by: float, seed: int) -> Screening:
+def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float, seed: int) -> Screening:
     """One short round of everybody beside the original, a few at a time.
 
     In turns, and not one after the other: on a busy machine a second of one and the next second of another differ by
@@ -71,21 +72,23 @@ def screen(original: Entrant, entrants: Sequence[Entrant], *, end_by: float, see
     """
     times: dict[str, float] = {}
     failures: dict[str, str] = {}
-    for begin in range(0, len(entrants), MOST):
-        some = [original, *entrants[begin : begin + MOST]]
-        found = run_trial(
-            [job for _, job in some],
-            labels=[name for name, _ in some],
-            terms=_LATENCY,
-            trial=Trial(budget_s=max(1.0, end_by - time.monotonic()), seed=seed, rounds=1, turns=SHORT_TURNS),
-            save=_forget,
-            sensors=METERS_OFF,
-        )
+    for begin in range(0, len(candidates), MOST):
+        some = [original, *candidates[begin : begin + MOST]]
+        budget_s = max(1.0, end_by - time.monotonic())
+        with reporting_to(_ignore):
+            found = run_trial(
+                [job for _, job in some],
+                labels=[name for name, _ in some],
+                criteria=_LATENCY,
+                trial=TrialSettings(budget_s=budget_s, seed=seed, rounds=1, turns=SHORT_TURNS),
+                save=_forget,
+                sensors=METERS_OFF,
+            )
         if found.interrupted:
             raise KeyboardInterrupt
         times |= {row.b: row.ratio for row in found.comparisons if row.ratio is not None}
         failures |= found.failures
-    for name, _ in entrants:
+    for name, _ in candidates:
         if name not in times:
             failures.setdefault(name, "the time budget left no room for a short measurement")
     return Screening(times=times, failures=failures)
@@ -93,34 +96,33 @@ def screen(original: Entrant, entrants: Sequence[Entrant], *, end_by: float, see
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:
     """The run of one job, in no more than half of the time a process of a race has."""
-    dispatcher = Dispatcher(save=save, observer=None, sensors=METERS_OFF)
+    dispatcher = Dispatcher(save=save, sensors=METERS_OFF)
     stopping = Stopping(sessions=3, max_s=max(0.1, min(2.0, budget_s / 6)), min_s=0.1)
     job = replace(job, workload=replace(job.workload, stopping=stopping))
-    return dispatcher.execute(Plan(jobs=(job,)))[0]
+    with reporting_to(_ignore):
+        return dispatcher.execute(Plan(jobs=(job,)))[0]
 
 
 def race(
-    original: Entrant,
-    entrants: Sequence[Entrant],
+    original: NamedJob,
+    candidates: Sequence[NamedJob],
     *,
     budget_s: float,
     seed: int,
     save: Callable[[Run], None],
-    observer: Observer | None = None,
-) -> Findings:
-    """The original against `entrants`, until every verdict is safe or what is open can't win any more.
+) -> ComparisonResult:
+    """The original against `candidates`, until every verdict is safe or what is open can't win any more.
 
     Raises:
         BadInput: as `run_trial`.
     """
-    everybody = [original, *entrants]
+    everybody = [original, *candidates]
     return run_trial(
         [job for _, job in everybody],
         labels=[name for name, _ in everybody],
-        terms=_TERMS,
-        trial=Trial(budget_s=room_for(len(entrants), left=budget_s), seed=seed, until="latency"),
+        criteria=_TERMS,
+        trial=TrialSettings(budget_s=room_for(len(candidates), left=budget_s), seed=seed, until="latency"),
         save=save,
-        observer=observer,
         sensors=METERS_OFF,
         settled=_settled,
     )
@@ -152,3 +154,7 @@ def _settled(variants: Sequence[Variant]) -> str | None:
 
 def _forget(run: Run) -> None:
     """A short measurement is a hint and no record."""
+
+
+def _ignore(event: Event) -> None:
+    """A few seconds of measuring have no progress of their own."""

@@ -1,138 +1,208 @@
-"""The search: make variants, look at them, judge them on data, race them, and choose. It measures; it never assumes.
+"""The search: make variants, check them, judge them on data, race them, and choose. It measures; it never assumes.
 
-Cheap checks come first: size and loading, outputs on a few samples, a slice of the data, all of it, and then latency,
+Cheap checks come first: size and loading, outputs on a few samples, a part of the data, all of it, and then latency,
 interleaved with the original's.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from edgewise.evaluating.agreement import WORST
-from edgewise.optimizing.accuracy import Examiner
-from edgewise.optimizing.base import passes
+from edgewise.optimizing.accuracy import AccuracyChecker
+from edgewise.optimizing.base import Facts, PassKind, PassResult, passes
+from edgewise.optimizing.candidate_checks import CandidateChecks, job_of
 from edgewise.optimizing.choice import limit_of
-from edgewise.optimizing.commission import Commission
-from edgewise.optimizing.finals import Finals
-from edgewise.optimizing.forecast import Forecast
-from edgewise.optimizing.gauntlet import Gauntlet, job_of
-from edgewise.optimizing.making import Makery, Order, Piece
-from edgewise.optimizing.planning import Attempt, Menu, facts_of, find_readers, read_words
-from edgewise.optimizing.sensitivity import layers_of, measure_sensitivity
-from edgewise.optimizing.state import Entry, State, Witness
-from edgewise.optimizing.variant import ORIGINAL, Candidate
+from edgewise.optimizing.planning import (
+    PassCatalog,
+    PlannedTask,
+    SkippedPass,
+    Source,
+    facts_of,
+    find_readers,
+    read_words,
+)
+from edgewise.optimizing.predictions import predict, predict_lacking
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.selection import Selection, Standings
+from edgewise.optimizing.sensitivity import Sensitivities, layers_of, measure_sensitivity
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Prediction, emit_candidate, root_of
+from edgewise.optimizing.variant_cache import VariantCache, applied_pass
+from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
 
 RACE_SHARE = 0.4
-"""Of the time budget that is kept for races."""
+"""Share of the time budget that is kept for races."""
 SENSITIVITY_SHARE = 0.5
-"""Of the time left before the races that trying layers one by one may take."""
+"""Share of the time left before the races that testing layers one by one may take."""
 ONE_SHARE, LEAST_S = 0.6, 20.0
 """Of the time left before the races, the share that one pass may take while others wait, and its least time, s."""
-_BASIC = ("simplification", "conversion")
+_BASIC: tuple[PassKind, ...] = ("simplification", "conversion")
 """What other passes start from."""
-LOSSY = ("quantisation", "compression", "pruning", "distillation")
-TRAINED = ("pruning", "distillation")
+LOSSY: tuple[PassKind, ...] = ("quantisation", "compression", "pruning", "distillation")
+TRAINED: tuple[PassKind, ...] = ("pruning", "distillation")
 """What these leave in float can be quantised afterwards."""
+_UNNAMED = frozenset({"onnx-simplify"})
+"""Passes left out of the names of what is made of their results: only these start from that format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """Everything that a search found.
+
+    Attributes:
+        standings: of everybody after the races.
+        with_data: what the pre-flight said of tasks that only lack samples.
+        skipped: passes that were not tried, and why.
+        notes: what a user should know.
+        stopped: why something was left out; empty where nothing was.
+        interrupted: whether it was cancelled; what was found until then is here.
+    """
+
+    standings: Standings
+    sensitivities: Sensitivities | None = None
+    with_data: Mapping[str, Prediction] = field(default_factory=dict)
+    skipped: tuple[SkippedPass, ...] = ()
+    notes: tuple[str, ...] = ()
+    stopped: str = ""
+    interrupted: bool = False
 
 
 class Search:
-    """One commission, carried out.
-
-    Attributes:
-        state: what was found; complete after `run`.
-        finals: the races and the choice.
-        menu: which passes there were, and why others were not tried.
+    """Carries out a search. Its stages are given values and return values; only this keeps them.
 
     Args:
         original: the job of the original; a module was made a file first.
         engines: that may be used, the original's first.
+        begin: monotonic time from which the time budget counts, s.
         given: further files of the network.
     """
 
     def __init__(
         self,
-        commission: Commission,
+        settings: SearchSettings,
         *,
         original: Job,
         engines: Sequence[str],
-        examiner: Examiner,
-        makery: Makery,
+        checker: AccuracyChecker,
+        cache: VariantCache,
         save: Callable[[Run], None],
-        witness: Witness,
         begin: float,
         given: Sequence[ModelRef] = (),
     ) -> None:
-        self._commission = commission
-        self._witness = witness
+        self._settings = settings
         self._engines = tuple(engines)
-        self._begin = begin
-        self._original = original
+        self._races_at = begin + (1.0 - RACE_SHARE) * settings.budget_s
+        self._end_by = begin + settings.budget_s
+        self._job = original
         self._given = tuple(given)
         self._roots = [ORIGINAL]
-        self._examiner = examiner
-        self._makery = makery
-        self.state = State(shapes=commission.shapes)
+        self._checker = checker
+        self._cache = cache
+        self._save = save
         registry = passes()
-        self.menu = Menu(
-            words=read_words(commission.passes, registry),
-            rank=commission.rank,
-            calibrates=bool(makery.calibration),
-            labels=bool(makery.calibration) and commission.task is not None,
+        self._catalog = PassCatalog(
+            words=read_words(settings.passes, registry),
+            rank=settings.rank,
+            calibrates=bool(cache.calibration),
+            labels=bool(cache.calibration) and settings.task is not None,
             registry=registry,
         )
-        self._gauntlet = Gauntlet(commission, examiner, self.state, witness)
-        self._forecast = Forecast(commission, self.state, witness)
-        self._save = save
-        self.finals: Finals | None = None
+        self._found: dict[str, Candidate] = {}
+        self._facts: dict[str, Facts] = {}
+        self._predictions: dict[str, Prediction] = {}
+        self._with_data: dict[str, Prediction] = {}
+        self._sensitivities: Sensitivities | None = None
+        self._notes: list[str] = []
+        self._stopped = ""
 
-    def run(self) -> bool:
-        """Everything; whether Ctrl-C ended it, which keeps what was found until then.
+    def run(self) -> SearchResult:
+        """Everything. Cancelling ends it with what was found until then.
 
         Raises:
             RunFailed: the original itself does not run.
             BadInput: data and model don't fit.
         """
-        shapes = dict(self._commission.shapes)
-        own, *others = (facts_of(Path(one.path), shapes=shapes) for one in (self._original.model, *self._given))
-        self.menu.refuse_unknown([own, replace(own, format=self._commission.format), *others])
-        self._witness.stage("The original")
-        self._gauntlet.admit_original(self._original)
-        self.finals = Finals(
-            self._commission,
-            self.state,
-            headline=self._examiner.headline,
-            save=self._save,
-            witness=self._witness,
-            end_by=self._begin + self._commission.budget_s,
+        own, *others = (self._facts_of(one) for one in (self._job.model, *self._given))
+        self._catalog.refuse_unknown([own, replace(own, format=self._settings.format), *others])
+        emit(StageStarted(title="The original"))
+        self._checks = CandidateChecks(self._settings, self._checker, self._job)
+        selection = Selection(
+            settings=self._settings, headline=self._checker.headline, save=self._save, end_by=self._end_by
         )
-        self._examiner.end_by = self._begin + (1.0 - RACE_SHARE) * self._commission.budget_s
+        standings, interrupted = Standings(original=self._checks.original), False
+        self._checker.end_by = self._races_at
         try:
-            self._plan_and_make()
-            self._spare_layers()
-            self._examiner.end_by = self._begin + self._commission.budget_s
-            self.finals.race()
-            self.finals.tune(self.menu, self._gauntlet)
-            self.finals.measure_original()
+            try:
+                self._plan_and_make()
+                self._spare_layers()
+            finally:
+                standings = replace(standings, candidates=self._found)
+            self._checker.end_by = self._end_by
+            for stage in (selection.race, partial(self._tune, selection), selection.measure_original):
+                if not interrupted:
+                    standings = stage(standings)
+                    interrupted = standings.interrupted
         except KeyboardInterrupt:
-            self.state.stopped = "interrupted"
-            self._say_left("interrupted before its race")
-            return True
-        self._say_left("not raced: others came first")
-        return False
+            interrupted = True
+        return self._finish(standings, interrupted=interrupted)
 
-    def _say_left(self, why: str) -> None:
-        """Everybody that nothing was decided of says why."""
-        for entry in self.state.others:
-            if not entry.candidate.why:
-                entry.drop(why)
+    def _finish(self, standings: Standings, *, interrupted: bool) -> SearchResult:
+        """What was found; everybody that nothing was decided of says why."""
+        why = "interrupted before its race" if interrupted else "not raced: others came first"
+        decided = {name: one if one.why else one.reject(why) for name, one in standings.candidates.items()}
+        return SearchResult(
+            standings=replace(standings, candidates=decided),
+            sensitivities=self._sensitivities,
+            with_data=self._with_data,
+            skipped=tuple(self._catalog.skipped),
+            notes=(*self._checks.notes, *self._notes, *standings.notes),
+            stopped="interrupted" if interrupted else standings.stopped or self._stopped,
+            interrupted=interrupted,
+        )
 
     def _left(self) -> float:
-        """Seconds before the races."""
-        return self._begin + (1.0 - RACE_SHARE) * self._commission.budget_s - time.monotonic()
+        """Time before the races, s."""
+        return self._races_at - time.monotonic()
+
+    @property
+    def _everything(self) -> dict[str, Candidate]:
+        """The candidates so far and the original, by id."""
+        return {ORIGINAL: self._checks.original, **self._found}
+
+    def _facts_of(self, model: ModelRef) -> Facts:
+        """What passes may know of a file."""
+        if model.path not in self._facts:
+            settings = self._settings
+            self._facts[model.path] = facts_of(Path(model.path), shapes=dict(settings.shapes), target=settings.target)
+        return self._facts[model.path]
+
+    def _source(self, name: str, *, module: bool = False) -> Source:
+        """A variant's file, or the module that the original was made of, as what passes start from."""
+        known = self._everything
+        one, root = known[name], root_of(name, known)
+        assert one.model is not None
+        named = one
+        while named.parent is not None and named.passes and named.passes[-1].name in _UNNAMED:
+            named = known[named.parent]
+        kept = self._settings.keep_float
+        if self._given:  # of the layers that the user named, those that are in this file
+            layers = {operator.name for operator in self._facts_of(root).graph.operators}
+            kept = tuple(layer for layer in kept if layer in layers)
+        return Source(
+            variant=name,
+            facts=self._facts_of(one.model),
+            model=self._settings.model if module else one.model.path,
+            format=self._settings.format if module else one.model.format,
+            digest=one.model.sha256,
+            prefix="" if named.id == ORIGINAL else f"{named.id.partition(' @ ')[0]} + ",
+            root=root.sha256,
+            keep_float=kept,
+        )
 
     def _plan_and_make(self) -> None:
         """All variants but those that layers' sensitivity leads to, each as far as its accuracy on all of the data."""
@@ -140,257 +210,240 @@ class Search:
         self._try_given()
         for root in self._roots:
             self._make_all(self._choose(root, _BASIC))
-        self._convert_module()
+        # A module in the other formats that engines read; it is a file in one of them already.
+        own = self._job.model.format
+        others = [one for one in self._module_tasks(("conversion",)) if one.capabilities.writes != own]
+        self._make_all([task for task in others if task.recipe.rank == 0])
         # What changes outputs by rounding only is promised nothing: it comes after what is promised more.
-        attempts = [attempt for root in self._roots for attempt in self._choose(root, ("fusion",))]
-        for parent in self._find_bases():
-            attempts += self._choose(parent, LOSSY)
-        self._make_by_rank([*attempts, *self._module_attempts(LOSSY)])
-        for entry in [one for one in self.state.others if one.alive and _is_trained(one)]:
-            name = entry.candidate.id
-            further = self._choose(name, ("quantisation",))
-            self._make_all([attempt for attempt in further if attempt.recipe.rank == 0])
+        tasks = [task for root in self._roots for task in self._choose(root, ("fusion",))]
+        for source in self._find_bases():
+            tasks += self._choose(source, LOSSY)
+        self._make_by_rank([*tasks, *self._module_tasks(LOSSY)])
+        for name in [name for name, one in self._found.items() if one.may_race and one.kind in TRAINED]:
+            self._make_all([task for task in self._choose(name, ("quantisation",)) if task.recipe.rank == 0])
 
-    def _choose(self, parent: str, kinds: Sequence[str]) -> list[Attempt]:
+    def _choose(self, name: str, kinds: Sequence[PassKind]) -> list[PlannedTask]:
         """What is to be tried on the file of a variant."""
-        return self.menu.choose(self.state.facts_of(parent), kinds=kinds, parent=parent, engines=self._engines)
+        return self._catalog.choose(self._source(name), kinds=kinds, engines=self._engines)
 
-    def _convert_module(self) -> None:
-        """A module in the other formats that engines read; it is a file in one of them already."""
-        own = self._original.model.format
-        others = [one for one in self._module_attempts(("conversion",)) if one.one.capabilities.writes != own]
-        self._make_all([attempt for attempt in others if attempt.recipe.rank == 0])
-
-    def _module_attempts(self, kinds: Sequence[str]) -> list[Attempt]:
+    def _module_tasks(self, kinds: Sequence[PassKind]) -> list[PlannedTask]:
         """Passes on the module itself; none where the model is a file."""
-        if not self._commission.is_module:
+        if not self._settings.is_module:
             return []
-        facts = replace(self.state.facts_of(ORIGINAL), format=self._commission.format)
-        return self.menu.choose(facts, kinds=kinds, parent=ORIGINAL, engines=self._engines)
+        return self._catalog.choose(self._source(ORIGINAL, module=True), kinds=kinds, engines=self._engines)
 
-    def _make_by_rank(self, attempts: Sequence[Attempt]) -> None:
+    def _make_by_rank(self, tasks: Sequence[PlannedTask]) -> None:
         """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
-        self._make_all(
-            self._forecast.predict([attempt for attempt in attempts if attempt.recipe.rank == 0], left=self._left())
+        self._make_predicted([task for task in tasks if task.recipe.rank == 0])
+        self._with_data = dict(
+            predict_lacking(self._catalog.lacking, self._settings, own=self._job.runtime.name, left=self._left())
         )
-        self._forecast.predict_lacking(self.menu.lacking, own=self._original.runtime.name, left=self._left())
-        saved = {one.attempt.one.name for one in self.state.others if one.alive and one.attempt is not None}
-        usual = {attempt.one.name for attempt in attempts if attempt.recipe.rank == 0}
-        lossy = {one.attempt.one.name for one in self.state.others if one.attempt is not None and _lost(one)}
-        more = [
-            attempt
-            for attempt in attempts
-            if attempt.recipe.rank > 0
-            and (self._commission.rank > 1 or (attempt.one.name in lossy and attempt.one.name not in saved)
-                 or self.menu.is_named(attempt, whole=attempt.one.name not in usual))
-        ]  # fmt: skip
-        self._make_all(self._forecast.predict(more, left=self._left()))
+        made = [(one.task.one.name, one) for one in self._found.values() if one.task is not None]
+        saved = {name for name, one in made if one.may_race}
+        usual = {task.one.name for task in tasks if task.recipe.rank == 0}
+        lossy = {name for name, one in made if _lost(one)}
+        self._make_predicted([
+            task
+            for task in tasks
+            if task.recipe.rank > 0
+            and (self._settings.rank > 1 or (task.one.name in lossy and task.one.name not in saved)
+                 or self._catalog.is_named(task, whole=task.one.name not in usual))
+        ])  # fmt: skip
+
+    def _make_predicted(self, tasks: Sequence[PlannedTask]) -> None:
+        found = predict(tasks, self._settings, left=self._left())
+        self._predictions |= found.predictions
+        self._make_all(found.tasks)
 
     def _try_engines(self) -> None:
         """The original in every other engine that may be used; not where the user asked for certain passes."""
-        if self._commission.passes:
+        if self._settings.passes:
             return
-        facts = self.state.facts_of(ORIGINAL)
+        own = self._job.model
         for name in self._engines:
-            if name == self._original.runtime.name or name not in facts.runtimes:
-                continue
-            candidate = Candidate(
-                id=f"{ORIGINAL} @ {name}",
-                parent=ORIGINAL,
-                model=self._original.model,
-                runtime=RuntimeSpec(name=name),
-            )
-            entry = self.state.entries[candidate.id] = Entry(candidate=candidate)
-            self._gauntlet.examine(entry, self._original.model)
+            if name != self._job.runtime.name and name in self._facts_of(own).runtimes:
+                self._try_file(own, ORIGINAL, name)
 
     def _try_given(self) -> None:
         """The user's further files, in every engine that reads them; in the first only, where passes are named."""
         for model in self._given:
             engines = find_readers(model.format, self._engines)
             # Two files may have one name, in folders of their own.
-            name = model.name if f"{model.name} @ {engines[0]}" not in self.state.entries else model.path
-            for engine in engines[:1] if self._commission.passes else engines:
-                candidate = Candidate(
-                    id=f"{name} @ {engine}", parent=ORIGINAL, model=model, runtime=RuntimeSpec(name=engine)
-                )
-                entry = self.state.entries[candidate.id] = Entry(candidate=candidate)
-                self._gauntlet.examine(entry, model)
+            name = model.name if f"{model.name} @ {engines[0]}" not in self._found else model.path
+            for engine in engines[:1] if self._settings.passes else engines:
+                self._try_file(model, name, engine)
             self._roots.append(f"{name} @ {engines[0]}")
+
+    def _try_file(self, model: ModelRef, name: str, engine: str) -> None:
+        """A file of the user's as it is."""
+        runtime = RuntimeSpec(name=engine)
+        self._check(Candidate(id=f"{name} @ {engine}", parent=ORIGINAL, model=model, runtime=runtime))
+
+    def _check(self, candidate: Candidate) -> Candidate:
+        """The candidate, checked and kept; kept as it is where that is cancelled."""
+        self._found[candidate.id] = candidate
+        self._found[candidate.id] = candidate = self._checks.check(candidate)
+        return candidate
 
     def _find_bases(self) -> list[str]:
         """Variants that lossy passes start from: what was given, and one per format that can be made of it.
 
         Simplified where that changed anything.
         """
-        found = {root: root for root in self._roots if root == ORIGINAL or self.state.entries[root].alive}
-        formats = {self.state.facts_of(root).format for root in found}
-        for entry in self.state.others:
-            attempt, name = entry.attempt, entry.candidate.id
-            if attempt is None or entry.candidate.model is None or not entry.alive or attempt.parent not in found:
+        known = self._everything
+        found = {root: root for root in self._roots if known[root].may_race}
+        formats = {model.format for root in found if (model := known[root].model) is not None}
+        for name, one in self._found.items():
+            if one.task is None or one.model is None or not one.may_race or one.parent not in found:
                 continue
-            kind, form = attempt.one.capabilities.kind, entry.candidate.model.format
-            if kind == "conversion" and form not in formats:
+            if one.kind == "conversion" and one.model.format not in formats:
                 found[name] = name
-                formats.add(form)
-            if kind == "simplification" and found[attempt.parent] == attempt.parent:
-                found[attempt.parent] = name
+                formats.add(one.model.format)
+            if one.kind == "simplification" and found[one.parent] == one.parent:
+                found[one.parent] = name
         return list(found.values())
 
-    def _make_all(self, attempts: Sequence[Attempt]) -> None:
-        """Variants of `attempts`, as far as the time allows."""
-        if attempts:
-            self._witness.stage("Variants: " + ", ".join(dict.fromkeys(attempt.one.name for attempt in attempts)))
-        for place, attempt in enumerate(attempts):
-            if self._left() <= 0:
-                for engine in attempt.engines:
-                    self.state.add(attempt, engine, why="not tried: the time budget left no room")
-                self.state.stopped = "the time budget"
-                continue
-            order = self._order(attempt)
+    def _make_all(self, tasks: Sequence[PlannedTask]) -> None:
+        """Variants of `tasks`, as far as the time allows."""
+        if tasks:
+            emit(StageStarted(title=f"Variants: {', '.join(dict.fromkeys(task.one.name for task in tasks))}"))
+        for place, task in enumerate(tasks):
             left = self._left()
-            most = left if place == len(attempts) - 1 else min(left, max(LEAST_S, ONE_SHARE * left))
-            for piece in self._makery.make([order], seconds=max(5.0, most)):
-                self._take(attempt, order, piece)
+            if left <= 0:
+                for engine in task.engines:
+                    one = self._candidate(task, engine).reject("not tried: the time budget left no room")
+                    self._found[one.id] = one
+                self._stopped = "the time budget"
+                continue
+            most = left if place == len(tasks) - 1 else min(left, max(LEAST_S, ONE_SHARE * left))
+            for result in self._cache.make([task], seconds=max(5.0, most)):
+                self._take(task, result)
 
-    def _order(self, attempt: Attempt, keep_float: tuple[str, ...] = ()) -> Order:
-        parent = self.state.entries[attempt.parent].candidate
-        assert parent.model is not None
-        module = self._commission.is_module and attempt.parent == ORIGINAL and self._reads_module(attempt)
-        return Order(
-            attempt=attempt,
-            source=self._commission.model if module else parent.model.path,
-            format=self._commission.format if module else parent.model.format,
-            digest=parent.model.sha256,
-            root=self.state.root_of(attempt.parent).sha256,
-            keep_float=(*self._layers_to_keep(attempt.parent), *keep_float),
+    def _candidate(
+        self, task: PlannedTask, engine: str, *, suffix: str = "", result: PassResult | None = None
+    ) -> Candidate:
+        """The result of a task in an engine."""
+        parent = self._everything[task.source.variant]
+        return Candidate(
+            id=task.result_name(engine, suffix=suffix),
+            parent=parent.id,
+            runtime=RuntimeSpec(name=engine),
+            model=None if result is None else result.ref,
+            passes=(*parent.passes, *(() if result is None else (applied_pass(task, result),))),
+            predicted=self._predictions.get(task.result_name(engine)),
+            task=task,
         )
 
-    def _layers_to_keep(self, parent: str) -> tuple[str, ...]:
-        """The layers that the user named; where several files were given, those that are in this one."""
-        if not self._given:
-            return self._commission.keep_float
-        root = self.state.root_of(parent)
-        name = next(name for name, entry in self.state.entries.items() if entry.candidate.model == root)
-        known = {operator.name for operator in self.state.facts_of(name).graph.operators}
-        return tuple(layer for layer in self._commission.keep_float if layer in known)
-
-    def _reads_module(self, attempt: Attempt) -> bool:
-        return self._commission.format in attempt.one.capabilities.reads
-
-    def _take(self, attempt: Attempt, order: Order, piece: Piece, *, suffix: str = "") -> list[Entry]:
-        """Entries of a piece, one per engine, examined; none where the pass left everything as it is."""
-        taken: list[Entry] = []
-        if piece.unchanged:
-            self.state.notes.append(f"{attempt.name}: {piece.why}")
-            return taken
-        for engine in attempt.engines:
-            entry = self.state.add(attempt, engine, suffix=suffix, piece=piece)
-            entry.order = order
-            taken.append(entry)
-            twin = self._find_twin(entry)
-            if piece.model is None or twin:
-                entry.drop(piece.why if piece.model is None else f"the same file as {twin}")
-                self._witness.examined(entry.candidate)
+    def _take(self, task: PlannedTask, result: PassResult, *, suffix: str = "") -> list[Candidate]:
+        """Candidates of a result, one per engine, checked; none where the pass left everything as it is."""
+        if result.unchanged:
+            self._notes.append(f"{task.name}: {result.why}")
+            return []
+        taken = []
+        for engine in task.engines:
+            one = self._candidate(task, engine, suffix=suffix, result=result)
+            same = _find_same(one, self._everything)
+            if one.model is None or same:
+                one = one.reject(result.why if one.model is None else f"the same file as {same}")
+                self._found[one.id] = one
+                emit_candidate(one)
             else:
-                self._gauntlet.examine(entry, piece.model)
+                one = self._check(one)
+            taken.append(one)
         return taken
-
-    def _find_twin(self, entry: Entry) -> str:
-        """A variant with the very same file in the same engine; "" where there is none."""
-        own = entry.candidate
-        for other in self.state.entries.values():
-            model = other.candidate.model
-            if other is entry or model is None or own.model is None:
-                continue
-            if model.sha256 == own.model.sha256 and other.candidate.runtime.name == own.runtime.name:
-                return other.candidate.id
-        return ""
 
     def _spare_layers(self) -> None:
         """Mixed precision: the fragile layers of a quantised variant that lost too much stay in float."""
-        entry = self._find_losing()
+        losing = self._find_losing()
         room = self._left()
-        if entry is None or room <= 0:
+        if losing is None or room <= 0:
             return
-        assert entry.order is not None and entry.attempt is not None and entry.job is not None
-        self._witness.stage(f"Layers, one at a time: {entry.attempt.name}")
-        facts, job, order = self.state.facts_of(entry.attempt.parent), entry.job, entry.order
-        begin = time.monotonic()
-
-        def run_piece(piece: Piece) -> Job:
-            return job_of(piece.model or job.model, job.runtime, self._commission)
-
-        found = measure_sensitivity(
-            order,
-            [one for one in layers_of(facts.graph) if one.name not in order.keep_float],
-            makery=self._makery,
-            examiner=self._examiner,
-            job_of=run_piece,
-            end_by=begin + SENSITIVITY_SHARE * room,
-            told=self._witness.layer,
-        )
-        self.state.sensitivities = found
+        assert losing.task is not None and losing.job is not None
+        runtime, whole = losing.job.runtime, losing.task
+        emit(StageStarted(title=f"Layers, one at a time: {whole.name}"))
         # Only in the engine in question; the others follow with the next search, if they are wanted.
-        attempt = replace(entry.attempt, engines=(job.runtime.name,))
+        task = replace(whole, engines=(runtime.name,))
+        found = self._sensitivities = measure_sensitivity(
+            task,
+            [one for one in layers_of(whole.source.facts.graph) if one.name not in whole.kept],
+            cache=self._cache,
+            checker=self._checker,
+            job_of=lambda model: job_of(model, runtime, self._settings),
+            end_by=time.monotonic() + SENSITIVITY_SHARE * room,
+        )
         for count in _counts(len(found.fragile), len(found.layers)):
             if self._left() <= 0:
                 break
-            spared = tuple(one.layer for one in found.layers[:count])
-            mixed = replace(order, keep_float=(*order.keep_float, *spared))
-            taken: list[Entry] = []
-            for piece in self._makery.make([mixed], seconds=max(5.0, self._left())):
-                taken += self._take(attempt, mixed, piece, suffix=f" sparing {count}")
-            if any(one.alive for one in taken):
+            mixed = replace(task, keep_float=(*task.keep_float, *(one.layer for one in found.layers[:count])))
+            taken: list[Candidate] = []
+            for result in self._cache.make([mixed], seconds=max(5.0, self._left())):
+                taken += self._take(mixed, result, suffix=f" sparing {count}")
+            if any(one.may_race for one in taken):
                 break
 
-    def _find_losing(self) -> Entry | None:
+    def _find_losing(self) -> Candidate | None:
         """The quantised variant that lost the least, of those that lost too much, unless one that may win did not."""
-        if self._commission.sensitivity == "off":
+        if self._settings.sensitivity == "off":
             return None
-        quantized = [one for one in self.state.others if _can_spare(one)]
-        if self._commission.sensitivity == "auto":
-            bound = next((one for one in self._commission.bounds if one.metric in ("accuracy_drop", WORST)), None)
-            limit = None if bound is None else limit_of(bound, self.state.original.candidate.metrics)
-            if limit is None or any(one.alive and _is_promising(one) for one in quantized):
+        quantized = [one for one in self._found.values() if _can_spare(one)]
+        if self._settings.sensitivity == "auto":
+            bound = next((one for one in self._settings.bounds if one.metric in ("accuracy_drop", WORST)), None)
+            limit = None if bound is None else limit_of(bound, self._checks.original.metrics)
+            if limit is None or any(one.may_race and _is_promising(one) for one in quantized):
                 return None
-            quantized = [one for one in quantized if not one.alive]
+            quantized = [one for one in quantized if not one.may_race]
         return min(quantized, key=lambda one: (not _is_promising(one), _loss(one)), default=None)
 
+    def _tune(self, selection: Selection, standings: Standings) -> Standings:
+        """Settings of the engine for the best file."""
+        self._found = dict(standings.candidates)
+        best = standings.everything[selection.choose(standings) or ORIGINAL]
+        if best.job is None or best.model is None:
+            return standings
+        source = self._source(best.id)
+        tasks = self._catalog.choose(source, kinds=("tuning",), engines=[best.job.runtime.name])
+        return selection.tune(standings, tasks, self._checks)
 
-def _is_trained(entry: Entry) -> bool:
-    return entry.attempt is not None and entry.attempt.one.capabilities.kind in TRAINED
+
+def _find_same(own: Candidate, known: Mapping[str, Candidate]) -> str:
+    """A variant with the very same file in the same engine; "" where there is none."""
+    for name, other in known.items():
+        if name == own.id or other.model is None or own.model is None:
+            continue
+        if other.model.sha256 == own.model.sha256 and other.runtime.name == own.runtime.name:
+            return name
+    return ""
 
 
-def _can_spare(entry: Entry) -> bool:
+def _can_spare(one: Candidate) -> bool:
     """Whether it is quantised or pruned by a pass that can leave layers alone, and runs."""
-    if entry.attempt is None or entry.order is None or entry.job is None:
+    if one.task is None or one.job is None or one.model is None:
         return False
-    capabilities = entry.attempt.one.capabilities
+    capabilities = one.task.capabilities
     return capabilities.kind in ("quantisation", "pruning") and capabilities.keeps_float and not capabilities.trains
 
 
-def _is_promising(entry: Entry) -> bool:
+def _is_promising(one: Candidate) -> bool:
     """Whether a quantised variant may be the fast one: ranges are known, or the pre-flight says that it wins.
 
     Where activations are quantised as they come, most of it is often lost again.
     """
-    told = entry.candidate.predicted
-    if told is not None and told.speedup is not None:
-        return told.speedup > 1.0
-    return entry.attempt is not None and entry.attempt.one.capabilities.calibrates
+    if one.predicted is not None and one.predicted.speedup is not None:
+        return one.predicted.speedup > 1.0
+    return one.task is not None and one.task.capabilities.calibrates
 
 
-def _lost(entry: Entry) -> bool:
-    """Whether its answers were what spoke against it."""
-    return entry.fallen and entry.candidate.stage in ("loaded", "sliced", "judged")
+def _lost(one: Candidate) -> bool:
+    """Whether it was rejected for its answers."""
+    return one.rejected and one.stage in ("loaded", "sliced", "judged")
 
 
-def _loss(entry: Entry) -> float:
+def _loss(one: Candidate) -> float:
     """What it lost in accuracy; without data, in agreement. What is not known counts as the most."""
-    drop = entry.candidate.metrics.get("accuracy_drop")
+    drop = one.metrics.get("accuracy_drop")
     if drop is not None and drop.value is not None:
         return drop.value
-    snr = entry.candidate.metrics.get(WORST, entry.candidate.metrics.get("output_snr"))
+    snr = one.metrics.get(WORST, one.metrics.get("output_snr"))
     return 1e3 - snr.value if snr is not None and snr.value is not None else 1e6
 
 

@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 from edgewise.errors import EdgewiseError
 from edgewise.evaluating.agreement import WORST
 from edgewise.model.graph import Graph, Operator
-from edgewise.optimizing.accuracy import Examiner, Look
-from edgewise.optimizing.making import Makery, Order, Piece
+from edgewise.optimizing.accuracy import AccuracyChecker, OutputCheck
+from edgewise.optimizing.base import PassResult
+from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.variant import LayerSensitivity
-from edgewise.record import Job
+from edgewise.optimizing.variant_cache import VariantCache
+from edgewise.progress import LayerTested, emit
+from edgewise.record import Job, ModelRef
 
 MOST_LAYERS = 64
 LEAST_S = 5.0
@@ -26,7 +29,7 @@ CLOSER = 4
 FRAGILE_DB = 6.0
 """A layer is fragile where the outputs lose so much more than with the median layer: half the amplitude."""
 
-JobOf = Callable[[Piece], Job]
+JobOf = Callable[[ModelRef], Job]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +49,6 @@ class Sensitivities:
         """Names of the fragile ones, the most fragile first."""
         return [one.layer for one in self.layers if one.fragile]
 
-    @property
-    def ranked(self) -> list[str]:
-        """Names of all that were measured, the most fragile first."""
-        return [one.layer for one in self.layers if one.snr_db is not None]
-
 
 def layers_of(graph: Graph) -> list[Operator]:
     """Operators that have weights, those with the most of them first, at most `MOST_LAYERS`."""
@@ -63,98 +61,89 @@ def layers_of(graph: Graph) -> list[Operator]:
 
 
 def measure_sensitivity(
-    order: Order,
+    task: PlannedTask,
     operators: Sequence[Operator],
     *,
-    makery: Makery,
-    examiner: Examiner,
+    cache: VariantCache,
+    checker: AccuracyChecker,
     job_of: JobOf,
     end_by: float,
-    told: Callable[[LayerSensitivity], None] | None = None,
 ) -> Sensitivities:
     """Change one layer at a time, and see what that does to the outputs of a few samples.
 
     Args:
-        order: the pass as it would be applied to all.
-        job_of: how a piece is run.
+        task: the pass as it would be applied to all.
+        job_of: how a file is run.
         end_by: monotonic time, s; layers that were not reached are absent with that reason.
-        told: called with every layer.
     """
     found: list[LayerSensitivity] = []
     jobs: dict[str, Job] = {}
-    orders = [replace(order, only=(operator.name,)) for operator in operators]
-    pieces = makery.make(orders, seconds=_room(end_by))
+    results = cache.make([replace(task, only=(operator.name,)) for operator in operators], seconds=_room(end_by))
     for operator in operators:
         if time.monotonic() > end_by:
             found.append(_absent(operator, "the time for it was over"))
             continue
-        piece = next(pieces, None)
-        if piece is None or piece.model is None:
-            found.append(_absent(operator, "the pass ended" if piece is None else piece.why))
+        result = next(results, None)
+        if result is None or result.ref is None:
+            found.append(_absent(operator, "the pass ended" if result is None else result.why))
             continue
         try:
-            job = job_of(piece)
-            found.append(_read(operator, examiner.look(job)))
+            job = job_of(result.ref)
+            found.append(_read(operator, checker.check_outputs(job)))
         except EdgewiseError as error:
             found.append(_absent(operator, f"not usable: {error.message}"))
             continue
         jobs[operator.name] = job
-        if told is not None:
-            told(found[-1])
-    pieces.close()
+        _tell(found[-1])
+    results.close()
     ranked = _rank(found)
-    closer = _look_closer(
-        [one for one in ranked if one.layer in jobs][:CLOSER],
-        order,
-        jobs,
-        makery=makery,
-        examiner=examiner,
-        job_of=job_of,
-        end_by=end_by,
-    )
+    fragile = [one for one in ranked if one.layer in jobs][:CLOSER]
+    closer = _look_closer(fragile, task, jobs, cache=cache, checker=checker, job_of=job_of, end_by=end_by)
     for one in closer.values():
-        if told is not None:
-            told(one)
+        _tell(one)
     return Sensitivities(layers=tuple(closer.get(one.layer, one) for one in ranked))
+
+
+def _tell(one: LayerSensitivity) -> None:
+    emit(LayerTested(layer=one.layer, op=one.op, snr_db=one.snr_db, absent_because=one.absent_because or ""))
 
 
 def _look_closer(
     layers: Sequence[LayerSensitivity],
-    order: Order,
+    task: PlannedTask,
     jobs: Mapping[str, Job],
     *,
-    makery: Makery,
-    examiner: Examiner,
+    cache: VariantCache,
+    checker: AccuracyChecker,
     job_of: JobOf,
     end_by: float,
 ) -> dict[str, LayerSensitivity]:
     """What these layers cost in accuracy when they alone are changed, and what sparing them alone gains in SNR."""
     if not layers or time.monotonic() > end_by:
         return {}
-    everything = replace(order, only=())
-    spared = [replace(everything, keep_float=(*order.keep_float, one.layer)) for one in layers]
-    pieces = makery.make([everything, *spared], seconds=_room(end_by))
-    whole = _snr_of(next(pieces, None), examiner, job_of)
+    spared = [replace(task, keep_float=(*task.keep_float, one.layer)) for one in layers]
+    results = cache.make([task, *spared], seconds=_room(end_by))
+    whole = _snr_of(next(results, None), checker, job_of)
     found = {}
     for one in layers:
         if time.monotonic() > end_by:
             break
-        alone = _snr_of(next(pieces, None), examiner, job_of)
+        alone = _snr_of(next(results, None), checker, job_of)
         gain = None if alone is None or whole is None else alone - whole
-        marks = None
+        accuracy = None
         with contextlib.suppress(EdgewiseError):
-            marks = examiner.grade_slice(jobs[one.layer]) or examiner.grade(jobs[one.layer])
-        drop = None if marks is None else marks.metrics.get("accuracy_drop")
+            accuracy = checker.measure_part(jobs[one.layer]) or checker.measure(jobs[one.layer])
+        drop = None if accuracy is None else accuracy.metrics.get("accuracy_drop")
         found[one.layer] = replace(one, gain_db=gain, accuracy_drop=None if drop is None else drop.value)
-    pieces.close()
+    results.close()
     return found
 
 
-def _snr_of(piece: Piece | None, examiner: Examiner, job_of: JobOf) -> float | None:
-    if piece is None or piece.model is None:
+def _snr_of(result: PassResult | None, checker: AccuracyChecker, job_of: JobOf) -> float | None:
+    if result is None or result.ref is None:
         return None
     with contextlib.suppress(EdgewiseError):
-        metrics = examiner.look(job_of(piece)).metrics
+        metrics = checker.check_outputs(job_of(result.ref)).metrics
         snr = metrics.get(WORST, metrics.get("output_snr"))
         return None if snr is None else snr.value
     return None
@@ -165,11 +154,11 @@ def _room(end_by: float) -> float:
     return max(LEAST_S, end_by - time.monotonic())
 
 
-def _read(operator: Operator, look: Look) -> LayerSensitivity:
-    if look.broken:
+def _read(operator: Operator, check: OutputCheck) -> LayerSensitivity:
+    if check.broken:
         # Worse than any number: the network is useless with this layer changed.
-        return LayerSensitivity(layer=operator.name, op=operator.op, fragile=True, absent_because=look.broken)
-    snr = look.metrics.get(WORST, look.metrics.get("output_snr"))
+        return LayerSensitivity(layer=operator.name, op=operator.op, fragile=True, absent_because=check.broken)
+    snr = check.metrics.get(WORST, check.metrics.get("output_snr"))
     if snr is None or snr.value is None:
         because = "it has no outputs to compare" if snr is None else snr.absent_because
         return LayerSensitivity(layer=operator.name, op=operator.op, absent_because=because)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.errors import StoreError
-from edgewise.record import DataRef, ModelRef, RuntimeSpec
+from edgewise.progress import VariantTested, emit
+from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec
 from edgewise.record.run import Basis
+
+if TYPE_CHECKING:
+    from edgewise.optimizing.accuracy import Accuracy
+    from edgewise.optimizing.base import PassKind
+    from edgewise.optimizing.planning import PlannedTask
 
 SCHEMA = 1
 ORIGINAL = "original"
-"""Id of what the others are compared with."""
+"""Id of the baseline of all comparisons."""
 
 Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced"]
 """How far a variant came: planned; its file exists; an engine loads it; its outputs agree on a few samples; accurate
@@ -20,7 +26,7 @@ enough on a part of the data, and on all of it; not slower in a short race; race
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class MetricValue:
     """A value with its 95 % interval, in the unit of its metric.
 
     `speedup`, `memory_reduction` and `accuracy_drop` are pure numbers.
@@ -114,6 +120,12 @@ class Candidate:
             ``memory_reduction``, from the race; ``model_size``, the task's headline metric, ``accuracy_drop``,
             ``agreement_top1``, ``output_snr_worst`` …, as far as it came.
         run: id of its run in the store.
+        task: what made its file; None for files of the user's.
+        job: how it is run; None until its file was made.
+        accuracy: of its answers on all of the data.
+        measured: its run in the race.
+        beside: the original as that race measured it.
+        rejected: whether it is out, for the reason `why`.
     """
 
     id: str
@@ -125,8 +137,32 @@ class Candidate:
     stage: Stage = "planned"
     accepted: bool = False
     why: str = ""
-    metrics: Mapping[str, Number] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     run: str | None = None
+    task: PlannedTask | None = field(default=None, repr=False, compare=False)
+    job: Job | None = field(default=None, repr=False, compare=False)
+    accuracy: Accuracy | None = field(default=None, repr=False, compare=False)
+    measured: Run | None = field(default=None, repr=False, compare=False)
+    beside: Candidate | None = field(default=None, repr=False, compare=False)
+    rejected: bool = False
+
+    @property
+    def may_race(self) -> bool:
+        """Whether it passed every check so far."""
+        return self.stage == "judged" and not self.rejected and self.job is not None
+
+    @property
+    def kind(self) -> PassKind | None:
+        """Of the pass that made it; None for files of the user's."""
+        return None if self.task is None else self.task.capabilities.kind
+
+    def advance(self, stage: Stage, metrics: Mapping[str, MetricValue] | None = None) -> Candidate:
+        """The same, having reached `stage`."""
+        return replace(self, stage=stage, metrics={**self.metrics, **(metrics or {})})
+
+    def reject(self, why: str) -> Candidate:
+        """The same, out for this reason."""
+        return replace(self, why=why, rejected=True)
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
@@ -144,6 +180,13 @@ class Candidate:
             "model": None if self.model is None else asdict(self.model),
             "run": self.run,
         }
+
+
+def emit_candidate(candidate: Candidate) -> None:
+    """Tell the progress in force how far a variant came, or why it is out."""
+    known = {name: number.value for name, number in candidate.metrics.items() if number.value is not None}
+    emit(VariantTested(id=candidate.id, stage=candidate.stage, accepted=candidate.accepted, why=candidate.why,
+                       metrics=known))  # fmt: skip
 
 
 def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
@@ -174,7 +217,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Untried:
+class NotTried:
     """What the time budget left no room for.
 
     Attributes:
@@ -191,7 +234,7 @@ class Untried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class PredictionWithData:
     """What a pass should win that lacks samples: by the pre-flight, which makes some up.
 
     Attributes:
@@ -224,7 +267,7 @@ class Factor:
     what: str
     before: str
     after: str
-    number: Number
+    number: MetricValue
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -242,7 +285,7 @@ class Optimization:
         front: ids on the Pareto front of `front_metrics`.
         chosen: id of the recommended variant; None where nothing beats the original.
         factors: what the chosen variant's speed-up is made of; empty where it is of one piece.
-        untried: what there was no time for.
+        not_tried: what there was no time for.
         with_data: the best that is predicted of passes that need samples, where there are none; else None.
         bounds: of the user.
         unmet: why no variant meets the bounds, the original included; empty where one does.
@@ -266,8 +309,8 @@ class Optimization:
     front_metrics: tuple[str, ...] = ()
     chosen: str | None = None
     factors: tuple[Factor, ...] = ()
-    untried: Untried = field(default_factory=Untried)
-    with_data: Promise | None = None
+    not_tried: NotTried = field(default_factory=NotTried)
+    with_data: PredictionWithData | None = None
     bounds: tuple[Bound, ...] = ()
     unmet: str = ""
     closest: str | None = None
@@ -308,7 +351,7 @@ class Optimization:
             "pareto_metrics": list(self.front_metrics),
             "chosen": self.chosen,
             "factors": [one.to_document() for one in self.factors],
-            "not_tried": asdict(self.untried),
+            "not_tried": asdict(self.not_tried),
             "with_data": None if self.with_data is None else self.with_data.to_document(),
             "constraints": [asdict(bound) for bound in self.bounds],
             "unmet": self.unmet or None,

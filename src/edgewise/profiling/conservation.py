@@ -18,7 +18,7 @@ UNTOUCHED = ("call", "session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
+class LatencyBreakdown:
     """Where the latency went, s.
 
     Attributes:
@@ -34,7 +34,9 @@ class Balance:
     attributed: float
 
 
-def balance(*, latency: float, steps: float, nameless: float, bounds: Mapping[str, float]) -> Balance:
+def break_down_latency(
+    *, latency: float, steps: float, nameless: float, bounds: Mapping[str, float]
+) -> LatencyBreakdown:
     """Settle the accounts of one profile.
 
     Args:
@@ -51,7 +53,7 @@ def balance(*, latency: float, steps: float, nameless: float, bounds: Mapping[st
     if abs(rest) < 1e-9 * latency:
         rest = 0.0  # what is left of rounding
     named = steps + sum(explained.values())
-    return Balance(
+    return LatencyBreakdown(
         overheads=explained,
         unattributed=rest + nameless,
         conservation=named / latency,

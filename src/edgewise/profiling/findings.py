@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.attribution import PRODUCTS
 from edgewise.profiling.conservation import TOLERANCE, UNTOUCHED
-from edgewise.profiling.quantisation import find_held_back
+from edgewise.profiling.quantisation import find_held_back, time_of
 from edgewise.profiling.roofline import find_dtype, peak_of
 from edgewise.record import Finding, Layer, Profile
 from edgewise.units import format_quantity
@@ -28,16 +28,16 @@ SLOW_START = 5.0
 LEAST_START_S = 0.010
 
 FINDINGS: dict[str, str] = {
-    "provider-fallback": "layers that the accelerated provider does not take",
+    "provider-fallback": "layers that the accelerated provider does not support",
     "layout-changes": "the engine changes the layout of tensors between layers",
     "type-conversions": "tensors are converted between types inside the network",
-    "unfused-activation": "an activation runs as a step of its own behind the layer that makes its input",
-    "depthwise-far-from-roof": "depthwise convolutions reach little of what the machine allows",
-    "far-from-roof": "layers with much arithmetic reach little of what the machine allows",
-    "dynamic-shapes": "open dimensions make the engine compute shapes while it runs",
-    "int8-held-back": "much of a quantised model's time is no int8 arithmetic",
+    "unfused-activation": "an activation runs as a separate step after the layer that makes its input",
+    "depthwise-far-from-roof": "depthwise convolutions are far below the machine's limits",
+    "far-from-roof": "layers with much arithmetic are far below the machine's limits",
+    "dynamic-shapes": "the engine computes shapes at run time because of open dimensions",
+    "int8-held-back": "much of a quantised model's time is not int8 arithmetic",
     "integer-run-as-float": "quantised layers are computed in floating point",
-    "tiny-operators": "many operators do hardly anything",
+    "tiny-operators": "many operators do hardly any work",
     "engine-overhead": "much of the latency passes outside the operators",
     "slow-first-inference": "the first inference is much slower than the others",
 }
@@ -45,7 +45,7 @@ FINDINGS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _ProfileView:
     """What the rules look at.
 
     Attributes:
@@ -59,10 +59,6 @@ class _Case:
     first: float | None
     settled: bool
     instructions: Collection[str] | None
-
-    def sum(self, layers: Sequence[Layer]) -> float:
-        """Time of `layers`, s."""
-        return sum(layer.time or 0.0 for layer in layers)
 
     def operators(self, layer: Layer) -> list[Operator]:
         """The operators in `layer`."""
@@ -90,21 +86,23 @@ def find(
         instructions: that the processor lists; None where it lists none.
     """
     settled = latency is None or abs(profile.latency / latency - 1) <= TOLERANCE
-    case = _Case(layers=layers, profile=profile, graph=graph, first=first, settled=settled, instructions=instructions)
-    found = [finding for rule in _RULES for finding in rule(case)]
+    view = _ProfileView(
+        layers=layers, profile=profile, graph=graph, first=first, settled=settled, instructions=instructions
+    )
+    found = [finding for rule in _RULES for finding in rule(view)]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
     return tuple(sorted(worth, key=lambda each: (each.once, -each.saving, each.code)))
 
 
-def _fallback(case: _Case) -> Iterator[Finding]:
-    layers = [layer for layer in case.layers if layer.supported is False and layer.time]
+def _fallback(view: _ProfileView) -> Iterator[Finding]:
+    layers = [layer for layer in view.layers if layer.supported is False and layer.time]
     if layers:
-        lost = case.sum(layers)
+        lost = time_of(layers)
         yield Finding(
             code="provider-fallback",
-            message=f"{_several(len(layers), 'layer')} outside the accelerated provider take {case.share(lost)}; "
+            message=f"{_several(len(layers), 'layer')} outside the accelerated provider take {view.share(lost)}; "
             f"the first is {layers[0].title!r} ({layers[0].op})",
-            suggestion="replace these operators, or convert the model with an operator set that the provider takes",
+            suggestion="replace these operators, or convert the model to an operator set that the provider supports",
             saving=lost,
             layers=_indices(layers),
             evidence={"layers": len(layers), "time": lost},
@@ -112,13 +110,13 @@ def _fallback(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _overheads(case: _Case, code: str, op: str, noun: str, suggestion: str) -> Iterator[Finding]:
-    layers = [layer for layer in case.layers if layer.kind == "overhead" and layer.op == op and layer.time]
+def _overheads(view: _ProfileView, code: str, op: str, noun: str, suggestion: str) -> Iterator[Finding]:
+    layers = [layer for layer in view.layers if layer.kind == "overhead" and layer.op == op and layer.time]
     if layers:
-        lost = case.sum(layers)
+        lost = time_of(layers)
         yield Finding(
             code=code,
-            message=f"{_several(len(layers), noun)} that the model does not ask for: {case.share(lost)}",
+            message=f"{_several(len(layers), noun)} added by the engine: {view.share(lost)}",
             suggestion=suggestion,
             saving=lost,
             layers=_indices(layers),
@@ -127,27 +125,27 @@ def _overheads(case: _Case, code: str, op: str, noun: str, suggestion: str) -> I
         )
 
 
-def _layouts(case: _Case) -> Iterator[Finding]:
+def _layouts(view: _ProfileView) -> Iterator[Finding]:
     yield from _overheads(
-        case, "layout-changes", "change of layout", "change of layout",
-        "keep neighbouring operators in kinds the engine has fast layouts for, feed inputs in its layout, or try "
-        "another graph optimisation level",
+        view, "layout-changes", "change of layout", "change of layout",
+        "use kinds of operators for which the engine has fast layouts, feed inputs in its layout, or try another "
+        "graph optimisation level",
     )  # fmt: skip
 
 
-def _conversions(case: _Case) -> Iterator[Finding]:
+def _conversions(view: _ProfileView) -> Iterator[Finding]:
     yield from _overheads(
-        case, "type-conversions", "conversion of type", "conversion of type",
-        "quantise the operators in between too, or keep the whole network in one type",
+        view, "type-conversions", "conversion of type", "conversion of type",
+        "also quantise the operators in between, or keep the whole network in one type",
     )  # fmt: skip
-    inner = [layer for layer in case.layers if layer.time and _only(case, layer, ("quantize", "dequantize"))]
-    ends = {*case.graph.inputs, *case.graph.outputs}
+    inner = [layer for layer in view.layers if layer.time and _only(view, layer, ("quantize", "dequantize"))]
+    ends = {*view.graph.inputs, *view.graph.outputs}
     inner = [layer for layer in inner if not ends & {each.name for each in (*layer.inputs, *layer.outputs)}]
     if inner:
-        lost = case.sum(inner)
+        lost = time_of(inner)
         yield Finding(
             code="type-conversions",
-            message=f"{len(inner)} quantise or dequantise operators inside the network take {case.share(lost)}",
+            message=f"{len(inner)} quantise or dequantise operators inside the network take {view.share(lost)}",
             suggestion="quantise the operators in between too, or leave this part of the network in floating point",
             saving=lost,
             layers=_indices(inner),
@@ -156,26 +154,26 @@ def _conversions(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _only(case: _Case, layer: Layer, kinds: Sequence[str]) -> bool:
-    operators = case.operators(layer)
+def _only(view: _ProfileView, layer: Layer, kinds: Sequence[str]) -> bool:
+    operators = view.operators(layer)
     return bool(operators) and all(operator.kind in kinds for operator in operators)
 
 
-def _activations(case: _Case) -> Iterator[Finding]:
-    producers = case.graph.producers()
+def _activations(view: _ProfileView) -> Iterator[Finding]:
+    producers = view.graph.producers()
     layers = []
-    for layer in case.layers:
-        if layer.kind == "operator" and layer.time and _only(case, layer, ("activation",)):
+    for layer in view.layers:
+        if layer.kind == "operator" and layer.time and _only(view, layer, ("activation",)):
             makers = [producers[each.name] for each in layer.inputs if each.name in producers]
-            if any(case.graph.operators[index].kind in PRODUCTS for index in makers):
+            if any(view.graph.operators[index].kind in PRODUCTS for index in makers):
                 layers.append(layer)
     if layers:
-        lost = case.sum(layers)
+        lost = time_of(layers)
         kinds = ", ".join(sorted({layer.op for layer in layers}))
         yield Finding(
             code="unfused-activation",
-            message=f"{_several(len(layers), 'activation')} ({kinds}) right behind a convolution or matrix product "
-            f"and not fused with it: {case.share(lost)}",
+            message=f"{_several(len(layers), 'activation')} ({kinds}) directly after a convolution or matrix product "
+            f"and not fused with it: {view.share(lost)}",
             suggestion="use an activation that the engine fuses (ReLU, ReLU6, often hard-swish), or another engine",
             saving=lost,
             layers=_indices(layers),
@@ -184,21 +182,21 @@ def _activations(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _far(case: _Case) -> Iterator[Finding]:
+def _far(view: _ProfileView) -> Iterator[Finding]:
     far = [
         layer
-        for layer in case.layers
+        for layer in view.layers
         if layer.roof and layer.ops and layer.macs and layer.time and _quickest(layer) < FAR_FROM_ROOF
     ]
-    deep = [layer for layer in far if _is_depthwise(case, layer)]
+    deep = [layer for layer in far if _is_depthwise(view, layer)]
     rest = [layer for layer in far if layer not in deep]
     yield from _far_from_roof(
-        case, deep, code="depthwise-far-from-roof", noun="depthwise convolution",
-        suggestion="merge each with its pointwise neighbour where the engine can, use wider channels at lower "
-        "resolution, or try another engine: depthwise kernels differ widely",
+        view, deep, code="depthwise-far-from-roof", noun="depthwise convolution",
+        suggestion="merge each with its pointwise neighbour if the engine can, use more channels at lower "
+                   "resolution, or try another engine, because depthwise kernels differ widely",
     )  # fmt: skip
     yield from _far_from_roof(
-        case, rest, code="far-from-roof", noun="layer with arithmetic",
+        view, rest, code="far-from-roof", noun="layer with arithmetic",
         suggestion="channel counts that are multiples of 8 or 16 suit most kernels; try more work per call (batch), "
         "another layout or another engine",
     )  # fmt: skip
@@ -210,24 +208,27 @@ def _quickest(layer: Layer) -> float:
     return (layer.ops or 0) / low / layer.roof if low and layer.roof else float("inf")
 
 
-def _is_depthwise(case: _Case, layer: Layer) -> bool:
-    return any(operator.geometry.get("depthwise") for operator in case.operators(layer))
+def _is_depthwise(view: _ProfileView, layer: Layer) -> bool:
+    return any(operator.geometry.get("depthwise") for operator in view.operators(layer))
 
 
-def _far_from_roof(case: _Case, layers: Sequence[Layer], *, code: str, noun: str, suggestion: str) -> Iterator[Finding]:
+def _far_from_roof(
+    view: _ProfileView, layers: Sequence[Layer], *, code: str, noun: str, suggestion: str
+) -> Iterator[Finding]:
     if layers:
-        time = case.sum(layers)
+        time = time_of(layers)
         least = sum((layer.ops or 0) / layer.roof for layer in layers if layer.roof)
         worst = min(layers, key=lambda layer: layer.roof_share or 0.0)
         yield Finding(
             code=code,
-            message=f"{_several(len(layers), noun)} below {FAR_FROM_ROOF:.0%} of the roof: {case.share(time)}; at it "
-            f"{format_quantity(least, 's')}. The furthest is {worst.name!r} at {worst.roof_share:.1%}",
+            message=f"{_several(len(layers), noun)} below {FAR_FROM_ROOF:.0%} of the roof: {view.share(time)}; at "
+            f"the roof it would be {format_quantity(least, 's')}. The furthest is {worst.name!r} at "
+            f"{worst.roof_share:.1%}",
             suggestion=suggestion,
             saving=time - least,
             layers=_indices(layers),
             evidence={"layers": len(layers), "time": time, "time_at_roof": least, "worst": worst.roof_share or 0.0},
-            method="their time less what it would be at the measured roof",
+            method="their time minus the time at the measured roof",
         )
 
 
@@ -236,23 +237,23 @@ _SHAPE_OPS = frozenset(
 )
 
 
-def _dynamic(case: _Case) -> Iterator[Finding]:
+def _dynamic(view: _ProfileView) -> Iterator[Finding]:
     open_ = [
         name
-        for name in case.graph.tensors
-        if (shape := case.graph.tensors[name].shape) is None or not all(isinstance(size, int) for size in shape)
+        for name in view.graph.tensors
+        if (shape := view.graph.tensors[name].shape) is None or not all(isinstance(size, int) for size in shape)
     ]
     layers = [
         layer
-        for layer in case.layers
-        if layer.kind == "operator" and layer.time and any(each.op in _SHAPE_OPS for each in case.operators(layer))
+        for layer in view.layers
+        if layer.kind == "operator" and layer.time and any(each.op in _SHAPE_OPS for each in view.operators(layer))
     ]
     if layers:
-        lost = case.sum(layers)
+        lost = time_of(layers)
         yield Finding(
             code="dynamic-shapes",
-            message=f"{_several(len(layers), 'step')} to compute shapes while the network runs: {case.share(lost)}"
-            + (f"; {len(open_)} tensors have shapes that the file leaves open" if open_ else ""),
+            message=f"{_several(len(layers), 'step')} to compute shapes while the network runs: {view.share(lost)}"
+            + (f"; {len(open_)} tensors have shapes that are open in the file" if open_ else ""),
             suggestion="export the model with fixed shapes, or simplify it (onnxslim), so that they are computed "
             "beforehand",
             saving=lost,
@@ -266,22 +267,19 @@ _INTEGERS = frozenset({"int8", "uint8"})
 _FLOATS = frozenset({"float32", "float16", "bfloat16"})
 
 
-def _as_float(case: _Case) -> Iterator[Finding]:
+def _as_float(view: _ProfileView) -> Iterator[Finding]:
     layers = [
         layer
-        for layer in case.layers
-        if layer.macs
-        and layer.time
-        and find_dtype(layer) in ("float32", "float16", "bfloat16")
-        and _quantised(case, layer)
+        for layer in view.layers
+        if layer.macs and layer.time and find_dtype(layer) in _FLOATS and _quantised(view, layer)
     ]
-    integer, floating = peak_of(case.profile.peaks, "int8"), peak_of(case.profile.peaks, "float32")
+    integer, floating = peak_of(view.profile.peaks, "int8"), peak_of(view.profile.peaks, "float32")
     if layers and integer is not None and floating is not None and integer.value > floating.value:
-        time = case.sum(layers)
+        time = time_of(layers)
         ratio = integer.value / floating.value
         yield Finding(
             code="integer-run-as-float",
-            message=f"{len(layers)} quantised layers run in floating point and take {case.share(time)}; this machine's "
+            message=f"{len(layers)} quantised layers run in floating point and take {view.share(time)}; this machine's "
             f"8-bit products are {ratio:.1f}× as fast",
             suggestion="use a quantisation scheme the engine has kernels for (symmetric 8-bit weights, per channel; "
             "8-bit activations), or another engine",
@@ -292,32 +290,32 @@ def _as_float(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _quantised(case: _Case, layer: Layer) -> bool:
+def _quantised(view: _ProfileView, layer: Layer) -> bool:
     """Whether data and weights of its products are 8-bit integers in the model, directly or behind a dequantise."""
-    producers = case.graph.producers()
-    for operator in case.operators(layer):
+    producers = view.graph.producers()
+    for operator in view.operators(layer):
         if operator.kind not in PRODUCTS:
             continue
         sources = []
         for name in operator.inputs[:2]:
-            tensor = case.graph.tensors.get(name)
+            tensor = view.graph.tensors.get(name)
             maker = producers.get(name)
-            if maker is not None and case.graph.operators[maker].kind == "dequantize":
-                tensor = case.graph.tensors[case.graph.operators[maker].inputs[0]]
+            if maker is not None and view.graph.operators[maker].kind == "dequantize":
+                tensor = view.graph.tensors[view.graph.operators[maker].inputs[0]]
             sources.append(tensor is not None and tensor.dtype in _INTEGERS)
         if len(sources) == 2 and all(sources):
             return True
     return False
 
 
-def _held_back(case: _Case) -> Iterator[Finding]:
-    found = find_held_back(case.layers, case.profile, instructions=case.instructions)
+def _held_back(view: _ProfileView) -> Iterator[Finding]:
+    found = find_held_back(view.layers, view.profile, instructions=view.instructions)
     if found is not None:
         yield found
 
 
-def _tiny(case: _Case) -> Iterator[Finding]:
-    timed = [layer for layer in case.layers if layer.kind == "operator" and layer.time]
+def _tiny(view: _ProfileView) -> Iterator[Finding]:
+    timed = [layer for layer in view.layers if layer.kind == "operator" and layer.time]
     tiny = [
         layer for layer in timed if (layer.share or 0.0) < TINY_SHARE and layer.ops is not None and layer.ops < TINY_OPS
     ]
@@ -326,8 +324,8 @@ def _tiny(case: _Case) -> Iterator[Finding]:
         lost = sum(layer.time or 0.0 if layer.low is None else layer.low for layer in tiny)
         yield Finding(
             code="tiny-operators",
-            message=f"{len(tiny)} of {len(timed)} layers do fewer than {TINY_OPS:,} operations each and take at "
-            f"least {case.share(lost)} together",
+            message=f"{len(tiny)} of {len(timed)} layers have fewer than {TINY_OPS:,} operations each and together "
+            f"take at least {view.share(lost)}",
             suggestion="simplify the graph (constant folding, onnxslim), or write them as fewer, larger operators",
             saving=lost,
             layers=_indices(tiny),
@@ -336,18 +334,18 @@ def _tiny(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _outside(case: _Case) -> Iterator[Finding]:
-    places = [layer for layer in case.layers if layer.kind == "overhead" and not layer.engine_nodes and layer.time]
-    lost = case.sum(places)
-    if places and lost > 0.1 * case.profile.latency and case.settled:
-        steps = sum(1 for layer in case.layers if layer.kind == "operator" and layer.time)
-        between = case.sum([layer for layer in places if layer.name not in UNTOUCHED])
+def _outside(view: _ProfileView) -> Iterator[Finding]:
+    places = [layer for layer in view.layers if layer.kind == "overhead" and not layer.engine_nodes and layer.time]
+    lost = time_of(places)
+    if places and lost > 0.1 * view.profile.latency and view.settled:
+        steps = sum(1 for layer in view.layers if layer.kind == "operator" and layer.time)
+        between = time_of([layer for layer in places if layer.name not in UNTOUCHED])
         yield Finding(
             code="engine-overhead",
-            message=f"{case.share(lost)} pass outside the operators, of it {format_quantity(between, 's')} between "
+            message=f"{view.share(lost)} pass outside the operators, {format_quantity(between, 's')} of that between "
             f"{steps} steps",
-            suggestion="more work per inference (batch), fewer and larger operators, or another engine; "
-            "one thread where several wait for each other",
+            suggestion="use more work per inference (batch), fewer and larger operators, another engine, or one "
+            "thread if several wait for each other",
             saving=lost,
             layers=_indices(places),
             evidence={"time": lost, "between_operators": between, "steps": steps},
@@ -355,17 +353,17 @@ def _outside(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _start(case: _Case) -> Iterator[Finding]:
-    steady = case.profile.latency
-    if case.first is not None and case.first > SLOW_START * steady and case.first - steady > LEAST_START_S:
+def _start(view: _ProfileView) -> Iterator[Finding]:
+    steady = view.profile.latency
+    if view.first is not None and view.first > SLOW_START * steady and view.first - steady > LEAST_START_S:
         yield Finding(
             code="slow-first-inference",
-            message=f"the first inference takes {format_quantity(case.first, 's')}, "
-            f"{case.first / steady:.0f}× as long as later ones",
-            suggestion="run one inference while starting up, or let the engine cache what it compiles",
-            saving=case.first - steady,
-            evidence={"first": case.first, "steady": steady},
-            method="first less steady",
+            message=f"the first inference takes {format_quantity(view.first, 's')}, "
+            f"{view.first / steady:.0f}× as long as later ones",
+            suggestion="run one inference during start-up, or enable the engine's compilation cache",
+            saving=view.first - steady,
+            evidence={"first": view.first, "steady": steady},
+            method="first minus steady",
             once=True,
         )
 
@@ -384,6 +382,6 @@ def _indices(layers: Sequence[Layer]) -> tuple[int, ...]:
     return tuple(layer.index for layer in layers)
 
 
-_RULES: tuple[Callable[[_Case], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[_ProfileView], Iterator[Finding]], ...] = (
     _fallback, _layouts, _conversions, _activations, _far, _dynamic, _as_float, _held_back, _tiny, _outside, _start,
 )  # fmt: skip

@@ -10,9 +10,9 @@ from edgewise.model.cost import OperatorCost, add_known, count, stored_size
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.memory_plan import find_folded
 from edgewise.profiling.attribution import PRODUCTS, Attribution, Group, attribute
-from edgewise.profiling.conservation import TOLERANCE, Balance, balance
-from edgewise.profiling.removal import prove_removed, unmatched_because
-from edgewise.profiling.times import Duration, Timings
+from edgewise.profiling.conservation import TOLERANCE, LatencyBreakdown, break_down_latency
+from edgewise.profiling.removed_operators import prove_removed, unmatched_because
+from edgewise.profiling.step_times import MeanDuration, StepTimings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
 from edgewise.units import format_quantity
@@ -31,9 +31,9 @@ _ROLES = {
 }
 _PLACES = {
     "between operators": "the engine's own work between operators",
-    "session": "the engine's way into and out of an inference",
+    "session": "entering and leaving an inference in the engine",
     "call": "the call of the engine",
-    "buffers and call": "buffers are handed over and the engine is called",
+    "buffers and call": "passing buffers and calling the engine",
 }
 
 
@@ -49,15 +49,15 @@ def build_profile(
         provider: the accelerated provider that was asked for, by the engine's own word; None for the processor.
     """
     nodes = profiles[0].nodes
-    timings = Timings(profiles, latency=latency)
+    timings = StepTimings(profiles, latency=latency)
     apart = latency
     latency = timings.latency_s or latency
     found = attribute(graph, nodes, ordered=profiles[0].ordered)
-    network = _Network(graph, found.groups)
-    rows = [_operator_row(network, group, nodes, timings, provider) for group in found.groups]
+    lookup = _GraphLookup(graph, found.groups)
+    rows = [_operator_row(lookup, group, nodes, timings, provider) for group in found.groups]
     rows += [_overhead_row(nodes[at], timings.duration([at])) for at in (*found.overheads, *found.unattributed)]
     nameless = timings.duration(found.unattributed).value
-    accounts = balance(
+    accounts = break_down_latency(
         latency=latency,
         steps=sum(row.time or 0.0 for row in rows) - nameless,
         nameless=nameless,
@@ -71,7 +71,7 @@ def build_profile(
     proofs = prove_removed(graph, found, profiles[0])
     unknown = unmatched_because(found)
     rows += [
-        _stepless_row(network, graph.operators[index], proof=proofs.get(index), unknown=unknown)
+        _stepless_row(lookup, graph.operators[index], proof=proofs.get(index), unknown=unknown)
         for index in found.without_step
     ]
     layers = tuple(
@@ -80,17 +80,17 @@ def build_profile(
     notes = list(profiles[0].notes)
     if abs(accounts.conservation - 1) > TOLERANCE:
         notes.append(
-            f"the parts come to {accounts.conservation:.1%} of the whole: under its profiler this engine takes another "
-            "time than without"
+            f"the parts add up to {accounts.conservation:.1%} of the whole, because the engine's times under the "
+            "profiler differ"
         )
     if abs(latency / apart - 1) > TOLERANCE:
         notes.append(
             f"the whole, {format_quantity(latency, 's')}, is {abs(latency / apart - 1):.0%} "
-            f"{'above' if latency > apart else 'below'} the median latency, {format_quantity(apart, 's')}: it is a "
-            "mean, and of other processes"
+            f"{'above' if latency > apart else 'below'} the median latency, {format_quantity(apart, 's')}, because "
+            "it is a mean and from other processes"
         )
     if timings.left_out:
-        notes.append(f"{timings.left_out} process(es) compiled the model otherwise and were left out")
+        notes.append(f"{timings.left_out} process(es) compiled the model to other steps and were left out")
     profile = _totals(layers, found, timings, accounts)
     return layers, replace(
         profile,
@@ -102,7 +102,7 @@ def build_profile(
     )
 
 
-class _Network:
+class _GraphLookup:
     """A graph with what is looked up of it again and again.
 
     Attributes:
@@ -133,7 +133,7 @@ class _Network:
         return tensor, tensor.constant or name in self.folded
 
 
-def _totals(layers: Sequence[Layer], found: Attribution, timings: Timings, accounts: Balance) -> Profile:
+def _totals(layers: Sequence[Layer], found: Attribution, timings: StepTimings, accounts: LatencyBreakdown) -> Profile:
     operators = timings.duration([at for group in found.groups for at in group.steps])
     return Profile(
         method="",
@@ -152,7 +152,7 @@ def _totals(layers: Sequence[Layer], found: Attribution, timings: Timings, accou
     )
 
 
-def _bounds(profile: EngineProfile, timings: Timings) -> dict[str, float]:
+def _bounds(profile: EngineProfile, timings: StepTimings) -> dict[str, float]:
     """The engine's own places → s in profiled inferences, without what its clock cut from the steps."""
     cut = timings.correction(range(timings.steps))
     return {
@@ -161,15 +161,15 @@ def _bounds(profile: EngineProfile, timings: Timings) -> dict[str, float]:
 
 
 def _operator_row(
-    network: _Network, group: Group, nodes: Sequence[EngineNode], timings: Timings, provider: str | None
+    lookup: _GraphLookup, group: Group, nodes: Sequence[EngineNode], timings: StepTimings, provider: str | None
 ) -> Layer:
-    graph = network.graph
+    graph = lookup.graph
     members = [graph.operators[index] for index in group.operators]
     steps = [nodes[at] for at in group.steps]
     costs = [count(operator, graph) for operator in members]
     main, op = _main(members, costs, sorted(steps, key=lambda node: -sum(node.times_ns)))
     time = timings.duration(group.steps)
-    inputs, outputs, weights = _boundary(network, members)
+    inputs, outputs, weights = _boundary(lookup, members)
     ran_by = sorted({node.provider for node in steps if node.provider})
     accelerated = None if provider is None or not ran_by else ran_by == [provider]
     return Layer(
@@ -191,7 +191,7 @@ def _operator_row(
         outputs=tuple(map(_tensor, outputs)),
         attributes=dict(main.attributes),
         supported=accelerated,
-        error=None if accelerated is not False else f"{provider} does not take it; {', '.join(ran_by)} does",
+        error=None if accelerated is not False else f"{provider} does not support it; {', '.join(ran_by)} does",
         **_costs(costs, weights=weights, moving=(*inputs, *outputs)),
     )
 
@@ -239,16 +239,18 @@ def _costs(costs: Sequence[OperatorCost], *, weights: Mapping[str, Tensor], movi
     }
 
 
-def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tensor], list[Tensor], dict[str, Tensor]]:
+def _boundary(
+    lookup: _GraphLookup, members: Sequence[Operator]
+) -> tuple[list[Tensor], list[Tensor], dict[str, Tensor]]:
     """What a group reads and what it hands on, constants left out, each once; and its weights by name."""
-    graph, consumers = network.graph, network.consumers
+    graph, consumers = lookup.graph, lookup.consumers
     made = dict.fromkeys(name for operator in members for name in operator.outputs if name)
     reads = dict.fromkeys(name for operator in members for name in operator.inputs if name and name not in made)
     inside = {operator.index for operator in members}
     hands_on = [
         name
         for name in made
-        if name not in network.folded
+        if name not in lookup.folded
         if len(members) == 1 or name in graph.outputs or name not in consumers or not inside.issuperset(consumers[name])
     ]
     weights = {
@@ -256,7 +258,7 @@ def _boundary(network: _Network, members: Sequence[Operator]) -> tuple[list[Tens
     }
     taken: dict[str, Tensor] = {}
     for name in reads:
-        tensor, kept = network.source(name, inside)
+        tensor, kept = lookup.source(name, inside)
         if not kept:
             taken[tensor.name] = tensor
         elif tensor.name != name or not tensor.constant:
@@ -282,7 +284,7 @@ def _start(steps: Sequence[EngineNode]) -> float | None:
     return min(begins) * 1e-9 if begins else None
 
 
-def _overhead_row(node: EngineNode, time: Duration) -> Layer:
+def _overhead_row(node: EngineNode, time: MeanDuration) -> Layer:
     return Layer(
         index=0,
         name=node.name,
@@ -303,10 +305,10 @@ def _place_row(name: str, seconds: float) -> Layer:
     return Layer(index=0, name=name, op=_PLACES.get(name, "the engine's own work"), kind="overhead", time=seconds)
 
 
-def _stepless_row(network: _Network, operator: Operator, *, proof: str | None, unknown: str) -> Layer:
+def _stepless_row(lookup: _GraphLookup, operator: Operator, *, proof: str | None, unknown: str) -> Layer:
     """An operator without a step: removed where that is proven, else not matched."""
-    graph = network.graph
-    inputs, outputs, weights = _boundary(network, [operator])
+    graph = lookup.graph
+    inputs, outputs, weights = _boundary(lookup, [operator])
     cost = count(operator, graph)
     return Layer(
         index=0,

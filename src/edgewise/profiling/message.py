@@ -74,14 +74,14 @@ def _read_node(node: Mapping[str, Any], inferences: int) -> EngineNode:
 
 def _words(values: Sequence[Any]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise TypeError("a text where a list of texts belongs")
+        raise TypeError("text instead of a list of texts")
     return tuple(str(value) for value in values)
 
 
 def _number(value: Any) -> float:
     number = float(value)
     if not math.isfinite(number) or abs(number) > MOST_NS:
-        raise ValueError("a time that is none")
+        raise ValueError("an invalid time")
     return number
 
 

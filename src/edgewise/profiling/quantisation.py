@@ -35,6 +35,11 @@ _MOST_NAMES = 4
 _NARROW = frozenset({"int8", "uint8", "int4", "uint4"})
 
 
+def time_of(layers: Iterable[Layer]) -> float:
+    """Sum of the layers' times as far as they are known, s."""
+    return sum(layer.time or 0.0 for layer in layers)
+
+
 def is_conversion(layer: Layer) -> bool:
     """Whether all that it does is to quantise or dequantise."""
     return (layer.kind == "operator" and layer.op in CONVERSIONS) or layer.op == "conversion of type"
@@ -105,7 +110,12 @@ def find_held_back(
     floats = [layer for layer in products if is_float(layer)]
     integers = [layer for layer in products if is_integer(layer)]
     outside = [layer for layer in layers if layer.kind == "overhead" and not layer.engine_nodes]
-    spent = {"int8": _sum(integers), "around": _sum(around), "floats": _sum(floats), "outside": _sum(outside)}
+    spent = {
+        "int8": time_of(integers),
+        "around": time_of(around),
+        "floats": time_of(floats),
+        "outside": time_of(outside),
+    }
     least = LEAST_HELD_BACK * profile.latency
     held = sum(spent.values()) - spent["int8"]
     is_lacking = instructions is not None and not any(flag in instructions for flag, _ in DOT_PRODUCTS)
@@ -122,18 +132,20 @@ def find_held_back(
         parts.append(f"{share('around')} to {len(around)} steps that quantise, scale or convert ({names_of(around)})")
     if floats:
         parts.append(
-            f"{share('floats')} to {len(floats)} of its {len(products)} convolutions and matrix products that the "
+            f"{share('floats')} to {len(floats)} of its {len(products)} convolutions and matrix products, which the "
             f"engine computes in floating point ({names_of(floats)})"
         )
     if spent["outside"] >= LEAST_AROUND * profile.latency:
         parts.append(f"{share('outside')} passes outside the operators")
     if is_lacking and integers:
-        parts.append("and the processor lists no instructions for int8 dot products (VNNI, AMX, I8MM or their like)")
-    advice = "`edgewise profile FLOAT INT8` tells whether int8 is slower here than floating point, and why"
+        parts.append("and the processor lists no instructions for int8 dot products (such as VNNI, AMX or I8MM)")
+    advice = "`edgewise profile FLOAT INT8` shows whether int8 is slower than floating point on this machine, and why"
     if around and any(map(is_dynamic, layers)):
-        advice = f"static QDQ (`edgewise optimize FLOAT --data \u2026`) needs hardly any such steps; {advice}"
+        advice = f"static QDQ (`edgewise optimize FLOAT --data …`) needs very few such steps; {advice}"
     elif floats and spent["floats"] + spent["around"] >= least:
-        advice = f"quantise what the engine has int8 kernels for, or keep that part in floating point; {advice}"
+        advice = (
+            f"quantise only operators with int8 kernels in the engine, or keep that part in floating point; {advice}"
+        )
     return Finding(
         code="int8-held-back",
         message=", ".join(parts),
@@ -141,7 +153,7 @@ def find_held_back(
         saving=held,
         layers=tuple(layer.index for layer in (*around, *floats)),
         evidence={f"{name}_time": seconds for name, seconds in spent.items()},
-        method="all of the time in these parts but the products in int8",
+        method="the time of these parts without the int8 products",
     )
 
 
@@ -149,10 +161,6 @@ def find_around(layers: Sequence[Layer]) -> list[Layer]:
     """The steps that are there only because the model is quantised."""
     found = set(find_wrapping(layers)) | {at for at, layer in enumerate(layers) if is_conversion(layer)}
     return [layers[at] for at in sorted(found) if not is_product(layers[at])]
-
-
-def _sum(layers: Iterable[Layer]) -> float:
-    return sum(layer.time or 0.0 for layer in layers)
 
 
 def find_wrapping(layers: Sequence[Layer]) -> dict[int, list[int]]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgewise.profiling.pairing import Pair, pair_layers
+from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.quantisation import (
     LEAST_QUANTISED,
     find_around,
@@ -18,6 +18,7 @@ from edgewise.profiling.quantisation import (
     is_product,
     names_of,
     quantised_share,
+    time_of,
 )
 from edgewise.record import Layer, Run
 from edgewise.units import format_quantity
@@ -29,7 +30,7 @@ _MOST = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Side:
+class _ProductLayers:
     """One run's part of the products that both runs compute.
 
     Attributes:
@@ -65,7 +66,7 @@ def explain_slowdown(before: Run, after: Run, *, labels: tuple[str, str]) -> str
     start = f"{name} is {ratio:.2f}\u00d7 slower than {other}"
     pairs = [pair for pair in pair_layers(before, after) if pair.is_alike]
     slow_side, fast_side = (_side([_part(pair, own) for pair in pairs]) for own in (at, 1 - at))
-    unknown = "; the profiles do not show which layers it is"
+    unknown = "; the profiles do not show which layers cause it"
     if grown <= 0:
         return start + unknown
     reason = _say_products(slow_side, fast_side, grown, floating=other) or _say_parts(slow, fast, grown)
@@ -80,17 +81,13 @@ def _ratio(slow: Run, fast: Run) -> float | None:
     return one.value / other.value if one.low > other.high else None
 
 
-def _part(pair: Pair, side: int) -> tuple[Layer, ...]:
+def _part(pair: LayerPair, side: int) -> tuple[Layer, ...]:
     return (pair.before, pair.after)[side]
 
 
-def _side(parts: Sequence[tuple[Layer, ...]]) -> _Side:
+def _side(parts: Sequence[tuple[Layer, ...]]) -> _ProductLayers:
     layers = [layer for part in parts if any(map(is_product, part)) for layer in part]
-    return _Side(products=tuple(filter(is_product, layers)), wrapping=tuple(find_around(layers)))
-
-
-def _time(layers: Iterable[Layer]) -> float:
-    return sum(layer.time or 0.0 for layer in layers)
+    return _ProductLayers(products=tuple(filter(is_product, layers)), wrapping=tuple(find_around(layers)))
 
 
 def _spread(layers: Iterable[Layer]) -> float:
@@ -100,9 +97,9 @@ def _spread(layers: Iterable[Layer]) -> float:
     return math.hypot(*halves)
 
 
-def _say_products(slow: _Side, fast: _Side, grown: float, *, floating: str) -> str:
+def _say_products(slow: _ProductLayers, fast: _ProductLayers, grown: float, *, floating: str) -> str:
     """The products with the steps around them, where they are the reason."""
-    difference = _time(slow.both) - _time(fast.products)
+    difference = time_of(slow.both) - time_of(fast.products)
     if difference <= _spread((*slow.both, *fast.products)) or difference < _MOST * grown:
         return ""
     old, new = names_of(fast.products), names_of(slow.products)
@@ -110,20 +107,20 @@ def _say_products(slow: _Side, fast: _Side, grown: float, *, floating: str) -> s
     if slow.wrapping:
         them = "them" if len({layer.op for layer in slow.products}) > 1 else "it"
         new += f" and the steps that quantise, scale and convert around {them} ({names_of(slow.wrapping)})"
-    took = f"{format_quantity(_time(slow.both), 's')} where {old} took {format_quantity(_time(fast.products), 's')}"
+    took = f"{format_quantity(time_of(slow.both), 's')} where {old} took {format_quantity(time_of(fast.products), 's')}"
     return f" because {new} take {took}; {_advise(slow, floating)}"
 
 
-def _advise(slow: _Side, floating: str) -> str:
+def _advise(slow: _ProductLayers, floating: str) -> str:
     """What to do about products that are slower quantised."""
     search = f"`edgewise optimize {floating} --data \u2026`"
     if any(layer.op == "ConvInteger" for layer in slow.products):
         return f"dynamic int8 convolutions are slower here: use static QDQ ({search})"
     if any(map(is_dynamic, slow.both)):
         return f"dynamic int8 products are slower here: keep them in floating point, or try static QDQ ({search})"
-    if _time(filter(is_float, slow.products)) > _MOST * _time(slow.products):
-        return f"the engine computes them in floating point all the same: keep them so, or try {search}"
-    return f"int8 does not pay for these layers here: keep them in floating point, or try {search}"
+    if time_of(filter(is_float, slow.products)) > _MOST * time_of(slow.products):
+        return f"the engine still computes them in floating point: keep them in float, or try {search}"
+    return f"int8 does not pay off for these layers on this machine: keep them in floating point, or try {search}"
 
 
 def _say_parts(slow: Run, fast: Run, grown: float) -> str:
@@ -134,9 +131,9 @@ def _say_parts(slow: Run, fast: Run, grown: float) -> str:
         "around": f"{len(around)} steps that quantise, scale or convert ({names_of(around)}) take {{}}",
         "products": "its convolutions and matrix products take {} more",
         "others": f"its other operators ({names_of(one['others'])}) take {{}} more",
-        "outside": "{} more pass outside its operators",
+        "outside": "{} more are outside its operators",
     }
-    more = {name: _time(one[name]) - _time(other[name]) for name in told}
+    more = {name: time_of(one[name]) - time_of(other[name]) for name in told}
     sure = [name for name in told if more[name] > max(_NOTABLE * grown, _spread((*one[name], *other[name])))]
     if sum(more[name] for name in sure) < _MOST * grown:
         return ""

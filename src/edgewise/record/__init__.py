@@ -1,4 +1,4 @@
-"""The shared vocabulary: jobs as they are asked for and runs as they happened. Pure data, standard library only."""
+"""The records: jobs (requested) and runs (carried out). Pure data, standard library only."""
 
 from edgewise.record.caution import CAUTIONS, Caution
 from edgewise.record.evaluation import DataRef, Evaluation, Skipped

@@ -1,4 +1,4 @@
-"""What a run was judged on: the data, how it was prepared, and what became of every sample."""
+"""The conditions of an accuracy: the data set, how samples were prepared, and which samples were skipped."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRef:
-    """A data set's identity.
+    """The identity of a data set.
 
     Attributes:
-        name: the file's or folder's name without what is above it.
-        path: absolute path on the machine that asked; None where a function made the data.
-        format: of the reader: ``npz``, ``folders``, ``csv``, ``coco`` …
+        name: name of the file or folder, without its path.
+        path: absolute path on the host; None if a function made the data.
+        format: name of the reader: ``npz``, ``folders``, ``csv``, ``coco`` …
         split: ``test``, ``train``, ``all`` …
-        size: samples in the split.
-        sha256: over the samples that were judged, in order, decoded, with their labels: two runs with the same one
-            were asked the same questions.
+        size: number of samples in the split.
+        sha256: hash of the evaluated samples, decoded, in order, with their labels. Runs with equal hashes used the
+            same samples.
     """
 
     name: str
@@ -30,7 +30,7 @@ class DataRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A sample that could not be used, and why."""
+    """A sample that could not be used, with the reason."""
 
     name: str
     reason: str
@@ -38,24 +38,24 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The conditions of a run's accuracy. The numbers themselves are measurements of the run.
+    """The conditions of a run's accuracy. The values themselves are measurements of the run.
 
     Attributes:
         task: ``classification``, ``detection`` …
-        n: samples judged.
-        limit: how many were asked for; None is all of them.
-        seed: of the choice of samples and of the bootstrap.
-        preprocessing: as its YAML has it; what was done to every sample, in order.
-        preprocessing_from: where that came from, in words.
-        settings: of the task: how outputs were read.
-        classes: names, where they are known.
-        confusion: [label][answer] → samples; None where the task has none or there are more than 200 classes.
-        skipped: of samples that could not be used, the first 100.
-        skipped_count: all of them.
-        reference: of an agreement without labels: sha256 of the model whose outputs were taken as right.
-        seconds: of the pass over the data, preparing included.
-        example: of tasks whose answers are classes with scores, what the model said of one sample: ``sample`` (its
-            name), ``label``, and ``top``, its best classes as ``[class, score]``; else None.
+        n: number of evaluated samples.
+        limit: number of samples requested; None means all.
+        seed: random seed of the choice of samples and of the bootstrap.
+        preprocessing: the preparation steps of every sample in order, as in the YAML file.
+        preprocessing_from: where the steps come from, in words.
+        settings: options of the task: how outputs were read.
+        classes: names of the classes; empty if unknown.
+        confusion: [label][answer] → number of samples; None if the task has no classes or more than 200.
+        skipped: the first 100 samples that could not be used.
+        skipped_count: number of all samples that could not be used.
+        reference: for an agreement without labels, the sha256 of the model whose outputs were taken as right.
+        seconds: time of the evaluation, preparation included.
+        example: the model's answer for one sample, if answers are classes with scores: ``sample`` (its name),
+            ``label``, and ``top``, the best classes as ``[class, score]``. Otherwise None.
     """
 
     task: str

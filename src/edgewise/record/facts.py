@@ -1,4 +1,4 @@
-"""What came into force in a run, as far as its record tells; else what was asked for."""
+"""Settings in effect in a run: as the engine reports them, otherwise as requested."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from edgewise.text import one_line
 
 
 def threads_of(run: Run) -> int | None:
-    """Threads in force, else those asked for; None where the engine chose and does not tell."""
+    """Return the number of threads in effect, otherwise the number requested; None if neither is known."""
     value = run.effective.get("threads")
     return value if type(value) is int else run.job.runtime.threads
 
 
 def precision_of(run: Run) -> str | None:
-    """Execution precision in force, else the one asked for; None where the engine does not tell.
+    """Return the precision in effect, otherwise the one requested; None if neither is known.
 
-    A network whose products (convolutions, matrix products, recurrent layers) run on 8-bit integers is ``int8 + f32``:
-    its floating-point precision is that of the operators around them. Records of earlier versions count all operators.
+    A network whose products (convolutions, matrix products, recurrent layers) run on 8-bit integers has ``int8 + f32``;
+    ``f32`` is the precision of its other operators. In records of earlier versions, all operators are counted.
     """
     value = run.effective.get("precision")
     floats = one_line(str(value)) if value else run.job.runtime.precision

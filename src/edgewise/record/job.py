@@ -1,4 +1,4 @@
-"""What is asked for: Model × Runtime × Target × Workload, as frozen, hashable, JSON-shaped data."""
+"""Jobs: what was requested, as Model × Runtime × Target × Workload. Frozen, hashable, JSON-shaped data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Interleave = Literal["turns", "duet", "rounds"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRef:
-    """A model file's identity.
+    """The identity of a model file.
 
     Attributes:
-        name: the file's name without folders.
-        path: absolute path on the machine that asked.
-        format: ``onnx``, ``tflite``, ``openvino`` …, found from the content.
-        sha256: over the model file and, in order, its weight files.
-        size_bytes: of all those files together.
+        name: name of the file, without its path.
+        path: absolute path on the host.
+        format: ``onnx``, ``tflite``, ``openvino`` …, recognised from the content.
+        sha256: hash of the model file and, in order, its weight files.
+        size_bytes: size of these files together.
     """
 
     name: str
@@ -32,12 +32,12 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSpec:
-    """An engine and the settings asked of it; what came into force is in the run's `effective`.
+    """An engine with the requested settings. The settings in effect are in `Run.effective`.
 
     Attributes:
-        threads: inference threads asked for; None leaves the engine's own default.
-        precision: execution precision asked for (``f32``, ``bf16``, ``f16``); None is edgewise's like-for-like default.
-        options: further engine settings by their own names.
+        threads: number of inference threads; None means the engine's default.
+        precision: precision of the arithmetic (``f32``, ``bf16``, ``f16``); None means f32 wherever the model has f32.
+        options: further engine settings, by the engine's own names.
     """
 
     name: str
@@ -50,7 +50,7 @@ class RuntimeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
-    """Where the job runs and what it may use there."""
+    """The device that runs the job, and its limits."""
 
     device: str = "local"
     transport: str = "local"
@@ -62,10 +62,10 @@ class Scenario:
     """How inferences follow one another.
 
     Attributes:
-        kind: ``single-stream`` (back to back), ``offline`` (as many at once as it takes), ``paced`` (scheduled).
+        kind: ``single-stream`` (back to back), ``offline`` (several in flight) or ``paced`` (on a schedule).
         fps: paced: arrivals per second.
-        streams: offline: parallel execution streams; None is the engine's choice.
-        requests: offline: requests in flight; None is the engine's choice.
+        streams: offline: number of parallel execution streams; None means the engine's choice.
+        requests: offline: number of requests in flight; None means the engine's choice.
     """
 
     kind: ScenarioKind = "single-stream"
@@ -75,7 +75,7 @@ class Scenario:
 
     @property
     def headline(self) -> str:
-        """The metric that a run of this scenario is about."""
+        """The main metric of this scenario."""
         return _HEADLINES[self.kind]
 
 
@@ -88,19 +88,19 @@ _HEADLINES: dict[ScenarioKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """When a session has measured enough. None leaves the choice to the data.
+    """When a session stops measuring. None lets edgewise decide from the data.
 
     Attributes:
-        iterations: exactly this many timed inferences per session.
-        warmup: exactly this many untimed inferences first.
-        duration_s: measure for this long per session.
-        sessions: fresh processes.
-        relative_half_width: stop once the median's 95 % interval is within ± this share.
-        min_s: never stop on precision before this long.
-        max_s: the time budget of one session's steady phase.
-        timeout_s: how long a worker may give no sign of life; past it the worker is killed.
-        spread_s: lay the starts of the sessions apart, evenly over this time; None runs them one after the other.
-        report_every: a progress line with the running average every so many iterations.
+        iterations: number of timed inferences per session.
+        warmup: number of untimed inferences before them.
+        duration_s: measuring time per session, s.
+        sessions: number of fresh processes.
+        relative_half_width: stop when the half-width of the median's 95 % interval is at most this share of it.
+        min_s: least measuring time before `relative_half_width` may stop a session, s.
+        max_s: time budget of a session's steady phase, s.
+        timeout_s: longest time without a message from the worker, s; then the host kills it.
+        spread_s: time over which session starts are spread evenly, s; None starts them one after the other.
+        report_every: number of inferences between progress lines with the running average.
     """
 
     iterations: int | None = None
@@ -117,13 +117,13 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """One input as it is fed.
+    """One input of the model as it is fed.
 
     Attributes:
-        shape: concrete.
-        dtype: numpy's name.
+        shape: sizes, none of them open.
+        dtype: numpy's name of the type.
         note: what was assumed or converted.
-        value: of all its elements, where random ones would make no sense (a sample rate).
+        value: value of all elements if the input is not random, such as a sample rate.
     """
 
     name: str
@@ -138,14 +138,13 @@ class Workload:
     """Inputs, scenario and stopping rule.
 
     Attributes:
-        inputs: in the model's own order.
-        input_data: sha256 of the ``.npz`` that was given, or None where inputs are random from `seed`.
-        input_path: where that file is.
-        profile: whether layers are timed too, in processes of their own.
-        interleave: how the runs of a group shared the machine: ``turns`` (one at a time, in random order, again and
-            again), ``duet`` (all at once, pinned to cores of their own), ``rounds`` (one process of each after the
-            other, in random order), or None: a run is finished before the next begins. But for None, session `i` of
-            one run belongs to session `i` of the others.
+        inputs: inputs in the model's order.
+        input_data: sha256 of the given ``.npz`` file; None if inputs are random from `seed`.
+        input_path: path of that file.
+        profile: whether layers are also timed, in separate processes.
+        interleave: how the runs of a group shared the machine: ``turns`` (short turns in random order), ``duet`` (all
+            at the same time, each pinned to its own cores), ``rounds`` (one process of each after the other, in random
+            order), or None (one run after the other). Unless None, session `i` of each run belongs to the same round.
     """
 
     scenario: Scenario = field(default_factory=Scenario)
@@ -170,7 +169,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """16 hex digits that name this job: equal jobs have equal keys, wherever the files lie."""
+        """16 hex digits that identify the job. Equal jobs have equal keys, whatever the paths of their files."""
         document = asdict(self)
         del document["model"]["path"]
         del document["workload"]["input_path"]
@@ -188,7 +187,7 @@ class Job:
 
     @property
     def label(self) -> str:
-        """A short name for progress lines: ``model · runtime/provider · settings``."""
+        """Short name for progress lines: ``model · runtime/provider · settings``."""
         runtime = self.runtime
         words = [runtime.name + (f"/{runtime.provider}" if runtime.provider else "")]
         words += [f"{runtime.threads}T"] if runtime.threads else []

@@ -1,4 +1,4 @@
-"""What a profile found: layers with their time, where the rest of the time went, and what could be won."""
+"""Profiles: layers with their times, the rest of the latency, and findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Bound = Literal["compute", "memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTensor:
-    """An input or output of a layer; an open dimension is its name or None, an unknown rank None."""
+    """An input or output of a layer. An open dimension is its name or None; a shape of unknown rank is None."""
 
     name: str
     shape: tuple[int | str | None, ...] | None
@@ -20,33 +20,33 @@ class LayerTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One row of a profile: operators of the model that an engine executes together, or an overhead of the engine.
+    """One row of a profile: operators of the model that the engine executes together, or an overhead of the engine.
 
     Attributes:
-        index: its place in the order of execution, from 0.
-        name, op: of the operator that costs the most of `nodes`; where the engine fused them under a type of its own
-            (``SkipLayerNormalization``), `op` is that; of an overhead, what the engine calls it and does.
-        label: a better name for people, as `edgewise.model.graph.Operator` has it; "" where there is none.
-        kind: ``operator``; ``overhead`` (work the model does not ask for: reorders, copies, conversions, dispatch);
-            ``eliminated`` (an operator that the engine provably need not execute: it has no time, and says what proves
-            it); ``unmatched`` (an operator of which no step is known: its time is in none or in another's row).
-        nodes: names of the model's operators in it, in the model's order.
+        index: position in the order of execution, from 0.
+        name, op: name and type of the most expensive operator in `nodes`. `op` is the engine's type if the engine fused
+            the operators into one (``SkipLayerNormalization``). For an overhead: the engine's name and type of it.
+        label: more readable name, from `edgewise.model.graph.Operator`; "" if there is none.
+        kind: ``operator``; ``overhead`` (work outside the model: layout changes, copies, conversions, dispatch);
+            ``eliminated`` (the engine provably does not execute the operator, so it has no time);
+            ``unmatched`` (no step of the engine is known for the operator; its time is in another row or unattributed).
+        nodes: names of the model's operators in this row, in the model's order.
         operators: their indices in the model's graph.
-        engine_nodes: what the engine calls the steps that execute it.
+        engine_nodes: the engine's names of the steps that execute the row.
         engine_op: kernels of those steps, each once.
-        time, low, high: s per inference with its 95 % interval; None where `time_absent_because` says why.
-        share: of the end-to-end latency.
-        start: when it begins, s after the first step of an inference, in the profiled pass; for drawings.
-        macs, ops, parameters, weight_bytes, activation_bytes: of all its operators; None where any is unknown.
+        time, low, high: time per inference with its 95 % interval, s; None with the reason in `time_absent_because`.
+        share: share of the end-to-end latency.
+        start: begin of the row after the first step of a profiled inference, s; for drawings.
+        macs, ops, parameters, weight_bytes, activation_bytes: sums over the operators; None if one is unknown.
         intensity: ops per byte of weights and activations.
-        dtype: of the arithmetic, as far as the engine or the model tells.
-        provider: that executed it, where the engine tells.
-        supported: whether the accelerated provider that was asked for executes it; None where none was asked for.
-        error: why not, where it does not.
-        ops_per_second: attained.
-        roof: ops/s that the machine's peaks allow at its intensity.
-        roof_share: attained over allowed.
-        bound: which peak is the lower one.
+        dtype: type of the arithmetic; None if neither the engine nor the model gives it.
+        provider: provider that executed the row; None if the engine does not report it.
+        supported: whether the requested accelerated provider executes the row; None if none was requested.
+        error: the reason if it does not.
+        ops_per_second: operations per second reached.
+        roof: operations per second that the machine's peaks allow at this intensity.
+        roof_share: `ops_per_second` divided by `roof`.
+        bound: the peak that limits the row.
     """
 
     index: int
@@ -85,7 +85,7 @@ class Layer:
 
     @property
     def title(self) -> str:
-        """What a person calls it: `label`, else `name`."""
+        """The name to print: `label`, otherwise `name`."""
         return self.label or self.name
 
 
@@ -94,14 +94,14 @@ class Finding:
     """Something in a profile that costs time, with its evidence.
 
     Attributes:
-        code: of the catalogue `edgewise.profiling.findings.FINDINGS`.
-        message: what was seen, with its numbers.
-        suggestion: what to do about it.
-        saving: s per inference that could be won at most, by `method`.
-        layers: indices of the layers it speaks of.
-        evidence: the numbers behind it, by name, SI units.
+        code: key of the catalogue `edgewise.profiling.findings.FINDINGS`.
+        message: the observation, with its numbers.
+        suggestion: what the user can do.
+        saving: upper bound of the time saved per inference, s.
+        layers: indices of the layers concerned.
+        evidence: name → number behind the message, SI units.
         method: how `saving` was computed.
-        once: `saving` is won once, at the start, and not with every inference.
+        once: `saving` is won once, at the start, not with every inference.
     """
 
     code: str
@@ -116,17 +116,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """The most that a machine was seen to do.
+    """The highest rate that a microbenchmark reached on a machine.
 
     Attributes:
         kind: ``compute`` (ops/s of a data type) or ``bandwidth`` (B/s).
-        dtype: of the arithmetic; None for bandwidth.
-        threads: that worked.
-        size_bytes: of bandwidth: what was moved in turn, over and over; smaller sizes stay in faster caches.
-        value, low, high: ops/s or B/s of the fastest tenth of the repetitions; of their median and of the fastest.
-        method: which micro-benchmark, on which library.
+        dtype: type of the arithmetic; None for bandwidth.
+        threads: number of threads used.
+        size_bytes: bandwidth: size of the buffers copied repeatedly; smaller ones stay in faster caches.
+        value: rate of the fastest tenth of the repetitions, ops/s or B/s.
+        low, high: rate of their median, and of the fastest repetition.
+        method: which microbenchmark, on which library.
         measured_at: ISO 8601, UTC; peaks are kept per machine.
-        times_measured: how often; the highest counts.
+        times_measured: number of measurements, of which the highest counts.
     """
 
     kind: Literal["compute", "bandwidth"]
@@ -143,27 +144,27 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Where the time of a run went, beside its `layers`.
+    """How the layers of a run add up to its latency.
 
     Attributes:
         method: how the engine timed its layers.
-        sessions, inferences: fresh processes and profiled inferences in all of them.
-        latency: end to end without profiling, s: what the parts must add up to. Where the engine can do both in one
-            process, of ordinary inferences in turns with the profiled ones; else that of the run.
-        operators_time: s in layers of kind ``operator``, with its interval.
-        overheads_time: s in named overheads.
+        sessions, inferences: number of processes, and of profiled inferences in all of them.
+        latency: end-to-end latency without profiling, s: the whole that layers should add up to. Measured between the
+            profiled inferences if the engine can do both in one process, otherwise the latency of the run.
+        operators_time: time in layers of kind ``operator``, s; `operators_low`, `operators_high` are its interval.
+        overheads_time: time in named overheads, s.
         conservation: (operators + overheads) / latency.
-        attributed: share of the latency that is in operators or named overheads, at most 1.
-        unattributed: s that are in neither; negative where the parts exceed the whole.
-        profiled_latency: end to end with profiling on, s.
-        profiler_time: what the profiler added to the steps of an inference, and what the layers' times no longer
-            contain, s; 0 where nothing was taken out.
-        peaks: of this machine, for the roofline; empty with the reason in `peaks_absent_because`.
-        inputs, outputs: of the model, with the shapes that ran.
-        memory: of the model's activations, as `edgewise.model.memory_plan` plans them: totals and live bytes by
-            operator; None with the reason.
-        findings: the dearest first.
-        notes: what a reader should know of this engine's timing.
+        attributed: share of the latency in operators or named overheads, at most 1.
+        unattributed: time in neither, s; negative if the parts exceed the whole.
+        profiled_latency: end-to-end latency with profiling, s.
+        profiler_time: time that the profiler added to the steps of an inference and that was subtracted from the
+            layers' times, s.
+        peaks: peaks of this machine for the roofline; empty with the reason in `peaks_absent_because`.
+        inputs, outputs: inputs and outputs of the model, with the shapes that ran.
+        memory: memory of the activations (`edgewise.model.memory_plan`): totals, and live bytes by operator; None with
+            the reason in `memory_absent_because`.
+        findings: findings, the largest saving first.
+        notes: properties of this engine's timing that a reader should know.
     """
 
     method: str

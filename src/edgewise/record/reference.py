@@ -1,4 +1,4 @@
-"""The times of the reference kernels that sessions took, and which machine they belong to."""
+"""Times of the reference kernels in stored sessions, and a key for the machine that they were measured on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reading:
     """One reading of `edgewise.run.reference`.
 
     Attributes:
-        version: of the kernels' work.
+        version: version of the kernels.
         at: s since 1970.
         compute, copy: time of each kernel, s.
     """
@@ -31,7 +31,7 @@ class Reading:
 
 
 def readings_of(sessions: Iterable[SessionRecord]) -> list[Reading]:
-    """The readings in `sessions`; what is not of that form is left out, since records come from anywhere."""
+    """Return the readings in `sessions`. Malformed ones are skipped, since records may come from outside."""
     found = []
     for session in sessions:
         told = session.facts.get("reference")
@@ -49,9 +49,9 @@ def readings_of(sessions: Iterable[SessionRecord]) -> list[Reading]:
 
 
 def machine_key(environment: Mapping[str, Any]) -> str | None:
-    """16 hex digits that machines of one make share, and that name neither the machine nor its user.
+    """Return 16 hex digits that identify the type of machine, but neither the machine nor its user.
 
-    None where `environment` (`edgewise.run.environment.fingerprint`) does not tell processor and memory.
+    None if `environment` (`edgewise.run.environment.fingerprint`) lacks processor or memory.
     """
     try:
         cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]

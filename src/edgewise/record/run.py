@@ -1,4 +1,4 @@
-"""What happened: an executed job with its measurements. The document that is stored, exported and reported from."""
+"""Runs: executed jobs with their measurements. These documents are stored, exported and reported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,21 @@ from edgewise.record.job import Job
 from edgewise.record.layer import Layer, Profile
 
 SCHEMA = 2
-"""The integer version of the record. Fields may be added within a number; none changes its meaning."""
+"""Version of the record. Within a version, fields may be added, and none changes its meaning."""
 
 Basis = Literal["measured", "simulated", "estimated", "derived"]
 Status = Literal["done", "failed", "cancelled"]
 Cause = Literal[
-    "Unsupported", "OutOfMemory", "BadModel", "BadInput", "Unavailable", "Timeout", "EngineError", "Killed", "Garbage"
+    "Unsupported",
+    "OutOfMemory",
+    "BadModel",
+    "BadInput",
+    "Unavailable",
+    "Timeout",
+    "EngineError",
+    "Killed",
+    "Garbage",
+    "LinkLost",
 ]
 Grade = Literal["A", "B", "C", "D"]
 VariationSource = Literal["learnt", "assumed", "spread"]
@@ -30,9 +39,9 @@ class Summary:
     """Statistics of raw samples, in the unit of their measurement.
 
     Attributes:
-        n: samples in all sessions.
-        percentiles: ``"p50"``, ``"p99.9"`` … → value; only those that n supports, n ≥ 10/(1−p).
-        outliers: samples beyond 1.4826 × 10 MADs of the median (counted, never dropped).
+        n: number of samples in all sessions.
+        percentiles: ``"p50"``, ``"p99.9"`` … → value; only those with enough samples, n ≥ 10/(1−p).
+        outliers: number of samples more than 1.4826 × 10 MADs from the median; none is dropped.
         autocorrelation: lag-1 autocorrelation of the samples, averaged over sessions.
         between_sessions: relative standard deviation of the sessions' medians; None with one session.
     """
@@ -52,19 +61,19 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One number with where it came from.
+    """One value with its unit, basis, method and interval.
 
     Attributes:
-        metric: an id of the metric catalogue.
+        metric: id from the metric catalogue.
         unit: SI base unit of `value`, `low`, `high` and `samples`.
-        basis: how it is known.
-        method: how it was obtained, in words.
-        value: the headline; None when it can't be known, and then `absent_because` says why.
-        low, high: its 95 % interval, None where one sample can't give any. Of a time or a rate it is the interval for a
-            re-run on this machine: it contains `Run.variation`.
-        within_low, within_high: the 95 % interval within this run, without that part; None where it is not told apart.
+        basis: how the value is known.
+        method: how the value was obtained, in words.
+        value: the headline value; None if unknown, with the reason in `absent_because`.
+        low, high: 95 % interval of `value`; None if there is none. For a time or a rate it covers a re-run on this
+            machine, so it includes `Run.variation`.
+        within_low, within_high: 95 % interval within this run, without `Run.variation`; None where there is only one.
         samples: raw values in the order they were taken, session after session.
-        session_lengths: how many of `samples` belong to each session.
+        session_lengths: number of `samples` from each session.
     """
 
     metric: str
@@ -83,14 +92,14 @@ class Measurement:
 
     @property
     def half_width(self) -> float | None:
-        """The wider side of the interval over the value; None where there is no interval or the value is 0."""
+        """Wider side of the interval, relative to the value; None if there is no interval or the value is 0."""
         if not self.value or self.low is None or self.high is None:
             return None
         return max(self.value - self.low, self.high - self.value) / abs(self.value)
 
     @property
     def within_half_width(self) -> float | None:
-        """The same of the interval within this run; that of `half_width` where the two are not told apart."""
+        """The same for the interval within this run; `half_width` where there is only one interval."""
         if not self.value or self.within_low is None or self.within_high is None:
             return self.half_width
         return max(self.value - self.within_low, self.within_high - self.value) / abs(self.value)
@@ -98,11 +107,11 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a run has no result.
+    """Why a run failed.
 
     Attributes:
-        phase: the last phase that had begun.
-        stderr_tail: the last lines the worker's libraries printed.
+        phase: the last phase that began.
+        stderr_tail: the last lines on the worker's standard error.
     """
 
     cause: Cause
@@ -116,15 +125,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """One fresh worker process of a run.
+    """One worker process of a run.
 
     Attributes:
         started_at: ISO 8601, UTC.
-        phases: seconds per phase (``python``, ``import``, ``load``, ``first``, ``steady`` …).
-        warmup: how many inferences were treated as warm-up.
-        warmup_samples: the times of the first ones, at most 1000, s.
-        stopped_because: which stopping rule ended it.
-        facts: what the worker saw: RSS figures, context switches, processor time, load, steal.
+        phases: duration of each phase (``python``, ``import``, ``load``, ``first``, ``steady`` …), s.
+        warmup: number of inferences treated as warm-up.
+        warmup_samples: times of the first of them, at most 1000, s.
+        stopped_because: the stopping rule that ended the session.
+        facts: observations of the worker: memory, context switches, processor time, load, steal.
     """
 
     index: int
@@ -139,16 +148,16 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """How the speed of a machine varies from run to run, beyond what the sessions of one run show.
+    """How the speed of a machine varies from run to run, in addition to the variation between sessions of one run.
 
     Attributes:
         sigma: relative standard deviation between runs.
-        degrees: degrees of freedom of `sigma`; None where it is assumed.
-        source: ``learnt`` from the reference kernel's earlier times on this machine, ``assumed`` from the kind of
-            machine, or ``spread``: the sessions lay so far apart that the interval within the run contains it.
-        method: how it came about, in words.
-        shift: logarithm of the reference kernel's time in this run over its usual one; 0 where that is within what is
-            usual or not known.
+        degrees: degrees of freedom of `sigma`; None if assumed.
+        source: ``learnt`` from the reference kernels' earlier times on this machine, ``assumed`` from the kind of
+            machine, or ``spread`` if session starts were spread so far that the interval already includes it.
+        method: how it was obtained, in words.
+        shift: logarithm of the reference kernel's time in this run divided by its usual time; 0 if the difference is
+            not unusual, or unknown.
     """
 
     sigma: float
@@ -160,7 +169,7 @@ class Variation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """How far the headline latency can be trusted: a grade from A to D and every reason it is not A."""
+    """The trust grade of the headline, A to D, with every reason that it is not A."""
 
     grade: Grade
     reasons: tuple[str, ...] = ()
@@ -171,17 +180,17 @@ class Run:
     """An executed job.
 
     Attributes:
-        id: UUID version 7: sorts by time.
+        id: UUID version 7, which sorts by time.
         created_at: ISO 8601, UTC.
-        group: id shared by the runs of one command, so that runs side by side are found together.
-        effective: what came into force in the engine: precision, threads, provider, versions.
-        environment: fingerprint of host, device and engine.
-        variation: how this machine's speed varies between runs; None in records of before it was told, and where a
-            session brought its own clock.
-        layers: of a profiled run, in the order of execution, overheads and eliminated operators included.
-        profile: what the layers add up to; None where the run was not profiled.
-        profile_absent_because: why a run that should have been profiled was not.
-        evaluation: the conditions of its accuracy; None where it was not evaluated.
+        group: id shared by the runs of one command.
+        effective: settings in effect, as the engine reports them: precision, threads, provider, versions.
+        environment: description of host, device and engine.
+        variation: how this machine's speed varies between runs; None in records of earlier versions, and if a session
+            used a simulated clock.
+        layers: layers of a profiled run in the order of execution, with overheads and eliminated operators.
+        profile: what the layers add up to; None if the run was not profiled.
+        profile_absent_because: why a requested profile is missing.
+        evaluation: conditions of the accuracy; None if the run was not evaluated.
     """
 
     id: str
@@ -207,21 +216,21 @@ class Run:
 
     @property
     def headline(self) -> str:
-        """The metric that this run is about, by its scenario."""
+        """The main metric of this run's scenario."""
         return self.job.workload.scenario.headline
 
     def measurement(self, metric: str) -> Measurement | None:
-        """The measurement of `metric`, or None where the run has no row for it."""
+        """Return the measurement of `metric`; None if the run has no row for it."""
         return next((row for row in self.measurements if row.metric == metric), None)
 
     def value(self, metric: str) -> float | None:
-        """The headline value of `metric`, or None where it is absent."""
+        """Return the headline value of `metric`; None if it is absent."""
         row = self.measurement(metric)
         return None if row is None else row.value
 
 
 def new_run_id() -> str:
-    """A UUID version 7 (RFC 9562): 48 bits of Unix milliseconds, then random bits."""
+    """Return a UUID version 7 (RFC 9562): 48 bits of Unix milliseconds, then random bits."""
     value = int.from_bytes(os.urandom(16), "big")
     value = (time.time_ns() // 1_000_000) << 80 | value & ((1 << 80) - 1)
     value = value & ~(0xF << 76) | 0x7 << 76

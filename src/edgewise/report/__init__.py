@@ -1,1 +1,1 @@
-"""From runs to something to read."""
+"""Reports of runs and results: tables, text, Markdown, CSV, HTML and charts."""

@@ -1,4 +1,4 @@
-"""The table that `edgewise bench` prints, and what must be read with it."""
+"""What `edgewise bench` prints: tables, recommendation, cautions and footnotes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgewise.formatting import quantity
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import CAUTIONS, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import chief_metric, judged_on
-from edgewise.report.cells import (
-    Scale,
-    basis_notes,
-    cell_of,
-    failure_of,
-    label_of,
-    quantity,
-    reason_of_absence,
-    times,
-)
+from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, label_of, reason_of_absence, times
 from edgewise.report.conditions import (
-    fed_words,
+    input_text,
     labels_of,
     processor_of,
     provider_of,
@@ -30,13 +22,11 @@ from edgewise.report.conditions import (
     short_providers,
     system_of,
 )
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.report.ranking import answer_of, rank_models, sweeps
 from edgewise.report.recommendation import (
-    Recommendation,
     comparable_groups,
     group_title,
-    recommendation,
     recommendations,
 )
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
@@ -46,16 +36,6 @@ from edgewise.units import significant
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-__all__ = [
-    "Recommendation",
-    "bench_document",
-    "bench_table",
-    "bench_tables",
-    "recommendation",
-    "recommendations",
-    "render_text",
-]
 
 GRADE_TONES: dict[str, Tone] = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
 
@@ -67,11 +47,11 @@ _PREFIXES = {
 MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
 """What the memory of the model consists of."""
 
-MOST_FED = 4
-"""Up to so many different inputs are printed without `--details`."""
+MOST_INPUT_LINES = 4
+"""Number of different inputs that are printed without `--details`."""
 
 LEAST_RANKED = 3
-"""From so many models on, a table ranks them; of two, the first line says it."""
+"""Number of models from which on a table ranks them; of two, the first line says which is faster."""
 
 _TITLES = {
     "latency_first": "First",
@@ -87,11 +67,11 @@ _WIDEST = 1e5
 
 
 def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
-    """Table, recommendation, cautions, agreement of outputs and what is absent, of `runs` in their order."""
+    """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order."""
     tables = bench_tables(runs)
     sections = [
         *recommendation_sections(runs),
-        *fed_sections(runs),
+        *input_sections(runs),
         *_settings(runs),
         *interval_sections(runs),
         *caution_sections(runs),
@@ -116,7 +96,7 @@ def render_text(runs: Sequence[Run], *, console: Console, details: bool = False)
 
 
 def default_title(runs: Sequence[Run]) -> str:
-    """What the runs are about and where they were measured."""
+    """The models of the runs and the processor they were measured on."""
     models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
     names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     places = list(dict.fromkeys(place for run in runs if (place := processor_of(run) or system_of(run))))
@@ -124,13 +104,13 @@ def default_title(runs: Sequence[Run]) -> str:
 
 
 def bench_tables(runs: Sequence[Run]) -> list[Table]:
-    """One table per kind of scenario, so that each has the columns that its runs are about."""
+    """One table per kind of scenario, each with the columns of that scenario."""
     kinds = dict.fromkeys(run.job.workload.scenario.kind for run in runs)
     return [bench_table([run for run in runs if run.job.workload.scenario.kind == kind]) for kind in kinds]
 
 
 def bench_table(runs: Sequence[Run]) -> Table:
-    """One row per run; columns that are the same in every row are left to the title or to files for machines."""
+    """One row per run; columns with one value in every row are hidden, and only CSV files have them."""
     columns: list[Column] = []
     cells: list[list[Cell]] = []
 
@@ -164,7 +144,7 @@ def _ranking(runs: Sequence[Run]) -> Table:
         metric_column(chosen, "memory_delta", rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
-    notes = ["models of one place can't be told apart from its first: their 95 % intervals overlap"]
+    notes = ["models that share a place are not proven different from its first: their 95 % intervals overlap"]
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     columns, cells = zip(*found, strict=True)
@@ -186,19 +166,19 @@ def _table_title(runs: Sequence[Run]) -> str:
 
 
 def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
-    """Who each row is. What all rows share ranks last where there is little room."""
+    """The columns that identify a row; those that all rows share are left out first on a narrow terminal."""
     chosen: list[list[str]] = [[] for _ in runs]
 
     def column(title: str, words: Callable[[Run], str | None], *, always: bool = False) -> tuple[Column, list[Cell]]:
         found = [words(run) for run in runs]
-        # An engine that does not tell, or failed before it could, makes no difference to speak of.
+        # A run whose engine does not report the value does not differ from the others in it.
         varies = len({word for word in found if word}) > 1
         told = [word or "" for word in found]
         needed = any(tells_apart(chosen, told))
         for own, word in zip(chosen, told, strict=True):
             own.append(word)
         cells = [
-            Cell(text=word or ("–" if run.status == "failed" else "not told"))
+            Cell(text=word or ("–" if run.status == "failed" else "not reported"))
             for word, run in zip(found, runs, strict=True)
         ]
         rank = 0 if needed else 2 if varies else 9
@@ -247,7 +227,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     """One metric down the rows, in one unit where that reads well, else with a unit per cell."""
     unit = METRICS[metric].unit
     known = [value for run in runs if (value := run.value(metric)) is not None]
-    # What has no unit and is no share, such as an error in the labels' own, is read as it is.
+    # What has no unit and is not a share, such as an error in the labels' own, is read as it is.
     plain = unit == "1" and metric not in SHARES
     word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
     title = _TITLES.get(metric, METRICS[metric].label)
@@ -265,12 +245,12 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
 
 
 def _failed(run: Run, metric: str) -> Cell:
-    """The cause in the headline's column, a dash in the others: the row says already that there is nothing."""
+    """The cause of the failure in the headline's column, a dash in the others."""
     if metric == run.headline:
         return Cell(
             text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad"
         )
-    return Cell(text="–", tone="faint")
+    return DASH
 
 
 def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
@@ -299,7 +279,7 @@ def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Col
     cells = []
     for run, value in zip(runs, found, strict=True):
         if run.status == "failed":
-            cells.append(Cell(text="–", tone="faint"))
+            cells.append(DASH)
         elif value is None:
             reason = reason_of_absence(run, metric) if run.value(metric) is None else f"too few samples for {name}"
             cells.append(absent(reason))
@@ -324,37 +304,41 @@ def _grade(run: Run) -> Cell:
     return Cell(text=run.trust.grade, tone=GRADE_TONES[run.trust.grade])
 
 
-def fed_sections(runs: Sequence[Run]) -> list[Section]:
-    """What models were fed, however it came to be chosen."""
-    said: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        if words := fed_words(run):
-            said.setdefault(words, []).append(label)
-    lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
+def input_sections(runs: Sequence[Run]) -> list[Section]:
+    """The inputs that the models were given."""
+    lines = _grouped(runs, input_text)
     if not lines:
         return []
-    brief = lines[0] if len(lines) == 1 else f"{len(lines)} different inputs" if len(lines) > MOST_FED else None
-    return [Section(title="Fed", lines=lines, brief=brief)]
+    brief = lines[0] if len(lines) == 1 else f"{len(lines)} different inputs" if len(lines) > MOST_INPUT_LINES else None
+    return [Section(title="Inputs", lines=lines, brief=brief)]
+
+
+def _grouped(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
+    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty."""
+    said: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if words := words_of(run):
+            said.setdefault(words, []).append(label)
+    return tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
 
 
 def _settings(runs: Sequence[Run]) -> list[Section]:
-    """What came into force in each engine, as defaults differ: threads, precision; and the engine's own clock."""
-    said: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        if run.status == "failed":
-            continue
+    """Settings in force in each engine, as defaults differ: threads, precision; and the engine's own timing."""
+
+    def settings(run: Run) -> str:
         threads = threads_of(run)
-        words = ["threads not told" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
-        words.append(precision_of(run) or "precision not told")
+        words = ["threads not reported" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
+        words.append(precision_of(run) or "precision not reported")
         if (engine := run.value("latency_engine")) is not None:
             words.append(f"{quantity(engine, 's')} by the engine's own clock")
-        said.setdefault(", ".join(words), []).append(label)
-    lines = tuple(f"{_who(who, len(runs))}{words}" for words, who in said.items())
+        return ", ".join(words) if run.status != "failed" else ""
+
+    lines = _grouped(runs, settings)
     return [Section(title="Ran with", lines=lines, brief="")] if lines else []
 
 
 def interval_sections(runs: Sequence[Run]) -> list[Section]:
-    """What the intervals in the table are for, and the narrower ones within each run."""
+    """What the intervals of the table cover, and the narrower intervals within each run."""
     within: list[str] = []
     methods: dict[str, None] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):
@@ -384,7 +368,7 @@ def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def caution_lines(runs: Sequence[Run]) -> list[str]:
-    """One line per kind of caution: who, what was seen, what to do; the same words are said once."""
+    """One line per kind of caution: the runs, the observation, the advice; equal messages are merged."""
     labels = labels_of(runs)
     by_code: dict[str, dict[str, list[str]]] = {}
     advice: dict[str, str] = {}
@@ -412,20 +396,20 @@ def uncovered_reasons(run: Run) -> list[str]:
 
 
 def _who(labels: Sequence[str], total: int) -> str:
-    """The runs that something is said of, as the beginning of a sentence."""
+    """The runs that a statement is about, as the beginning of a line."""
     if total == 1:
         return ""
     return "all runs: " if len(labels) == total else f"{enumerate_few(labels)}: "
 
 
 def caution_sections(runs: Sequence[Run]) -> list[Section]:
-    """What must be known before the numbers are believed."""
+    """Cautions and the reasons of the grades."""
     lines = caution_lines(runs)
     return [Section(title="Cautions", lines=tuple(lines), tone="poor", brief=_brief_cautions(runs))] if lines else []
 
 
 def _brief_cautions(runs: Sequence[Run]) -> str:
-    """Every kind of caution with the runs that have it, those first that weigh most."""
+    """Every kind of caution with the number of runs that have it, the most severe first."""
     by_code: dict[str, list[str]] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):
         for code in dict.fromkeys(one_line(each.code) for each in run.cautions):
@@ -465,24 +449,20 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
 
 
 def _is_odd(run: Run) -> bool:
-    """Whether a majority computes something else. Where there is none, the caution stands at all runs: those that
-    agree with the reference have it too.
+    """Whether a majority of runs has other outputs. Without a majority the caution is on all runs, also on those
+    that agree with the reference.
     """
     return any(each.code == "output-mismatch" and NO_MAJORITY not in each.message for each in run.cautions)
 
 
 def _judged(runs: Sequence[Run]) -> list[Section]:
-    """What accuracies were found on."""
-    found: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        if words := judged_on(run):
-            found.setdefault(words, []).append(label)
-    lines = [f"{_who(who, len(runs))}{words}" for words, who in found.items()]
-    return [Section(title="Accuracy", lines=tuple(lines))] if lines else []
+    """The data that accuracies were measured on."""
+    lines = _grouped(runs, judged_on)
+    return [Section(title="Accuracy", lines=lines)] if lines else []
 
 
 def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
-    """What the runs say they can't know, unless a footnote of a table has said it."""
+    """Values that the runs could not measure, with reasons, unless a footnote of a table has them."""
     said = {note for table in tables for row in table.rows for cell in row for note in cell.notes} | {REFERENCE}
     by_reason: dict[str, dict[str, list[str]]] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):

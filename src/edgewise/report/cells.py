@@ -1,19 +1,18 @@
-"""From a run's measurement to a cell: rounding, intervals and the reasons of what is absent."""
+"""Cells of tables from measurements: units, intervals, reasons of absent values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from edgewise.amounts import with_ends
+from edgewise.formatting import DIGITS, plus_minus, with_ends
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
 from edgewise.text import one_line
-from edgewise.units import format_quantity, significant
+from edgewise.units import significant
 
 NOT_MEASURED = "not measured by this run"
-DIGITS = 3
 
 Scale = Callable[[float], float]
 
@@ -29,7 +28,7 @@ def celsius(kelvin: float) -> float:
 
 
 def reason_of_absence(run: Run, metric: str) -> str:
-    """Why `run` has no value of `metric`: its own words, its failure, or that nothing measured it."""
+    """Why `run` has no value of `metric`: its recorded reason, its failure, or that it was not measured."""
     row = run.measurement(metric)
     if row is not None and row.absent_because:
         return one_line(row.absent_because)
@@ -85,49 +84,7 @@ def basis_notes(row: Measurement) -> tuple[str, ...]:
     return ()
 
 
-LOPSIDED_FROM = 0.1
-"""Intervals within this share of the value are printed with ±, whatever their sides."""
-
-
-def plus_minus(value: float, low: float | None, high: float | None) -> str:
-    """``"0.421 ± 0.012"``: the value at three significant digits, then the wider side of its interval.
-
-    The half-width is rounded up at the value's last place and counted from the printed value, so that what is printed
-    always contains the interval; only an interval without any width is ``± 0``.
-    """
-    if low is None or high is None or not math.isfinite(value):
-        return significant(value, DIGITS)
-    if _is_lopsided(value, low, high):
-        return f"{significant(value, DIGITS)} [{significant(low, DIGITS)}, {significant(high, DIGITS)}]"
-    magnitude = math.floor(math.log10(abs(value))) if value else 0
-    places = DIGITS - 1 - magnitude
-    shown = round(value, places)
-    half = 0.0 if low == high == value else max(shown - low, high - shown, 0.0)
-    # The small allowance keeps 0.012 from becoming 0.013 through binary fractions.
-    steps = math.ceil(half * 10.0**places - 1e-9)
-    if steps == 0:
-        return f"{significant(value, DIGITS)} ± 0"
-    width = steps * 10.0**-places
-    # `significant` writes numbers of these magnitudes with an exponent.
-    exponent = magnitude < -4 or magnitude >= 9
-    return f"{significant(value, DIGITS)} ± {f'{width:.2e}' if exponent else f'{width:.{max(0, places)}f}'}"
-
-
-def _is_lopsided(value: float, low: float, high: float) -> bool:
-    """Whether ± would mislead: sides that differ much, or a wider one that reaches past 0."""
-    below, above = value - low, high - value
-    wide, narrow = max(below, above), min(below, above)
-    if abs(wide) <= LOPSIDED_FROM * abs(value):
-        return False
-    return wide > 1.5 * narrow or wide >= abs(value)
-
-
-def quantity(value: float, unit: str) -> str:
-    """`value` in the catalogue's unit as a person reads it, at the digits that every table uses."""
-    return format_quantity(value, unit, DIGITS)
-
-
 def label_of(metric: str) -> str:
-    """What tables call `metric`; an id that is not in the catalogue (a newer record) stands for itself."""
+    """The label of `metric`; its id where the catalogue lacks it (a newer record)."""
     row = METRICS.get(metric)
     return row.label if row is not None else metric

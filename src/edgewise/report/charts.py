@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from edgewise.errors import Unavailable
+from edgewise.formatting import quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
-from edgewise.report.cells import quantity
-from edgewise.report.lettering import FONT, FONT_SIZE, Spec, fit_texts, legend_below, row_axis
+from edgewise.report.chart_text import FONT, FONT_SIZE, Spec, fit_texts, legend_below, row_axis
 from edgewise.text import without_controls
 
 STRIP_POINTS = 120
@@ -27,7 +27,9 @@ SERIES_POINTS = 240
 _BY_RANK = "evenly picked by rank with the smallest and the largest"
 SERIES_COLOURS = 8
 WIDE, NARROW = 860, 400
-_INK, _SOFT, _RULE = "var(--ink)", "var(--soft)", "var(--rule)"
+INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
+KEEP_APART = "\u2003"
+"""An em space, which no name has: what follows it keeps rows of one name apart, and the axis does not show it."""
 _NEEDLESS = re.compile(
     r' (?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"| (?:opacity|stroke-width)="1"'
     r'|<path class="foreground"[^>]*/>|<path class="background"[^>]* d="M0,0h0v0h0Z"[^>]*/>'
@@ -40,7 +42,6 @@ _DOTS = re.compile(
     r'<path transform="[^"]*" d="M([\d.]+),0A[^"]*" (fill="[^"]*" stroke-width="[^"]*") opacity="([^"]*)"/>'
     r'(?:<path transform="[^"]*" d="M\1,0A[^"]*" \2 opacity="\3"/>)+'
 )
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def render_svg(spec: Spec) -> str:
     Raises `Unavailable` where vl-convert-python is not installed.
     """
     svg = _LAYER.sub(r' data-layer="\1"', draw_svg(spec))
-    # `Chart.description` replaces the words on every mark; nobody sees less than a tenth of a pixel.
+    # `Chart.description` replaces the words on every mark; less than a tenth of a pixel is not visible.
     svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), _NEEDLESS.sub("", svg))
     svg = _DOTS.sub(_together, svg).replace(f' font-family="{FONT}"', "")
     return svg.replace("<svg ", f'<svg aria-hidden="true" focusable="false" font-family="{FONT}" ', 1)
@@ -103,7 +104,7 @@ def _vl_convert() -> Any:
 
 
 def _clean(part: Any) -> Any:
-    """A specification without control characters: one in a text ends the whole process in vl-convert."""
+    """A specification without control characters, on which vl-convert aborts the process."""
     if isinstance(part, dict):
         return {key: _clean(value) for key, value in part.items()}
     if isinstance(part, list):
@@ -123,6 +124,58 @@ def colour_of(index: int) -> str:
     return f"var(--series-{index % SERIES_COLOURS + 1})"
 
 
+def rounded(value: float, digits: int = 6) -> float:
+    """`value` rounded to the digits that a drawing can show, which keeps specifications short."""
+    return float(f"{value:.{digits}g}")
+
+
+def number_axis(field: str, title: str | None, *, ticks: int | None = None, **scale: Any) -> Spec:
+    """The channel of a number; `scale` as Vega-Lite has it."""
+    channel: Spec = {"field": field, "type": "quantitative", "title": title}
+    return channel | ({"scale": scale} if scale else {}) | ({"axis": {"tickCount": ticks}} if ticks else {})
+
+
+def name_axis(field: str, keys: Sequence[str], *, limit: int) -> Spec:
+    """The channel of rows with names, in the order of `keys`; labels end at `limit` pixels."""
+    return {"field": field, "type": "nominal", "title": None, "sort": list(keys), "axis": row_axis(keys, limit=limit)}
+
+
+def colour_channel(field: str, colours: Mapping[str, str], *, legend: Spec | None = None) -> Spec:
+    """The channel of colours by name."""
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": legend}
+
+
+def interval_lines(channels: Spec, *, along: str = "x", low: str = "low", high: str = "high", **mark: Any) -> Spec:
+    """The layer of 95 % intervals: a line from `low` to `high` for each row that has them.
+
+    Args:
+        along: the channel, x or y, that the interval runs along.
+    """
+    ends = {along: {**channels[along], "field": low}, f"{along}2": {"field": high}}
+    return {
+        "transform": [{"filter": f"isValid(datum.{low})"}],
+        "mark": {"type": "rule", "strokeWidth": 3, **mark},
+        "encoding": {**channels, **ends},
+    }
+
+
+def wide_chart(
+    title: str,
+    layers: Sequence[Spec],
+    *,
+    height: int | Spec,
+    description: str,
+    caption: str,
+    rows: Sequence[Spec] | None = None,
+) -> Chart:
+    """A chart as wide as the page; `rows` are the data of layers without their own."""
+    spec = layered_spec(layers, height=height, width=WIDE)
+    if rows is not None:
+        spec["data"] = {"values": list(rows)}
+    return Chart(title=title, description=description, caption=caption, spec=spec, wide=True)
+
+
 def distribution_chart(group: Sequence[Series]) -> Chart | None:
     """Samples, middle half, median and interval of comparable runs; None where no run has samples."""
     found = [(one, row) for one in group if (row := _headline(one.run)) is not None and row.samples]
@@ -140,7 +193,7 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
         boxes.append(_box(one.label, row, ordered, scale))
     shared = {"y": _rows(group), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
-    x = _quantitative("x", title, upper=_digits(limit * scale))
+    x = _from_zero("x", title, upper=_short(limit * scale))
     jitter = {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}
     layers = [
         {
@@ -155,12 +208,12 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
         },
         {
             "data": {"values": [box for box in boxes if "low" in box]},
-            "mark": {"type": "rule", "strokeWidth": 4, "color": _INK},
+            "mark": {"type": "rule", "strokeWidth": 4, "color": INK},
             "encoding": {"y": shared["y"], "x": {**x, "field": "low"}, "x2": {"field": "high"}},
         },
         {
             "data": {"values": boxes},
-            "mark": {"type": "tick", "thickness": 2, "size": 24, "color": _INK},
+            "mark": {"type": "tick", "thickness": 2, "size": 24, "color": INK},
             "encoding": {"y": shared["y"], "x": {**x, "field": "value"}},
         },
     ]  # fmt: skip
@@ -168,12 +221,12 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
         + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
     )
-    return Chart(
-        title=f"{METRICS[metric].label} by run",
+    return wide_chart(
+        f"{METRICS[metric].label} by run",
+        layers,
+        height={"step": 46},
         description="; ".join(_in_words(one.label, row) for one, row in found),
         caption=caption + _beyond(beyond, found),
-        spec=layered_spec(layers, height={"step": 46}, width=WIDE),
-        wide=True,
     )
 
 
@@ -190,25 +243,25 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
         thinned |= len(inside) > CURVE_POINTS
         for index in _positions(len(inside), CURVE_POINTS):
             share = (index + 1) / len(row.samples)
-            values.append({"run": one.label, "x": _digits(inside[index] * scale), "share": _digits(share)})
+            values.append({"run": one.label, "x": _short(inside[index] * scale), "share": _short(share)})
     legend = legend_below([one.label for one, _ in found], width=NARROW)
     layer = {
         "data": {"values": values},
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
         "encoding": {
-            "x": _quantitative("x", f"{METRICS[found[0][1].metric].label} ({unit})", upper=_digits(limit * scale)),
+            "x": _from_zero("x", f"{METRICS[found[0][1].metric].label} ({unit})", upper=_short(limit * scale)),
             "y": {
                 "field": "share", "type": "quantitative", "title": "share of inferences",
                 "axis": {"format": "%", "tickCount": 5}, "scale": {"domain": [0, 1]},
             },
-            "color": {**_colours([one for one, _ in found]), "legend": legend},
+            "color": _colours([one for one, _ in found], legend=legend),
         },
     }  # fmt: skip
     tails = [f"{one.label}: {_quantiles(row)}" for one, row in found]
     return Chart(
         title="Share of inferences done within a time",
         description="; ".join(tails),
-        caption="Steeper is steadier; a long foot to the right is a slow tail."
+        caption="Steeper is steadier; a long tail to the right means that some inferences are slow."
         + (f" Drawn through {CURVE_POINTS} samples a run, {_BY_RANK}." if thinned else "")
         + _beyond(beyond, found),
         spec=layered_spec([layer], height=220),
@@ -222,22 +275,22 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
         peak, base = one.run.value("memory_peak"), one.run.value("memory_baseline")
         if peak is None:
             continue
-        row = {"run": one.label, "peak": _digits(peak * 1e-6), "text": quantity(peak, "B")}
-        rows.append(row if base is None else {**row, "base": _digits(base * 1e-6)})
+        row = {"run": one.label, "peak": _short(peak * 1e-6), "text": quantity(peak, "B")}
+        rows.append(row if base is None else {**row, "base": _short(base * 1e-6)})
         known = f", of which {quantity(base, 'B')} before the model was loaded" if base is not None else ""
         words.append(f"{one.label}: peak {quantity(peak, 'B')}{known}")
     if not rows:
         return None
     y, colour = _rows(group), _colours(group)
-    x = {"type": "quantitative", "title": "Memory (MB)", "axis": {"tickCount": 6}, "scale": {"zero": True}}
+    x = number_axis("peak", "Memory (MB)", ticks=6, zero=True)
     layers: list[Spec] = [
         {"mark": {"type": "bar", "height": 18, "opacity": 0.85, "cornerRadiusEnd": 3},
-         "encoding": {"y": y, "x": {**x, "field": "peak"}, "color": colour}},
+         "encoding": {"y": y, "x": x, "color": colour}},
         {"transform": [{"filter": "isValid(datum.base)"}],
          "mark": {"type": "bar", "height": 18, "color": "var(--paper)", "opacity": 0.55},
          "encoding": {"y": y, "x": {**x, "field": "base"}}},
-        {"mark": {"type": "text", "align": "left", "dx": 6, "color": _SOFT},
-         "encoding": {"y": y, "x": {**x, "field": "peak"}, "text": {"field": "text", "type": "nominal"}}},
+        {"mark": {"type": "text", "align": "left", "dx": 6, "color": SOFT},
+         "encoding": {"y": y, "x": x, "text": {"field": "text", "type": "nominal"}}},
     ]  # fmt: skip
     return Chart(
         title="Peak memory",
@@ -255,22 +308,20 @@ def series_chart(one: Series) -> Chart | None:
         return None
     scale, unit, limit = _axis([row])
     picked = _stretches(row.samples, SERIES_POINTS)
-    values = [{"i": index, "x": _digits(row.samples[index] * scale)} for index in picked if row.samples[index] <= limit]
+    values = [{"i": index, "x": _short(row.samples[index] * scale)} for index in picked if row.samples[index] <= limit]
     beyond = sum(value > limit for value in row.samples)
     edges, total = [], 0
     for length in row.session_lengths[:-1]:
         total += length
         edges.append({"i": total})
-    x = {"field": "i", "type": "quantitative", "title": "sample, session after session",
-         "scale": {"nice": False}, "axis": {"tickCount": 8}}  # fmt: skip
-    y = {"field": "x", "type": "quantitative", "title": f"{METRICS[row.metric].label} ({unit})",
-         "scale": {"zero": False}, "axis": {"tickCount": 4}}  # fmt: skip
+    x = number_axis("i", "sample, session after session", ticks=8, nice=False)
+    y = number_axis("x", f"{METRICS[row.metric].label} ({unit})", ticks=4, zero=False)
     layers: list[Spec] = [
         {"data": {"values": values}, "mark": {"type": "circle", "size": 9, "opacity": 0.55, "color": one.colour},
          "encoding": {"x": x, "y": y}},
     ]  # fmt: skip
     if edges:
-        mark = {"type": "rule", "color": _SOFT, "strokeDash": [3, 3]}
+        mark = {"type": "rule", "color": SOFT, "strokeDash": [3, 3]}
         layers.append({"data": {"values": edges}, "mark": mark, "encoding": {"x": x}})
     thinned = (
         f" {len(picked)} of {len(row.samples)} samples are picked: of each of {SERIES_POINTS // 4} equal stretches the "
@@ -278,12 +329,12 @@ def series_chart(one: Series) -> Chart | None:
         if len(picked) < len(row.samples)
         else ""
     )
-    return Chart(
-        title="Samples over time",
+    return wide_chart(
+        "Samples over time",
+        layers,
+        height=150,
         description=_in_words(one.label, row),
         caption="Dashed lines are where a fresh process begins." + thinned + _beyond(beyond, [(one, row)]),
-        spec=layered_spec(layers, height=150, width=WIDE),
-        wide=True,
     )
 
 
@@ -293,19 +344,19 @@ def _headline(run: Run) -> Measurement | None:
 
 
 def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
-    """The factor to the axis' unit, that unit, and the SI value up to which samples are drawn."""
+    """The factor to the unit of the axis, the unit, and the largest SI value that is drawn."""
     limit = max(max(_at(sorted(row.samples), 0.995), row.high or 0.0, row.value or 0.0) for row in rows) * 1.02
     if rows[0].unit != "s":
         return 1.0, rows[0].unit, limit
-    size, unit = next(((size, unit) for size, unit in _TIMES if limit >= size), _TIMES[-1])
-    return 1 / size, unit, limit
+    unit, factor = time_unit_of(limit)
+    return factor, unit, limit
 
 
 def _strip(label: str, ordered: Sequence[float], *, scale: float) -> list[Spec]:
     """Some of the samples, spread over the height of the row."""
     # Multiples of the golden ratio spread evenly and are the same in every process.
     return [
-        {"run": label, "x": _digits(ordered[index] * scale), "jitter": _digits(place * 0.6180339887 % 1.0)}
+        {"run": label, "x": _short(ordered[index] * scale), "jitter": _short(place * 0.6180339887 % 1.0)}
         for place, index in enumerate(_positions(len(ordered), STRIP_POINTS))
     ]
 
@@ -315,7 +366,7 @@ def _box(label: str, row: Measurement, ordered: Sequence[float], scale: float) -
     box = {"run": label, "value": value * scale, "q1": _at(ordered, 0.25) * scale, "q3": _at(ordered, 0.75) * scale}
     if row.low is not None and row.high is not None:
         box |= {"low": row.low * scale, "high": row.high * scale}
-    return {key: _digits(item) if isinstance(item, float) else item for key, item in box.items()}
+    return {key: _short(item) if isinstance(item, float) else item for key, item in box.items()}
 
 
 def _at(ordered: Sequence[float], share: float) -> float:
@@ -346,8 +397,8 @@ def _stretches(samples: Sequence[float], most: int) -> list[int]:
     return sorted(found)
 
 
-def _digits(value: float) -> float:
-    return float(f"{value:.5g}")
+def _short(value: float) -> float:
+    return rounded(value, 5)
 
 
 def _in_words(label: str, row: Measurement) -> str:
@@ -371,28 +422,19 @@ def _beyond(count: int, found: Sequence[tuple[Series, Measurement]]) -> str:
 
 
 def _rows(group: Sequence[Series]) -> Spec:
-    labels = [one.label for one in group]
-    return {"field": "run", "type": "nominal", "title": None, "sort": labels, "axis": row_axis(labels, limit=230)}
+    return name_axis("run", [one.label for one in group], limit=230)
 
 
-def _colours(group: Sequence[Series]) -> Spec:
-    scale = {"domain": [one.label for one in group], "range": [one.colour for one in group]}
-    return {"field": "run", "type": "nominal", "scale": scale, "legend": None}
+def _colours(group: Sequence[Series], *, legend: Spec | None = None) -> Spec:
+    return colour_channel("run", {one.label: one.colour for one in group}, legend=legend)
 
 
-def _quantitative(field: str, title: str, *, upper: float) -> Spec:
-    scale = {"zero": True, "domainMin": 0, "domainMax": upper, "nice": False}
-    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": {"tickCount": 7}}
+def _from_zero(field: str, title: str, *, upper: float) -> Spec:
+    return number_axis(field, title, ticks=7, zero=True, domainMin=0, domainMax=upper, nice=False)
 
 
-def layered_spec(
-    layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW, legend: Spec | None = None
-) -> Spec:
-    """A layered specification in the pages' colours and font.
-
-    Args:
-        legend: settings of legends that this page has besides the common ones.
-    """
+def layered_spec(layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW) -> Spec:
+    """A layered specification in the pages' colours and font."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": width,
@@ -404,11 +446,11 @@ def layered_spec(
             "font": FONT,
             "view": {"stroke": None},
             "axis": {
-                "labelColor": _SOFT, "titleColor": _SOFT, "gridColor": _RULE, "domainColor": _RULE, "tickColor": _RULE,
+                "labelColor": SOFT, "titleColor": SOFT, "gridColor": RULE, "domainColor": RULE, "tickColor": RULE,
                 "labelFontSize": FONT_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal", "titlePadding": 8,
             },
-            "axisY": {"labelColor": _INK},
-            "legend": {"labelColor": _INK, "labelFontSize": FONT_SIZE} | (legend or {}),
+            "axisY": {"labelColor": INK},
+            "legend": {"labelColor": INK, "labelFontSize": FONT_SIZE},
             "text": {"fontSize": FONT_SIZE},
         },
     }  # fmt: skip

@@ -1,32 +1,25 @@
-"""What a comparison says: one conclusion, before and after metric by metric, and what the verdicts rest on."""
+"""A comparison as a document: conclusion, before and after by metric, and the evidence of the verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
+from edgewise.formatting import percent, ratio_text, scale_of
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import fed_sections
+from edgewise.report.bench import input_sections
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
-from edgewise.report.comparison_tables import (
-    NO_REASON,
-    before_after_table,
-    compared_labels,
-    conclusion_of,
-    scale_of,
-)
-from edgewise.report.comparison_words import (
-    listing,
-    lower_label,
-    percent,
-    ranking_conclusion,
-    ratio_text,
-)
+from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
+from edgewise.report.comparison_words import lower_label, ranking_conclusion
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.stats.comparison import RISK
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _DESIGNS = {
     "interleaved": "fresh processes of all variants took turns in random order",
@@ -40,7 +33,7 @@ _DESIGNS = {
 }
 
 
-def comparison_document(findings: Findings, *, width: int | None = None) -> Document:
+def comparison_document(findings: ComparisonResult, *, width: int | None = None) -> Document:
     """The whole comparison; its title is the conclusion.
 
     Args:
@@ -53,9 +46,9 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
         Section(title="Failed", lines=tuple(failure_lines(findings)), tone="bad"),
         Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
         Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
-        Section(title="What can't be excluded", lines=_lines(findings.not_excluded), tone="poor"),
+        Section(title="Other causes that can't be ruled out", lines=_lines(findings.not_excluded), tone="poor"),
         Section(title="What differs", lines=_lines(findings.stated), brief=_differing(findings.stated)),
-        *fed_sections([each.run for each in findings.variants]),
+        *input_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
             title="What the verdicts rest on",
@@ -74,26 +67,33 @@ def comparison_document(findings: Findings, *, width: int | None = None) -> Docu
     return Document(title=title_of(findings), tables=tuple(tables), sections=told)
 
 
+def print_comparison(result: ComparisonResult, console: Console, *, details: bool = False) -> None:
+    """Print `result` on `console`, readable at 80 columns."""
+    from edgewise.report.text import print_titled
+
+    print_titled(comparison_document(result, width=console.width), console, details=details)
+
+
 def _differing(stated: Sequence[str]) -> str:
     """What differs, without how."""
     return ", ".join(dict.fromkeys(one_line(line).partition(":")[0] for line in stated))
 
 
-def title_of(findings: Findings) -> str:
-    """The conclusion of all, in one sentence, with who failed."""
+def title_of(findings: ComparisonResult) -> str:
+    """The conclusion in one sentence, with the variants that failed."""
     failed = failed_text(findings)
     mark = "; " if findings.comparisons else ": "
     return _conclusion(findings) + (f"{mark}{failed}" if failed else "")
 
 
-def failed_text(findings: Findings) -> str:
+def failed_text(findings: ComparisonResult) -> str:
     """``"B failed"``; empty where all went well."""
     cancelled = {variant.label for variant in findings.variants if variant.run.status == "cancelled"}
     failed = [one_line(label) for label in findings.failures if label not in cancelled]
     return f"{listing(failed)} failed" if failed else ""
 
 
-def _conclusion(findings: Findings) -> str:
+def _conclusion(findings: ComparisonResult) -> str:
     labels = compared_labels(findings)
     if findings.ranking is not None and len(findings.ranking.places) > 2:
         return ranking_conclusion(findings.ranking)
@@ -105,7 +105,7 @@ def _conclusion(findings: Findings) -> str:
     return "Nothing could be compared"
 
 
-def ranking_table(findings: Findings) -> Table | None:
+def ranking_table(findings: ComparisonResult) -> Table | None:
     """Places, groups that can't be told apart, and ratios to the best; None where nothing is ranked."""
     ranking = findings.ranking
     if ranking is None:
@@ -130,7 +130,7 @@ def ranking_table(findings: Findings) -> Table | None:
             absent(_why_absent(findings, one.label, ranking.metric))
             if one.value is None
             else Cell(text=f"{significant(convert(one.value))} {name}".rstrip(), value=one.value),
-            Cell(text="–", tone="faint")
+            DASH
             if one.label == best
             else absent("no ratio to the best is known")
             if one.ratio is None
@@ -142,13 +142,13 @@ def ranking_table(findings: Findings) -> Table | None:
     return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=notes)
 
 
-def _why_absent(findings: Findings, label: str, metric: str) -> str:
+def _why_absent(findings: ComparisonResult, label: str, metric: str) -> str:
     run = next((variant.run for variant in findings.variants if variant.label == label), None)
     return reason_of_absence(run, metric) if run is not None else one_line(findings.failures.get(label, NO_REASON))
 
 
-def front_lines(findings: Findings) -> list[str]:
-    """Who no other beats, and who is beaten by whom."""
+def front_lines(findings: ComparisonResult) -> list[str]:
+    """The variants on the Pareto front, and by which ones the others are beaten."""
     front = findings.front
     if front is None:
         return []
@@ -161,7 +161,7 @@ def front_lines(findings: Findings) -> list[str]:
     return lines
 
 
-def environments_table(findings: Findings) -> Table | None:
+def environments_table(findings: ComparisonResult) -> Table | None:
     """Where the environments of runs measured apart differ; None where they don't."""
     if not findings.environments:
         return None
@@ -172,8 +172,8 @@ def environments_table(findings: Findings) -> Table | None:
     return Table(title="Where the environments differ", columns=columns, rows=rows)
 
 
-def variants_table(findings: Findings) -> Table | None:
-    """Which run stands behind each label; None where there is none."""
+def variants_table(findings: ComparisonResult) -> Table | None:
+    """The run of each label; None without variants."""
     if not findings.variants:
         return None
     columns = (
@@ -196,22 +196,24 @@ def _variant_row(variant: Variant) -> tuple[Cell, ...]:
         Cell(text=one_line(variant.label)),
         Cell(text=one_line(run.job.model.name)),
         Cell(text=engine_of(run)),
-        absent(failure_of(run) or "the engine chose and does not tell")
+        absent(failure_of(run) or "chosen and not reported by the engine")
         if threads is None
         else Cell(text=str(threads), value=threads),
-        absent(failure_of(run) or "the engine does not tell") if precision is None else Cell(text=one_line(precision)),
+        absent(failure_of(run) or "not reported by the engine")
+        if precision is None
+        else Cell(text=one_line(precision)),
         absent(failure_of(run) or "the run was not graded") if run.trust is None else Cell(text=run.trust.grade),
         Cell(text=one_line(run.id)),
     )
 
 
-def failure_lines(findings: Findings) -> list[str]:
+def failure_lines(findings: ComparisonResult) -> list[str]:
     """Why a variant has no result."""
     return [f"{one_line(label)}: {one_line(why)}" for label, why in findings.failures.items()]
 
 
-def evidence_lines(findings: Findings) -> list[str]:
-    """The design, how much was measured and why it stopped, which differences matter, which risk is taken."""
+def evidence_lines(findings: ComparisonResult) -> list[str]:
+    """The design, the amount of measuring and why it stopped, the margins, and the error risk."""
     rows = findings.comparisons
     if not rows:
         return []
@@ -233,7 +235,7 @@ def _whose(found: Sequence[Comparison], rows: Sequence[Comparison]) -> list[str]
     return list(dict.fromkeys(words))
 
 
-def _amount_lines(findings: Findings) -> list[str]:
+def _amount_lines(findings: ComparisonResult) -> list[str]:
     told = []
     if findings.pairs is not None:
         word = "pair" if len(findings.variants) <= 2 else "round"
@@ -249,7 +251,7 @@ def _amount_lines(findings: Findings) -> list[str]:
 
 
 def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
-    """What is too small to matter, and what a verdict needs."""
+    """The differences that are too small to matter, and the condition for a verdict."""
     margins: dict[str, list[Comparison]] = {}
     for row in rows:
         if row.margin is not None and row.design != "same-run":
@@ -267,8 +269,8 @@ def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def caution_lines(findings: Findings) -> list[str]:
-    """What the runs themselves warn of: one line per kind, the same words once.
+def caution_lines(findings: ComparisonResult) -> list[str]:
+    """Cautions of the runs: one line per kind, equal messages merged.
 
     Without the advice, which is for measuring one thing alone: turns share most of what disturbs.
     """

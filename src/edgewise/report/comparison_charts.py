@@ -13,13 +13,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.comparing.comparison import Comparison, Findings, Variant
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
+from edgewise.formatting import percent, quantity, ratio_text, scale_of
 from edgewise.record import Measurement
-from edgewise.report.cells import label_of, quantity
-from edgewise.report.charts import WIDE, Chart, colour_of, layered_spec
-from edgewise.report.comparison_tables import scale_of
-from edgewise.report.comparison_words import percent, ratio_text, verdict_text
-from edgewise.report.lettering import Spec, legend_below, row_axis
+from edgewise.report.cells import label_of
+from edgewise.report.chart_text import Spec, legend_below
+from edgewise.report.charts import (
+    INK,
+    KEEP_APART,
+    RULE,
+    SOFT,
+    WIDE,
+    Chart,
+    colour_channel,
+    colour_of,
+    interval_lines,
+    name_axis,
+    number_axis,
+    rounded,
+    wide_chart,
+)
+from edgewise.report.comparison_words import verdict_text
 from edgewise.report.names import distinct_names
 from edgewise.text import one_line
 
@@ -27,9 +41,8 @@ OUTLINE_POINTS = 140
 LEAST_SAMPLES = 9
 """Fewer make no distribution."""
 LOGARITHMIC_FROM = 6.0
-"""Times of which the longest is so many times the shortest share a logarithmic axis."""
-_INK, _SOFT, _RULE = "var(--ink)", "var(--soft)", "var(--rule)"
-_COLOURS = {"faster": "var(--good)", "slower": "var(--bad)", "same": _INK, "inconclusive": _SOFT}
+"""Ratio of the longest to the shortest time from which on the axis is logarithmic."""
+_COLOURS = {"faster": "var(--good)", "slower": "var(--bad)", "same": INK, "inconclusive": SOFT}
 
 _TICKS: tuple[tuple[float, list[float]], ...] = (
     (1.15, [0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99, 1.0, 1.01, 1.02, 1.03, 1.04, 1.06, 1.08, 1.1]),
@@ -51,7 +64,7 @@ class Sampled:
     row: Measurement
 
 
-def sampled_variants(findings: Findings) -> list[Sampled]:
+def sampled_variants(findings: ComparisonResult) -> list[Sampled]:
     """Variants with samples of the metric that the baseline is about, in their order."""
     if not findings.variants:
         return []
@@ -66,11 +79,11 @@ def sampled_variants(findings: Findings) -> list[Sampled]:
 
 
 def chart_labels(variants: Sequence[Variant]) -> list[str]:
-    """Short names that stay apart."""
+    """Short names that differ from each other."""
     return distinct_names([variant.label for variant in variants])
 
 
-def overlay_chart(findings: Findings) -> Chart | None:
+def overlay_chart(findings: ComparisonResult) -> Chart | None:
     """Outlines of the headline's distributions over one axis; None where no variant has samples."""
     found = sampled_variants(findings)
     if not found:
@@ -83,17 +96,15 @@ def overlay_chart(findings: Findings) -> Chart | None:
     outlines: list[Spec] = []
     for one, samples in zip(found, values, strict=True):
         outlines += [
-            {"run": one.label, "x": _digits(convert(at)), "height": _digits(height)}
+            {"run": one.label, "x": rounded(convert(at)), "height": rounded(height)}
             for at, height in _outline(samples, lower, upper, logarithmic=logarithmic)
         ]
     lane = 0.09
     marks = [_mark(one, -lane * (place + 0.75), convert) for place, one in enumerate(found)]
-    ends = [_digits(convert(lower)), _digits(convert(upper))]
-    kind = {"type": "log" if logarithmic else "linear", "domain": ends, "nice": False, "zero": False}
-    x = {"field": "x", "type": "quantitative", "title": f"{label_of(metric)} ({name})", "scale": kind,
-         "axis": {"tickCount": 8}}  # fmt: skip
-    y = {"field": "height", "type": "quantitative", "title": None, "axis": None,
-         "scale": {"domain": [-lane * (len(found) + 0.4), 1.05], "nice": False}}  # fmt: skip
+    ends = [rounded(convert(lower)), rounded(convert(upper))]
+    kind = "log" if logarithmic else "linear"
+    x = number_axis("x", f"{label_of(metric)} ({name})", ticks=8, type=kind, domain=ends, nice=False, zero=False)
+    y = number_axis("height", None, domain=[-lane * (len(found) + 0.4), 1.05], nice=False) | {"axis": None}
     colour = _colours(found)
     beyond = sum(int(((samples < lower) | (samples > upper)).sum()) for samples in values)
     layers: list[Spec] = [
@@ -101,22 +112,21 @@ def overlay_chart(findings: Findings) -> Chart | None:
          "encoding": {"x": x, "y": {**y, "stack": None}, "color": colour}},
         {"data": {"values": outlines}, "mark": {"type": "line", "strokeWidth": 1.8},
          "encoding": {"x": x, "y": y, "color": colour}},
-        {"data": {"values": [mark for mark in marks if "low" in mark]}, "mark": {"type": "rule", "strokeWidth": 6},
-         "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": colour}},
-        {"data": {"values": marks}, "mark": {"type": "tick", "thickness": 2, "size": 16, "color": _INK},
+        {"data": {"values": marks}, **interval_lines({"x": x, "y": y, "color": colour}, strokeWidth=6)},
+        {"data": {"values": marks}, "mark": {"type": "tick", "thickness": 2, "size": 16, "color": INK},
          "encoding": {"x": {**x, "field": "value"}, "y": y}},
     ]  # fmt: skip
     total = sum(len(samples) for samples in values)
-    return Chart(
-        title=f"{label_of(metric)}: all samples",
+    return wide_chart(
+        f"{label_of(metric)}: all samples",
+        layers,
+        height=230,
         description="; ".join(_in_words(one) for one in found),
         caption="Outlines of the samples' density, each as high as the others whatever its number of samples. Below: "
         "the headline value and its own 95 % interval."
         + (" The axis is logarithmic." if logarithmic else "")
         + (f" {beyond} of {total} samples lie beyond the axis." if beyond else "")
         + _left_out(findings, found),
-        spec=layered_spec(layers, height=230, width=WIDE),
-        wide=True,
     )
 
 
@@ -159,7 +169,7 @@ def _outline(samples: Values, lower: float, upper: float, *, logarithmic: bool) 
     return list(zip(places.tolist(), (density / density.max()).tolist(), strict=True))
 
 
-def process_chart(findings: Findings) -> Chart | None:
+def process_chart(findings: ComparisonResult) -> Chart | None:
     """The median of each fresh process, in the order they were measured; None where no variant has several."""
     found = [one for one in sampled_variants(findings) if len(one.row.session_lengths) > 1
              and sum(one.row.session_lengths) == len(one.row.samples)]  # fmt: skip
@@ -168,7 +178,7 @@ def process_chart(findings: Findings) -> Chart | None:
     metric = found[0].row.metric
     medians = {one.label: _medians(one.row) for one in found}
     rows = [
-        {"run": label, "process": place, "x": _digits((value / statistics.median(values) - 1.0) * 100.0)}
+        {"run": label, "process": place, "x": rounded((value / statistics.median(values) - 1.0) * 100.0)}
         for label, values in medians.items()
         for place, value in enumerate(values, 1)
         if statistics.median(values) > 0.0
@@ -176,22 +186,23 @@ def process_chart(findings: Findings) -> Chart | None:
     most = max(map(len, medians.values()))
     designs = {row.design for row in findings.comparisons if row.metric == metric}
     paired = bool(designs) and designs <= {"interleaved", "duet"}
+    ticks = {"axis": {"values": list(range(1, most + 1, max(1, -(-most // 10)))), "format": "d"}}
     encoding = {
-        "x": {"field": "process", "type": "quantitative", "title": "fresh process",
-              "scale": {"nice": False, "zero": False},
-              "axis": {"values": list(range(1, most + 1, max(1, -(-most // 10)))), "format": "d"}},
-        "y": {"field": "x", "type": "quantitative", "title": "off its own median (%)",
-              "axis": {"tickCount": 5}},
+        "x": number_axis("process", "fresh process", nice=False, zero=False) | ticks,
+        "y": number_axis("x", "off its own median (%)", ticks=5),
         "color": _colours(found),
-    }  # fmt: skip
+    }
     layers: list[Spec] = [{"mark": {"type": "circle", "size": 55, "opacity": 0.9}, "encoding": encoding}]
     if paired:
         layers.insert(0, {"mark": {"type": "line", "strokeWidth": 1.2, "opacity": 0.6}, "encoding": encoding})
     order = "in the order they were measured."
     if paired:
         order = "those with one number were measured together: where they move together, the machine moved under both."
-    return Chart(
-        title=f"{label_of(metric)}: process by process",
+    return wide_chart(
+        f"{label_of(metric)}: process by process",
+        layers,
+        height=190,
+        rows=rows,
         description="; ".join(
             f"{label}: {len(values)} processes, medians {quantity(min(values), found[0].row.unit)} to "
             f"{quantity(max(values), found[0].row.unit)}"
@@ -199,8 +210,6 @@ def process_chart(findings: Findings) -> Chart | None:
         ),
         caption="Each dot is the median of one fresh process, as a deviation from the median of all processes of its "
         f"variant; {order}" + _left_out(findings, found),
-        spec={**layered_spec(layers, height=190, width=WIDE), "data": {"values": rows}},
-        wide=True,
     )
 
 
@@ -213,7 +222,7 @@ def _medians(row: Measurement) -> list[float]:
     return medians
 
 
-def forest_chart(findings: Findings) -> Chart | None:
+def forest_chart(findings: ComparisonResult) -> Chart | None:
     """Ratios with their intervals, the line of no difference, and what is too small to matter; None without ratios."""
     known = [row for row in findings.comparisons if row.ratio is not None and row.ratio > 0.0]
     if not known:
@@ -228,37 +237,34 @@ def forest_chart(findings: Findings) -> Chart | None:
     ends = [end for row in rows for key in ("ratio", "low", "high", "from", "to") if (end := row.get(key)) is not None]
     lower, upper = min(*ends, 0.97), max(*ends, 1.03)
     room = (upper / lower) ** 0.04
-    scale = {"type": "log", "domain": [_digits(lower / room), _digits(upper * room)], "nice": False}
-    x = {"type": "quantitative", "title": "after / before", "scale": scale,
-         "axis": {"values": _ticks(lower / room, upper * room), "format": "~g"}}  # fmt: skip
-    keys = [row["row"] for row in rows]
-    y = {"field": "row", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=300)}
-    colour = {"field": "verdict", "type": "nominal", "legend": None,
-              "scale": {"domain": list(_COLOURS), "range": list(_COLOURS.values())}}  # fmt: skip
+    ends = [rounded(lower / room), rounded(upper * room)]
+    x = number_axis("ratio", "after / before", type="log", domain=ends, nice=False)
+    x["axis"] = {"values": _ticks(lower / room, upper * room), "format": "~g"}
+    y = name_axis("row", [row["row"] for row in rows], limit=300)
+    colour = colour_channel("verdict", _COLOURS)
+    channels, words = {"x": x, "y": y}, {"field": "words", "type": "nominal"}
+    label = {"type": "text", "dy": -14, "fontSize": 11}
     layers: list[Spec] = [
-        {"transform": [{"filter": "isValid(datum.from)"}], "mark": {"type": "bar", "height": 26, "color": _RULE},
+        {"transform": [{"filter": "isValid(datum.from)"}], "mark": {"type": "bar", "height": 26, "color": RULE},
          "encoding": {"y": y, "x": {**x, "field": "from"}, "x2": {"field": "to"}}},
-        {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": _INK, "strokeDash": [4, 3]},
+        {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": INK, "strokeDash": [4, 3]},
          "encoding": {"x": {**x, "field": "one"}}},
-        {"transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "strokeWidth": 3},
-         "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour}},
+        interval_lines({**channels, "color": colour}),
         {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-         "encoding": {"y": y, "x": {**x, "field": "ratio"}, "color": colour}},
-        {"mark": {"type": "text", "dy": -14, "fontSize": 11, "stroke": "var(--paper)", "strokeWidth": 4},
-         "encoding": {"y": y, "x": {**x, "field": "ratio"}, "text": {"field": "words", "type": "nominal"}}},
-        {"mark": {"type": "text", "dy": -14, "fontSize": 11},
-         "encoding": {"y": y, "x": {**x, "field": "ratio"}, "color": colour,
-                      "text": {"field": "words", "type": "nominal"}}},
+         "encoding": {**channels, "color": colour}},
+        {"mark": {**label, "stroke": "var(--paper)", "strokeWidth": 4}, "encoding": {**channels, "text": words}},
+        {"mark": label, "encoding": {**channels, "color": colour, "text": words}},
     ]  # fmt: skip
     missing = len(findings.comparisons) - len(known)
-    return Chart(
-        title="Ratios",
+    return wide_chart(
+        "Ratios",
+        layers,
+        height={"step": 44},
+        rows=rows,
         description="; ".join(map(_ratio_in_words, known)),
         caption="The dot is the ratio, the bar its 95 % interval, the dashed line no difference, the band what is too "
         f"small to matter{_bands(known)}. The axis is logarithmic."
         + (f" Without a ratio: {missing}." if missing else ""),
-        spec={**layered_spec(layers, height={"step": 44}, width=WIDE), "data": {"values": rows}},
-        wide=True,
     )
 
 
@@ -269,15 +275,14 @@ def _ratio_in_words(row: Comparison) -> str:
 
 def _forest_row(row: Comparison, name: str, place: int) -> Spec:
     ratio = row.ratio if row.ratio is not None else math.nan
-    # An em space and a number keep rows of one name apart; the axis shows what is before it.
-    told: Spec = {"row": f"{name}\u2003{place}", "ratio": ratio, "verdict": row.verdict, "words": row.word}
+    told: Spec = {"row": f"{name}{KEEP_APART}{place}", "ratio": ratio, "verdict": row.verdict, "words": row.word}
     if row.verdict in ("faster", "slower"):
         told["words"] = verdict_text(row)
     if row.low is not None and row.high is not None and row.low > 0.0:
         told |= {"low": row.low, "high": row.high}
     if row.margin is not None:
         told |= {"from": 1.0 / (1.0 + row.margin), "to": 1.0 + row.margin}
-    return {key: _digits(item) if isinstance(item, float) else item for key, item in told.items()}
+    return {key: rounded(item) if isinstance(item, float) else item for key, item in told.items()}
 
 
 def _bands(rows: Sequence[Comparison]) -> str:
@@ -286,7 +291,7 @@ def _bands(rows: Sequence[Comparison]) -> str:
 
 
 def _ticks(lower: float, upper: float) -> list[float]:
-    """Ratios that people know, as many as fit between `lower` and `upper`."""
+    """Round ratios for the ticks between `lower` and `upper`."""
     span = upper / lower
     if span > 1e3:
         powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)
@@ -296,17 +301,17 @@ def _ticks(lower: float, upper: float) -> list[float]:
     return [value for value in chosen if lower <= value <= upper]
 
 
-def _left_out(findings: Findings, found: Sequence[Sampled]) -> str:
+def _left_out(findings: ComparisonResult, found: Sequence[Sampled]) -> str:
     drawn = {one.label for one in found}
     names = [name for name in chart_labels(findings.variants) if name not in drawn]
-    return f" Not drawn, for want of samples: {', '.join(names)}." if names else ""
+    return f" Not drawn, without enough samples: {', '.join(names)}." if names else ""
 
 
 def _mark(one: Sampled, height: float, convert: Callable[[float], float]) -> Spec:
     value = one.row.value if one.row.value is not None else math.nan
-    mark: Spec = {"run": one.label, "height": _digits(height), "value": _digits(convert(value))}
+    mark: Spec = {"run": one.label, "height": rounded(height), "value": rounded(convert(value))}
     if one.row.low is not None and one.row.high is not None:
-        mark |= {"low": _digits(convert(one.row.low)), "high": _digits(convert(one.row.high))}
+        mark |= {"low": rounded(convert(one.row.low)), "high": rounded(convert(one.row.high))}
     return mark
 
 
@@ -320,10 +325,5 @@ def _in_words(one: Sampled) -> str:
 
 
 def _colours(found: Sequence[Sampled]) -> Spec:
-    labels = [one.label for one in found]
-    scale = {"domain": labels, "range": [one.colour for one in found]}
-    return {"field": "run", "type": "nominal", "scale": scale, "legend": legend_below(labels, width=WIDE, limit=240)}
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.6g}")
+    colours = {one.label: one.colour for one in found}
+    return colour_channel("run", colours, legend=legend_below(list(colours), width=WIDE, limit=240))

@@ -1,13 +1,12 @@
-"""A comparison as one self-contained page: no request beyond the file, readable without scripts, in light and dark."""
+"""The page of a comparison: the conclusion, before and after metric by metric, charts, and what they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from edgewise.comparing.comparison import Comparison, Findings
-from edgewise.metrics import METRICS
+from edgewise.comparing.comparison import Comparison, ComparisonResult
+from edgewise.formatting import percent
 from edgewise.report import comparison_charts as charts
 from edgewise.report.cells import label_of
 from edgewise.report.charts import colour_of
@@ -28,125 +27,134 @@ from edgewise.report.comparison_tables import (
     rows_of,
     side_texts,
 )
-from edgewise.report.comparison_words import but_text, evidence_text, factor_of, headline_text, percent, waiting_text
+from edgewise.report.comparison_words import but_text, evidence_text, factor_of, headline_text, waiting_text
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Document, Section, Table
-from edgewise.report.page import Drawing, render_page, view_table
+from edgewise.report.page import (
+    Block,
+    ChartRenderer,
+    Part,
+    Tile,
+    metrics_part,
+    render_result_page,
+    table_block,
+    warnings_part,
+)
 from edgewise.text import one_line
 
-WARNINGS = ("Failed", "Not saved", "Not a fair comparison: it was forced", "What can't be excluded")
+WARNINGS = ("Failed", "Not saved", "Not a fair comparison: it was forced", "Other causes that can't be ruled out")
 FRONT = "Pareto front"
 
 
-def render_comparison_html(findings: Findings, *, title: str = "") -> str:
-    """The page of `findings`.
-
-    Args:
-        title: of the window; empty for the conclusion.
-
-    Where vl-convert-python is missing the page has no charts and says how to get them.
-    """
-    drawing = Drawing()
-    document = comparison_document(findings)
-    headline, evidence = _headline(findings)
-    ranking = ranking_table(findings)
-    tables = [table for table in (variants_table(findings), environments_table(findings)) if table is not None]
+def render_comparison_html(result: ComparisonResult) -> str:
+    """The page of `result`. Without vl-convert-python it has no charts and says how to get them."""
+    document = comparison_document(result)
+    headline, evidence = _headline(result)
+    ranking = ranking_table(result)
+    labels = compared_labels(result)
+    colours = {one_line(variant.label): colour_of(index) for index, variant in enumerate(result.variants)}
+    front = [section for section in document.sections if section.title == FRONT]
+    above = [*WARNINGS, *([FRONT] if ranking is not None else [])]
     makers = (charts.overlay_chart, charts.process_chart, charts.forest_chart)
-    drawn = [drawing.draw(make(findings)) for make in makers]
-    return render_page(
-        "comparison.html.jinja",
-        scripts=["report.js"],
-        styles=["report.css", "comparison.css"],
-        title=one_line(title) or document.title,
-        headline=headline,
+    parts = [
+        warnings_part(document.sections, WARNINGS),
+        Part(
+            id="ranking",
+            title="Ranking",
+            blocks=[table_block(ranking, "ranked", colours=colours), ("sections", front)] if ranking else [],
+        ),
+        Part(
+            id="results",
+            title="Before and after",
+            blocks=[
+                block for place, label in enumerate(labels) for block in _result_blocks(result, label, place, colours)
+            ],
+        ),
+        Part(
+            id="charts",
+            title="Charts",
+            blocks=ChartRenderer().blocks(
+                [make(result) for make in makers], otherwise="None of these runs has samples, and no ratio is known."
+            ),
+        ),
+        Part(
+            id="basis",
+            title="What it rests on",
+            blocks=[("sections", [section for section in document.sections if section.title not in above])],
+        ),
+        Part(
+            id="conditions",
+            title="Conditions",
+            blocks=[
+                table_block(variants_table(result), "condition-0", colours=colours),
+                table_block(environments_table(result), "condition-1"),
+            ],
+        ),
+        metrics_part(
+            (row.metric for row in result.comparisons),
+            note="A ratio is after over before. An inconclusive row is no verdict in either direction.",
+        ),
+    ]
+    subjects = [
+        (
+            one_line(variant.label),
+            f"{one_line(variant.run.job.model.name)}, {engine_of(variant.run)}",
+            colours[one_line(variant.label)],
+        )
+        for variant in result.variants
+    ]
+    return render_result_page(
+        "comparison",
+        headline,
+        parts,
+        title=document.title,
         evidence=evidence,
-        variants=_variants(findings),
-        warnings=_sections(document, WARNINGS),
-        ranking=_table_view(ranking, "ranked", findings) if ranking is not None else None,
-        front=_sections(document, (FRONT,)),
-        results=[_result(findings, label, place) for place, label in enumerate(compared_labels(findings))],
-        charts=[chart for chart in drawn if chart is not None],
-        missing=drawing.missing,
-        sections=[
-            section
-            for section in document.sections
-            if section.title not in WARNINGS and not (section.title == FRONT and ranking is not None)
-        ],
-        conditions=[_table_view(table, f"condition-{place}", findings) for place, table in enumerate(tables)],
-        metrics=[METRICS[metric] for metric in dict.fromkeys(row.metric for row in findings.comparisons)],
+        subjects=subjects,
+        subjects_title="Variants",
     )
 
 
-def _headline(findings: Findings) -> tuple[str, str]:
+def _headline(result: ComparisonResult) -> tuple[str, str]:
     """The conclusion, and the numbers that it rests on in smaller letters."""
-    labels = compared_labels(findings)
-    if len(labels) == 1 and (findings.ranking is None or len(findings.ranking.places) <= 2):
-        chief = chief_of(findings, labels[0])
-        others = [row for row in rows_of(findings, labels[0]) if row is not chief]
-        failed = failed_text(findings)
+    labels = compared_labels(result)
+    if len(labels) == 1 and (result.ranking is None or len(result.ranking.places) <= 2):
+        chief = chief_of(result, labels[0])
+        others = [row for row in rows_of(result, labels[0]) if row is not chief]
+        failed = failed_text(result)
         said = headline_text(chief) + but_text(chief, others) + (f"; {failed}" if failed else "")
         return said, evidence_text(chief)
-    headline, _, evidence = title_of(findings).partition("; ")
+    headline, _, evidence = title_of(result).partition("; ")
     return headline, evidence
 
 
-def _variants(findings: Findings) -> list[dict[str, str]]:
+def _result_blocks(result: ComparisonResult, label: str, place: int, colours: Mapping[str, str]) -> list[Block]:
+    """One variant against the baseline: with one, a tile per metric; with several, a heading with the conclusion."""
+    rows = rows_of(result, label)
+    several = len(compared_labels(result)) > 1
+    table = before_after_table(result, label)
+    table = replace(table, title=f"Before and after: {one_line(rows[0].a)} → {one_line(label)}")
+    heading = {"text": conclusion_of(result, label), "colour": colours.get(one_line(label), "var(--soft)")}
     return [
-        {
-            "label": one_line(variant.label),
-            "colour": colour_of(index),
-            "what": f"{one_line(variant.run.job.model.name)}, {engine_of(variant.run)}",
-        }
-        for index, variant in enumerate(findings.variants)
+        ("heading", heading if several else None),
+        ("tiles", [] if several else [_tile(result, row) for row in rows if row.ratio is not None]),
+        table_block(table, f"result-{place}", sortable=True),
     ]
 
 
-def _sections(document: Document, titles: Sequence[str]) -> list[Section]:
-    return [section for section in document.sections if section.title in titles]
-
-
-def _result(findings: Findings, label: str, place: int) -> dict[str, Any]:
-    """One variant against the baseline; with more than one the tables are enough to look through."""
-    rows = rows_of(findings, label)
-    several = len(compared_labels(findings)) > 1
-    colours = {variant.label: colour_of(index) for index, variant in enumerate(findings.variants)}
-    table = before_after_table(findings, label)
-    table = replace(table, title=f"Before and after: {one_line(rows[0].a)} → {one_line(label)}")
-    return {
-        "conclusion": conclusion_of(findings, label),
-        "colour": colours.get(label, "var(--soft)"),
-        "tiles": [] if several else [_tile(findings, row) for row in rows if row.ratio is not None],
-        "table": _table_view(table, f"result-{place}", findings),
-    }
-
-
-def _tile(findings: Findings, row: Comparison) -> dict[str, str]:
-    """The verdict of one metric in large letters, and what became of what."""
+def _tile(result: ComparisonResult, row: Comparison) -> Tile:
     number, word = row.word, ""
     if row.verdict in ("faster", "slower"):
         number = factor_of(row) or row.word
         word = row.word if number != row.word else ""
     elif row.verdict == "same" and row.margin is not None:
         word = f"within ± {percent(row.margin)}"
-    before, after = side_texts(findings, row)
-    change = f"{before} → {after}"
+    before, after = side_texts(result, row)
     waiting = waiting_text(row) if row.verdict == "inconclusive" else ""
-    return {
-        "metric": label_of(row.metric),
-        "verdict": row.verdict,
-        "tone": TONES[row.verdict],
-        "number": number,
-        "size": "" if number[:1].isdigit() else "words",
-        "word": word,
-        "change": f"{change}; {waiting}" if waiting else change,
-    }
-
-
-def _table_view(table: Table, identity: str, findings: Findings) -> dict[str, Any]:
-    """`table` for the template; rows that name a variant get its colour."""
-    colours = {one_line(variant.label): colour_of(index) for index, variant in enumerate(findings.variants)}
-    named = next((index for index, column in enumerate(table.columns) if column.title == "Variant"), None)
-    return {
-        **view_table(table, identity),
-        "colours": [colours.get(row[named].text) if named is not None else None for row in table.rows],
-    }
+    return Tile(
+        metric=label_of(row.metric),
+        verdict=row.verdict,
+        tone=TONES[row.verdict],
+        number=number,
+        word=word,
+        change=f"{before} → {after}" + (f"; {waiting}" if waiting else ""),
+        size="" if number[:1].isdigit() else "words",
+    )

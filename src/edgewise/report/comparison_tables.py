@@ -6,65 +6,48 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edgewise.amounts import with_ends
-from edgewise.comparing.comparison import Comparison, Findings, Side
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
+from edgewise.formatting import p_text, percent, ratio_text, scale_of, side_text, with_ends
 from edgewise.metrics import SHARES, is_score
 from edgewise.record import Run
 from edgewise.report.cells import label_of, reason_of_absence
-from edgewise.report.comparison_words import (
-    conclusion,
-    p_text,
-    percent,
-    ratio_text,
-    side_text,
-    verdict_text,
-    waiting_text,
-)
-from edgewise.report.document import Cell, Column, Table, Tone, absent
+from edgewise.report.comparison_words import conclusion, verdict_text, waiting_text
+from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent
 from edgewise.text import one_line
 from edgewise.units import significant
 
 NO_REASON = "the comparison does not say why"
 MOST_DIGITS = 7
 
-_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
-    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
-    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
-    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
-    "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
-    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
-    "1/s": ((1.0, "/s"),),
-}
-_PERCENT = SHARES | {"cpu_utilization"}
 TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
 """Verdict → how it may be tinted."""
 
 
-def compared_labels(findings: Findings) -> list[str]:
+def compared_labels(findings: ComparisonResult) -> list[str]:
     """Labels of what is compared with the baseline, in order."""
     return list(dict.fromkeys(row.b for row in findings.comparisons))
 
 
-def rows_of(findings: Findings, label: str) -> list[Comparison]:
-    """The rows that speak of `label`."""
+def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
+    """The rows of the variant `label`."""
     return [row for row in findings.comparisons if row.b == label]
 
 
-def chief_of(findings: Findings, label: str) -> Comparison:
-    """The row of `label` in the metric that the baseline is about, else its first."""
+def chief_of(findings: ComparisonResult, label: str) -> Comparison:
+    """The row of `label` in the headline metric of the baseline, else its first."""
     rows = rows_of(findings, label)
     headlines = [variant.run.headline for variant in findings.variants[:1]]
     return next((row for row in rows if row.metric in headlines), rows[0])
 
 
-def conclusion_of(findings: Findings, label: str) -> str:
+def conclusion_of(findings: ComparisonResult, label: str) -> str:
     """One sentence of `label` against the baseline."""
     chief = chief_of(findings, label)
     return conclusion(chief, [row for row in rows_of(findings, label) if row is not chief])
 
 
-def before_after_table(findings: Findings, label: str, *, width: int | None = None) -> Table:
-    """Metric by metric of `label` against the baseline; what there is no room for in `width` becomes footnotes."""
+def before_after_table(findings: ComparisonResult, label: str, *, width: int | None = None) -> Table:
+    """`label` against the baseline by metric; on a narrow terminal details become footnotes."""
     rows = rows_of(findings, label)
     if len(compared_labels(findings)) > 1:
         title = conclusion_of(findings, label)
@@ -92,7 +75,7 @@ def fits(table: Table, width: int) -> bool:
 
 
 def _before_after(
-    findings: Findings, rows: Sequence[Comparison], title: str, *, hint: bool, sides: bool, factor: bool
+    findings: ComparisonResult, rows: Sequence[Comparison], title: str, *, hint: bool, sides: bool, factor: bool
 ) -> Table:
     columns = (
         Column(title="Metric"),
@@ -117,8 +100,8 @@ def _before_after(
     return Table(title=title, columns=columns, rows=cells)
 
 
-def _sides(findings: Findings, row: Comparison, *, interval: bool) -> tuple[Cell, Cell]:
-    """Both values in one unit, which the baseline's size chooses, so that they can be read against each other."""
+def _sides(findings: ComparisonResult, row: Comparison, *, interval: bool) -> tuple[Cell, Cell]:
+    """Both values in one unit, chosen by the smaller one, so that they can be compared."""
     known = [side.value for side in (row.before, row.after) if side.value is not None and math.isfinite(side.value)]
     scales = [scale_of(row.metric, row.unit, known)] * 2
     if len(known) == 2 and min(map(abs, known)) * 1e3 < max(map(abs, known)):
@@ -139,7 +122,7 @@ def _sides(findings: Findings, row: Comparison, *, interval: bool) -> tuple[Cell
     return before, after
 
 
-def side_texts(findings: Findings, row: Comparison) -> tuple[str, str]:
+def side_texts(findings: ComparisonResult, row: Comparison) -> tuple[str, str]:
     """Both values without their intervals."""
     before, after = _sides(findings, row, interval=False)
     return before.text, after.text
@@ -166,33 +149,18 @@ def _side(
 
 
 def _digits_apart(values: Sequence[float]) -> int:
-    """Digits that tell two different values apart: two sizes that both read 53.9 kB would look the same."""
+    """Number of digits at which two different values look different."""
     for digits in range(3, MOST_DIGITS):
         if len(set(values)) == len({significant(value, digits) for value in values}):
             return digits
     return MOST_DIGITS
 
 
-def _reasons(row: Comparison, label: str, run: Run | None, findings: Findings) -> tuple[str, ...]:
+def _reasons(row: Comparison, label: str, run: Run | None, findings: ComparisonResult) -> tuple[str, ...]:
     """Why a variant has no value of a metric."""
     if run is not None:
         return (reason_of_absence(run, row.metric),)
     return (one_line(findings.failures.get(label, "") or row.because) or NO_REASON,)
-
-
-def scale_of(metric: str, unit: str, values: Sequence[float]) -> tuple[Callable[[float], float], str]:
-    """How `values` of the SI `unit` are shown: a conversion and the unit that follows the number."""
-    if metric in _PERCENT:
-        return (lambda value: value * 100.0), "%"
-    if unit == "K":
-        return (lambda value: value - 273.15), "°C"
-    if unit not in _SCALES:
-        return (lambda value: value), "" if unit == "1" else unit
-    smallest = min((abs(value) for value in values if value), default=0.0)
-    scales = _SCALES[unit]
-    size, name = next(((size, name) for size, name in scales if smallest >= size * 0.9995), scales[-1])
-    # Products of powers of ten: dividing by 1e-6 would leave 42.00000000000001.
-    return (lambda value: float(f"{value / size:.15g}")), name
 
 
 def _ratio(row: Comparison) -> Cell:
@@ -220,13 +188,13 @@ def _p_value(row: Comparison) -> Cell:
     if row.design == "exact":
         return Cell(text="exact", value=row.p_adjusted, tone="faint")
     if row.design == "same-run":
-        return Cell(text="–", tone="faint")
+        return DASH
     if row.p_adjusted is None:
         return absent(one_line(row.because) or "how far the values scatter is not known")
     return Cell(text=p_text(row.p_adjusted), value=row.p_adjusted)
 
 
-def csv_table(findings: Findings) -> Table:
+def csv_table(findings: ComparisonResult) -> Table:
     """One row per comparison, SI units, nothing rounded, for machines."""
     titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "Word", "p", "Adjusted p", "Margin",
               "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
@@ -255,6 +223,6 @@ def _csv_row(row: Comparison) -> tuple[Cell, ...]:
         Cell(text=row.design),
         number(row.before.replicates),
         number(row.after.replicates),
-        Cell(text="n/a", tone="faint") if row.decides_in_s is None else number(row.decides_in_s),
+        absent() if row.decides_in_s is None else number(row.decides_in_s),
         Cell(text=one_line(row.method)),
     )

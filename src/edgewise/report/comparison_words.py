@@ -1,21 +1,15 @@
-"""The sentences of a comparison: ratios and intervals that are never rounded to look better, verdicts, conclusions."""
+"""The sentences of a comparison: verdicts, evidence, conclusions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-from edgewise.amounts import ends_text, factor_text
 from edgewise.comparing.comparison import Comparison, Ranking
-from edgewise.report.cells import LOPSIDED_FROM, label_of, plus_minus
-from edgewise.report.document import ABSENT
-from edgewise.text import one_line
-from edgewise.units import significant
+from edgewise.formatting import factor_text, percent, ratio_text, time_text
+from edgewise.report.cells import label_of
+from edgewise.text import listing, one_line
 
-MOST_PLACES = 6
-"""Decimals of a ratio at most; what is finer is no finding."""
-WIDEST_FIXED = 1e6
 MOST_BUTS = 2
 
 _GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
@@ -24,73 +18,8 @@ _FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
 """Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
 
 
-def ratio_text(ratio: float | None, low: float | None, high: float | None, *, to: str = " to ") -> str:
-    """``"0.412 (0.405 to 0.419)"``: enough digits to see the interval, whose ends are rounded outwards."""
-    if ratio is None or not math.isfinite(ratio):
-        return ABSENT
-    if low is None or high is None:
-        return _number(ratio, _places(ratio, 0.0))
-    if low == high == ratio:
-        # Exact: what can be told apart is how far it is from 1.
-        return _number(ratio, _places(ratio, abs(ratio - 1.0) / 10.0))
-    places = _places(ratio, max(ratio - low, high - ratio))
-    if not 1 / WIDEST_FIXED < low <= high < WIDEST_FIXED:
-        ends = [str(Context(prec=3, rounding=way).create_decimal(repr(end))).lower()
-                for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high))]  # fmt: skip
-        return f"{ratio:.2e} ({to.join(ends)})"
-    return f"{_number(ratio, places)} ({to.join(ends_text(low, high, places))})"
-
-
-def _number(ratio: float, places: int) -> str:
-    return f"{ratio:.{places}f}" if 1 / WIDEST_FIXED < ratio < WIDEST_FIXED else f"{ratio:.2e}"
-
-
-def _places(ratio: float, half: float) -> int:
-    """Decimals that show three digits of the ratio and one of the interval's half-width."""
-    if not 0.0 < ratio < WIDEST_FIXED:
-        return 2
-    magnitude = math.floor(math.log10(ratio))
-    # Around 1 a digit more: 1.00 would hide what 1.004 tells.
-    places = max(2 - magnitude, 3 if magnitude in (-1, 0) else 0)
-    if half > 0.0:
-        places = max(places, math.ceil(-math.log10(half) - 1e-9))
-    return min(places, MOST_PLACES)
-
-
-def side_text(value: float, low: float | None, high: float | None) -> str:
-    """``"421 ± 12"``, or ``"421 (409 to 480)"`` where the interval lies to one side; it always holds the interval."""
-    if low == high == value:
-        return significant(value)
-    text = plus_minus(value, low, high)
-    if "[" not in text or low is None or high is None:
-        return text
-    scale = max(abs(value), abs(low), abs(high))
-    places = max(0, 2 - math.floor(math.log10(max(LOPSIDED_FROM * scale, math.ulp(1.0)))) - 1)
-    below, above = ends_text(low, high, places)
-    return f"{significant(value)} ({below} to {above})"
-
-
-def percent(share: float) -> str:
-    """``"3 %"``, two significant digits."""
-    text = significant(share * 100.0, 2)
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
-
-
-def p_text(p_value: float) -> str:
-    """A p-value as tables have it."""
-    return "< 0.001" if p_value < 0.001 else significant(p_value, 2)
-
-
-def time_text(seconds: float) -> str:
-    """About how long, rounded up: ``"40 s"``, ``"12 min"``, ``"3 h"``."""
-    for size, unit in ((3600.0, "h"), (60.0, "min")):
-        if seconds >= 2.0 * size:
-            return f"{math.ceil(seconds / size)} {unit}"
-    return f"{max(1, math.ceil(seconds))} s"
-
-
 def factor_of(row: Comparison) -> str:
-    """``"2.43×"``; empty where there is no ratio, or a multiple of this metric's unit would mean nothing."""
+    """``"2.43×"``; empty where there is no ratio, or a multiple of this metric is meaningless."""
     if row.ratio is None or row.unit not in _FACTORED or not 0.0 < row.ratio < math.inf:
         return ""
     if row.ratio >= 1.0:
@@ -129,13 +58,13 @@ def metric_phrase(row: Comparison) -> str:
 
 
 def lower_label(metric: str) -> str:
-    """What a metric is called inside a sentence."""
+    """The label of a metric inside a sentence."""
     label = label_of(metric)
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 def headline_text(row: Comparison) -> str:
-    """What is found of one metric, without the evidence: ``"B is 2.43× faster than A"``."""
+    """The verdict on one metric without its evidence: ``"B is 2.43× faster than A"``."""
     a, b, where = one_line(row.a), one_line(row.b), metric_phrase(row)
     if row.design == "same-run":
         return f"{b} and {a} are one run, compared with itself"
@@ -165,7 +94,7 @@ def evidence_text(row: Comparison) -> str:
 
 
 def conclusion(row: Comparison, others: Sequence[Comparison] = ()) -> str:
-    """One sentence of B against A in the metric that counts, and what else is proven to speak against it.
+    """One sentence on B against A in the main metric, and proven differences the other way.
 
     Args:
         others: the rows of the other metrics.
@@ -175,7 +104,7 @@ def conclusion(row: Comparison, others: Sequence[Comparison] = ()) -> str:
 
 
 def but_text(row: Comparison, others: Sequence[Comparison]) -> str:
-    """``", but 1.92× larger in peak memory"``: what else is proven and turns the picture; empty where nothing does."""
+    """``", but 1.92× larger in peak memory"``: proven differences the other way in other metrics; empty without any."""
     if row.verdict == "inconclusive":
         return ""
     better = [each for each in others if each.verdict == "faster"] if row.verdict != "faster" else []
@@ -194,7 +123,7 @@ def _joined(word: str, rows: Sequence[Comparison], more: str) -> str:
 
 
 def ranking_conclusion(ranking: Ranking) -> str:
-    """Who is first of how many, and how far the next one is."""
+    """The best variant, out of how many, and the ratio of the next one."""
     count, where = len(ranking.places), lower_label(ranking.metric)
     first = [one for one in ranking.places if one.place == 1]
     names = [one_line(one.label) for one in first]
@@ -209,8 +138,3 @@ def ranking_conclusion(ranking: Ranking) -> str:
         ratio = ratio_text(one.ratio, one.low, one.high)
         sentence += f"; {one_line(one.label)} follows with a ratio of {ratio}"
     return sentence
-
-
-def listing(names: Sequence[str]) -> str:
-    """``"A, B and C"``."""
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -1,14 +1,15 @@
-"""Under which conditions a run was measured, in words: the machine, the engine, the settings, what tells runs apart."""
+"""The conditions of a run as text: machine, engine, settings, and labels that distinguish runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edgewise.comparing.environments import value_text
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.text import one_line, tells_apart
-from edgewise.units import format_bytes, format_si
+from edgewise.units import format_bytes
 
 #: the first word of a provider's name that says which processing unit it uses
 _UNITS: dict[str, tuple[str, ...]] = {
@@ -32,12 +33,12 @@ def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
 
 
 def processor_of(run: Run) -> str | None:
-    """The processor's name, or None where the environment does not tell."""
+    """The processor's name, or None where the environment lacks it."""
     return look_up(run.environment, "cpu.model", "cpu")
 
 
 def system_of(run: Run) -> str | None:
-    """Operating system and architecture, or None where the environment does not tell."""
+    """Operating system and architecture, or None where the environment lacks it."""
     system = look_up(run.environment, "os.name", "os")
     architecture = look_up(run.environment, "architecture")
     words = [word for word in (system, architecture) if word]
@@ -64,7 +65,7 @@ def short_providers(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def processing_unit_of(run: Run) -> str | None:
-    """``CPU``, ``GPU``, ``NPU``, ``TPU`` or ``VPU``: what executed the model; None where the record does not tell."""
+    """``CPU``, ``GPU``, ``NPU``, ``TPU`` or ``VPU``: what executed the model; None where the record does not say."""
     told = (run.effective.get("accelerator"), run.effective.get("device"), run.job.runtime.provider)
     for word in told:
         name = str(word or "").lower().split(":")[0].split(".")[0]
@@ -77,8 +78,8 @@ def processing_unit_of(run: Run) -> str | None:
 MOST_INPUTS = 6
 
 
-def fed_words(run: Run) -> str:
-    """What the model was fed: ``"x float32 1×3×224×224 of 0 to 1, random"``; "" where the record has no inputs."""
+def input_text(run: Run) -> str:
+    """The inputs of the model: ``"x float32 1×3×224×224 of 0 to 1, random"``; "" where the record has no inputs."""
     workload = run.job.workload
     told = run.effective.get("inputs")
     ranges = {}
@@ -112,7 +113,7 @@ def platform_of(run: Run) -> str | None:
 
 
 def machine_of(run: Run) -> str | None:
-    """Processor with its cores, memory, system, and the accelerator that was used; None where nothing is told."""
+    """Processor, cores, memory, whether a GPU was used, and system; None where the record has none of these."""
     usable, logical, quota = (look_up(run.environment, f"cpu.{name}_cores") for name in ("usable", "logical", "quota"))
     cores = f"{usable} of {logical}" if usable and usable != logical else logical
     total, limit = (_number(run.environment, "memory", f"{name}_bytes") for name in ("total", "limit"))
@@ -128,7 +129,7 @@ def machine_of(run: Run) -> str | None:
 
 
 def _number(environment: Mapping[str, Any], group: str, name: str) -> float | None:
-    """A number that a record tells, where it is one."""
+    """A number of the record; None where it is not a positive number."""
     found = environment.get(group)
     value = found.get(name) if isinstance(found, Mapping) else None
     return float(value) if isinstance(value, int | float) and 0 < value < 2**63 else None
@@ -143,18 +144,18 @@ def _settings(run: Run) -> list[str]:
 
 
 def device_of(run: Run) -> str | None:
-    """The device's name; the processor's where the job ran on the machine that asked; None where it is not told."""
+    """The device's name; the processor's where the job ran on this machine; None where it is not reported."""
     return processor_of(run) if run.job.target.device == "local" else one_line(run.job.target.device)
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
-    """One short name per run, with just the words that tell the runs apart, and a number where nothing does."""
+    """One short name per run, with only the words that distinguish the runs, and a number where none does."""
     parts = [
         ("model", [one_line(run.job.model.name) for run in runs]),
         ("runtime", [provider_of(run) for run in runs]),
         ("threads", [_threads_in_words(run) for run in runs]),
         ("batch", [f"batch {run.job.workload.batch}" for run in runs]),
-        ("precision", [precision_of(run) or "precision not told" for run in runs]),
+        ("precision", [precision_of(run) or "precision not reported" for run in runs]),
         ("scenario", [scenario_of(run) for run in runs]),
         ("device", [one_line(run.job.target.device) for run in runs]),
     ]
@@ -176,7 +177,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
 def _threads_in_words(run: Run) -> str:
     threads = threads_of(run)
     if threads is None:
-        return "threads not told"
+        return "threads not reported"
     return "1 thread" if threads == 1 else f"{threads} threads"
 
 
@@ -187,20 +188,6 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
         if isinstance(value, Mapping):
             yield from flatten(value, f"{name}.")
         elif isinstance(value, list | tuple):
-            yield one_line(name), ", ".join(_in_words(name, item) for item in value) or "none"
+            yield one_line(name), ", ".join(value_text(name, item) for item in value) or "none"
         else:
-            yield one_line(name), _in_words(name, value)
-
-
-def _in_words(name: str, value: Any) -> str:
-    if value is None:
-        return "not known"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return " ".join(f"{one_line(str(key))} {_in_words(str(key), item)}" for key, item in value.items())
-    if isinstance(value, int | float) and name.endswith("_bytes"):
-        return format_bytes(value)
-    if isinstance(value, int | float) and name.endswith("_hz"):
-        return format_si(value, "Hz")
-    return one_line(str(value))
+            yield one_line(name), value_text(name, value)

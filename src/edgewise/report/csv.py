@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 
-from edgewise.report.document import ABSENT, Cell, Column, Table
+from edgewise.formatting import ABSENT
+from edgewise.report.document import Cell, Column, Table
 from edgewise.text import for_csv
 
 

@@ -1,4 +1,4 @@
-"""What a report says, apart from how it looks: tables of cells, footnotes and short sections.
+"""The content of a report, independent of its format: tables of cells, footnotes and short sections.
 
 Every renderer takes a `Document` and nothing else, so that Markdown, CSV, the terminal and the page say the same.
 """
@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-ABSENT = "n/a"
-"""How a value that is not known is printed, always with a footnote that says why."""
+from edgewise.formatting import ABSENT
 
 Tone = Literal["plain", "good", "fair", "poor", "bad", "faint"]
 
@@ -23,11 +22,11 @@ class Column:
     Attributes:
         title: heading, with the unit where the cells have none.
         numeric: aligned to the right and sorted by `Cell.value`.
-        rank: 0 stays; where there is too little room, the column with the highest rank goes first.
+        rank: columns of the highest rank are left out first on a narrow terminal; those of rank 0 always stay.
         unit: of `Cell.value`, written into the heading of a CSV file where it is not in `title`.
         hidden: only in files for machines (CSV), such as a run's id.
-        folds: where there is too little room, its cells break at their blanks before any other is folded.
-        name: where there is too little room, its cells are shortened before a column is left out.
+        folds: whether its cells are wrapped at blanks first on a narrow terminal.
+        name: whether its cells are shortened, on a narrow terminal, before a column is left out.
     """
 
     title: str
@@ -49,8 +48,8 @@ class Cell:
         value: the number at full precision, in the unit of the column; None where there is none.
         low, high: its 95 % interval, same unit.
         link: an http(s) address that the text leads to.
-        tone: how a renderer with colours may tint it; never the only bearer of a meaning.
-        short: what stands for a name where there is too little room; empty where it has no shorter form.
+        tone: how a renderer with colours may tint it; the text has the same meaning without it.
+        short: a shorter form of the name for narrow terminals; empty where there is none.
     """
 
     text: str
@@ -108,7 +107,7 @@ class Document:
     """The answer first, then tables, then sections.
 
     Attributes:
-        answer: what the reader wants to know, a sentence a line, where `title` does not say it.
+        answer: the conclusion, one sentence a line, where `title` does not say it.
     """
 
     title: str
@@ -120,6 +119,10 @@ class Document:
 def absent(*reasons: str) -> Cell:
     """The cell of a value that is not known, with the reasons as footnotes."""
     return Cell(text=ABSENT, notes=reasons, tone="faint")
+
+
+DASH = Cell(text="–", tone="faint")
+"""A cell that has no value by its nature: nothing is missing."""
 
 
 def number_notes(tables: Iterable[Table], *, columns: Sequence[int] | None = None) -> dict[str, int]:

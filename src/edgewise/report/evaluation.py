@@ -1,4 +1,4 @@
-"""What an evaluation says: one conclusion, tables, what is mixed up most, and the conditions; also as JSON."""
+"""An evaluation as a document: conclusion, tables, most frequent confusions and conditions; also as JSON."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from edgewise.amounts import points_range
-from edgewise.evaluating.examination import Examined, Results
+from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
-from edgewise.evaluating.scores import Gap, Score
+from edgewise.evaluating.scores import MetricDifference, Score
+from edgewise.formatting import change_text, p_text, points_range, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
-from edgewise.report.accuracy import change_text, with_range
 from edgewise.report.cells import failure_of, label_of
-from edgewise.report.comparison_words import listing, lower_label, p_text
+from edgewise.report.comparison_words import lower_label
 from edgewise.report.conditions import engine_of, flatten
 from edgewise.report.document import Document, Section
-from edgewise.report.evaluation_tables import differences_table, metrics_table, model_labels, overview_table
-from edgewise.text import one_line
+from edgewise.report.evaluation_tables import NO_CHIEF, differences_table, metrics_table, model_labels, overview_table
+from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
 
 if TYPE_CHECKING:
@@ -28,35 +27,28 @@ SCHEMA = 1
 MOST_CONFUSED = 8
 MOST_SKIPPED = 5
 IMPLAUSIBLE = "This accuracy is implausible"
-NO_CHIEF = "the pass over the data gave no score"
 
 
-def print_evaluation(results: Results, console: Console, *, details: bool = False) -> None:
+def print_evaluation(results: EvaluationResults, console: Console, *, details: bool = False) -> None:
     """Print `results` on `console`, readable at 80 columns."""
-    from rich.text import Text
+    from edgewise.report.text import print_titled
 
-    from edgewise.report.text import print_document
-
-    document = describe_results(results)
-    console.print(Text(one_line(document.title), style="bold"))
-    if document.tables:
-        console.print()
-    print_document(document, console, details=details)
+    print_titled(describe_results(results), console, details=details)
 
 
-def describe_results(results: Results) -> Document:
+def describe_results(results: EvaluationResults) -> Document:
     """The whole evaluation; its title is the conclusion."""
     labels = model_labels(results)
-    tables = [overview_table(results)] if results.examined else []
-    several = len(results.examined) > 1
+    tables = [overview_table(results)] if results.models else []
+    several = len(results.models) > 1
     rest = [metrics_table(one, label) for one, label in _pairs(results)]
     rest += [differences_table(one, label, labels[0]) for one, label in _pairs(results)]
     tables += [replace(table, detail=several) for table in rest if table is not None]
     return Document(title=title_of(results), tables=tuple(tables), sections=tuple(sections_of(results)))
 
 
-def evaluation_document(results: Results) -> dict[str, Any]:
-    """The JSON document of ``edgewise evaluate``; what stands at the top is the first model's."""
+def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
+    """The JSON document of ``edgewise evaluate``; the top level repeats the first model."""
     from edgewise.store import to_document
 
     labels = model_labels(results)
@@ -70,7 +62,7 @@ def evaluation_document(results: Results) -> dict[str, Any]:
             "resumed": one.resumed,
             "run": to_document(one.run),
         }
-        for one, label in zip(results.examined, labels, strict=True)
+        for one, label in zip(results.models, labels, strict=True)
     ]
     first: dict[str, Any] = evaluations[0] if evaluations else {"metrics": [], "confusion": None, "run": None}
     return {
@@ -81,8 +73,8 @@ def evaluation_document(results: Results) -> dict[str, Any]:
         "evaluations": evaluations,
         "differences": [
             {"a": labels[0], "b": label, **asdict(gap)}
-            for one, label in zip(results.examined, labels, strict=True)
-            for gap in one.gaps
+            for one, label in zip(results.models, labels, strict=True)
+            for gap in one.differences
         ],
         "interrupted": results.interrupted,
         "save_errors": [str(error) for error in results.save_errors],
@@ -109,9 +101,9 @@ def _confusion(evaluation: Evaluation | None) -> dict[str, Any] | None:
     return {"classes": list(evaluation.classes), "counts": [list(row) for row in evaluation.confusion]}
 
 
-def sections_of(results: Results) -> list[Section]:
-    """Failures first, then what is mixed up most, then the conditions."""
-    several = len(results.examined) > 1
+def sections_of(results: EvaluationResults) -> list[Section]:
+    """Failures first, then the most frequent confusions, then the conditions."""
+    several = len(results.models) > 1
     found = [
         Section(title="Failed", lines=_failures(results), tone="bad"),
         Section(title="Not saved", lines=_lines([str(error) for error in results.save_errors]), tone="bad"),
@@ -136,14 +128,14 @@ def sections_of(results: Results) -> list[Section]:
     return [section for section in found if section.lines]
 
 
-def title_of(results: Results) -> str:
+def title_of(results: EvaluationResults) -> str:
     """The conclusion in one sentence."""
     labels = model_labels(results)
     if not labels:
         return "Nothing was evaluated"
     if len(labels) == 1:
-        return f"{labels[0]}: {_conclusion(results.examined[0])}"
-    if len(labels) == 2 and (gap := chief_gap(results.examined[1])) is not None:
+        return f"{labels[0]}: {_conclusion(results.models[0])}"
+    if len(labels) == 2 and (gap := chief_gap(results.models[1])) is not None:
         p_value = (
             ""
             if gap.p_value is None
@@ -152,23 +144,23 @@ def title_of(results: Results) -> str:
         interval = points_range(gap.metric, gap.low, gap.high)
         change = f"{label_of(gap.metric)} {change_text(gap.metric, gap.difference)} {interval}".rstrip()
         return f"{labels[1]} against {labels[0]}: {change}{p_value}"
-    chief = next((one.headline for one in results.examined if one.headline), "")
-    data = next((one.run.evaluation.data.name for one in results.examined if one.run.evaluation is not None), "")
+    chief = next((one.headline for one in results.models if one.headline), "")
+    data = next((one.run.evaluation.data.name for one in results.models if one.run.evaluation is not None), "")
     where = f" on {one_line(data)}" if data else ""
     return f"{label_of(chief) if chief else 'Evaluation'} of {len(labels)} models{where}"
 
 
-def chief_gap(one: Examined) -> Gap | None:
+def chief_gap(one: ModelEvaluation) -> MetricDifference | None:
     """The difference in the metric that the task is about; None where there is none."""
-    return next((gap for gap in one.gaps if gap.metric == one.headline and gap.difference is not None), None)
+    return next((gap for gap in one.differences if gap.metric == one.headline and gap.difference is not None), None)
 
 
-def chief_score(one: Examined) -> Score | None:
+def chief_score(one: ModelEvaluation) -> Score | None:
     """The score of the metric that the task is about."""
     return next((score for score in one.scores if score.metric == one.headline), None)
 
 
-def _conclusion(one: Examined) -> str:
+def _conclusion(one: ModelEvaluation) -> str:
     score = chief_score(one)
     if score is None or score.value is None:
         why = failure_of(one.run) or (score.absent_because if score is not None else "") or NO_CHIEF
@@ -187,7 +179,7 @@ def class_name(evaluation: Evaluation, index: int) -> str:
 
 
 def confused_lines(evaluation: Evaluation) -> list[str]:
-    """Which labels were answered with which other classes, the most frequent first."""
+    """Which classes were mistaken for which others, the most frequent first."""
     counts = evaluation.confusion
     if counts is None:
         return []
@@ -198,7 +190,7 @@ def confused_lines(evaluation: Evaluation) -> list[str]:
         if count and label != answer
     ]
     if not wrong:
-        return ["no sample was taken for another class"]
+        return ["no sample was classified wrongly"]
     wrong.sort(key=lambda each: (-each[0], each[1], each[2]))
     lines = [
         f"{class_name(evaluation, label)} taken for {class_name(evaluation, answer)}: {count} of {sum(counts[label])}"
@@ -222,7 +214,7 @@ def example_lines(evaluation: Evaluation) -> list[str]:
 
 
 def data_lines(evaluation: Evaluation) -> list[str]:
-    """Which data, how much of it, and what could not be used."""
+    """The data, the number of samples, and skipped samples."""
     data = evaluation.data
     chosen = "" if evaluation.limit is None else f" (at most {evaluation.limit}, chosen by seed {evaluation.seed})"
     lines = [
@@ -235,14 +227,14 @@ def data_lines(evaluation: Evaluation) -> list[str]:
         more = f" and {rest} more" if rest else ""
         lines.append(f"{evaluation.skipped_count} skipped: {'; '.join(named)}{more}")
     if evaluation.reference is not None:
-        lines.append(f"taken as right: the outputs of the model with sha256 {evaluation.reference[:16]}")
+        lines.append(f"reference: the outputs of the model with sha256 {evaluation.reference[:16]}")
     if evaluation.seconds is not None:
-        lines.append(f"the pass over the data took {format_duration(evaluation.seconds)}, preparing included")
+        lines.append(f"the evaluation took {format_duration(evaluation.seconds)}, including preprocessing")
     return lines
 
 
 def preparation_lines(evaluation: Evaluation) -> list[str]:
-    """What was done to every sample, and who said so."""
+    """The preprocessing of every sample, and where it was specified."""
     done = evaluation.preprocessing.get("done", ())
     lines = [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]
     # On the line itself: of several models, lines that all have are told once, away from those of each.
@@ -251,12 +243,12 @@ def preparation_lines(evaluation: Evaluation) -> list[str]:
 
 
 def task_lines(evaluation: Evaluation) -> list[str]:
-    """How outputs were read."""
+    """The task and its settings."""
     settings = ", ".join(f"{name} {value}" for name, value in flatten(evaluation.settings))
     return [f"{evaluation.task}: {settings}" if settings else evaluation.task]
 
 
-def _shared(results: Results, tell: Any) -> tuple[str, ...]:
+def _shared(results: EvaluationResults, tell: Any) -> tuple[str, ...]:
     """Lines of each model, with its name where not all models have the same."""
     told = {
         label: tuple(one_line(line) for line in tell(one.run.evaluation))
@@ -274,7 +266,7 @@ def _shared(results: Results, tell: Any) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _failures(results: Results) -> tuple[str, ...]:
+def _failures(results: EvaluationResults) -> tuple[str, ...]:
     return tuple(
         f"{label} in {engine_of(one.run)}: {failure_of(one.run)}"
         for one, label in _pairs(results)
@@ -282,17 +274,17 @@ def _failures(results: Results) -> tuple[str, ...]:
     )
 
 
-def _doubts(results: Results) -> tuple[str, ...]:
-    """Why an accuracy says more of how samples were prepared or labels numbered than of the model."""
-    several = len(results.examined) > 1
+def _doubts(results: EvaluationResults) -> tuple[str, ...]:
+    """Why an accuracy is likely due to wrong preprocessing or label order rather than the model."""
+    several = len(results.models) > 1
     found = [(one, label, each) for one, label in _pairs(results) for each in one.run.cautions if each.code == CODE]
     told = [f"{f'{label}: ' if several else ''}{part}" for _, label, each in found for part in each.message.split("; ")]
     return _lines([*told, *(each.advice for _, _, each in found)])
 
 
-def _grades(results: Results) -> tuple[str, ...]:
-    """Reasons of every grade that is not A, which counts for the latency alone."""
-    several = len(results.examined) > 1
+def _grades(results: EvaluationResults) -> tuple[str, ...]:
+    """Reasons of grades below A, which concern the latency only."""
+    several = len(results.models) > 1
     return _lines(
         [
             f"{f'{label}: ' if several else ''}grade {trust.grade}: {'; '.join(trust.reasons)}"
@@ -302,23 +294,23 @@ def _grades(results: Results) -> tuple[str, ...]:
     )
 
 
-def _notes(results: Results) -> tuple[str, ...]:
-    notes = ["interrupted: what is above is what was known by then"] if results.interrupted else []
-    several = len(results.examined) > 1
+def _notes(results: EvaluationResults) -> tuple[str, ...]:
+    notes = ["interrupted: the results above are incomplete"] if results.interrupted else []
+    several = len(results.models) > 1
     for place, (one, label) in enumerate(_pairs(results)):
         who = f"{label}: " if several else ""
         evaluation = one.run.evaluation
         known = () if evaluation is None else tuple(map(str, evaluation.preprocessing.get("done", ())))
         notes += [f"{who}{note}" for note in one.notes if note not in known]
         if one.resumed:
-            notes.append(f"{who}{one.resumed} answers are from an earlier pass that was cut off")
-        if place and one.scores and not one.gaps:
+            notes.append(f"{who}{one.resumed} answers are from an earlier, interrupted pass")
+        if place and one.scores and not one.differences:
             notes.append(f"{who}no paired difference: no sample was answered by both models")
     return _lines(notes)
 
 
-def _pairs(results: Results) -> list[tuple[Examined, str]]:
-    return list(zip(results.examined, model_labels(results), strict=True))
+def _pairs(results: EvaluationResults) -> list[tuple[ModelEvaluation, str]]:
+    return list(zip(results.models, model_labels(results), strict=True))
 
 
 def _lines(texts: Sequence[str]) -> tuple[str, ...]:

@@ -1,74 +1,86 @@
-"""An evaluation as one self-contained page: no request beyond the file, readable without scripts, light and dark."""
+"""The page of an evaluation: accuracy and latency, differences, all metrics, confusion matrices, conditions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from edgewise.evaluating.examination import Examined, Results
+from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
-from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.bench import caution_lines
 from edgewise.report.charts import colour_of
-from edgewise.report.document import Section, Table
+from edgewise.report.document import Section
 from edgewise.report.evaluation import IMPLAUSIBLE, class_name, sections_of, title_of
 from edgewise.report.evaluation_charts import score_chart
 from edgewise.report.evaluation_tables import differences_table, metrics_table, model_labels, overview_table
-from edgewise.report.page import Drawing, render_page, view_table
+from edgewise.report.page import ChartRenderer, Part, metrics_part, render_result_page, table_block, warnings_part
 from edgewise.text import one_line
 
 WARNINGS = ("Failed", "Not saved", IMPLAUSIBLE)
 
 
-def render_evaluation_html(results: Results, *, title: str = "") -> str:
-    """The page of `results`.
-
-    Args:
-        title: of the window; empty for the conclusion.
-
-    Where vl-convert-python is missing the page has no charts and says how to get them.
-    """
-    drawing = Drawing()
+def render_evaluation_html(results: EvaluationResults) -> str:
+    """The page of `results`. Without vl-convert-python it has no charts and says how to get them."""
     labels = model_labels(results)
-    pairs = list(zip(results.examined, labels, strict=True))
+    pairs = list(zip(results.models, labels, strict=True))
     sections = sections_of(results)
-    drawn = drawing.draw(score_chart(results))
-    tables = [metrics_table(one, label) for one, label in pairs]
-    gaps = [differences_table(one, label, labels[0]) for one, label in pairs]
-    return render_page(
-        "evaluation.html.jinja",
-        scripts=["report.js"],
-        styles=["report.css", "comparison.css", "evaluation.css"],
-        title=one_line(title) or title_of(results),
-        headline=title_of(results),
-        models=[
-            {"label": label, "colour": colour_of(index), "what": one_line(one.run.job.label)}
-            for index, (one, label) in enumerate(pairs)
-        ],
-        warnings=[section for section in sections if section.title in WARNINGS],
-        overview=_view(overview_table(results), "overview") if pairs else None,
-        metrics=[_view(table, f"metrics-{place}") for place, table in enumerate(tables) if table is not None],
-        differences=[_view(table, f"difference-{place}") for place, table in enumerate(gaps) if table is not None],
-        confusions=[
-            view for place, (one, label) in enumerate(pairs) if (view := _confusion(one, label, place)) is not None
-        ],
-        charts=[drawn] if drawn is not None else [],
-        missing=drawing.missing,
-        sections=[*(section for section in sections if section.title not in WARNINGS), *_cautions(results)],
-        definitions=[METRICS[name] for name in dict.fromkeys(s.metric for one in results.examined for s in one.scores)],
-    )
+    matrices = [_confusion(one, label, place) for place, (one, label) in enumerate(pairs)]
+    tint = "A row is a label, a column an answer; the tint is the share of the row, the diagonal holds right answers."
+    parts = [
+        warnings_part(sections, WARNINGS),
+        Part(
+            id="results",
+            title="Accuracy and latency",
+            blocks=[
+                table_block(overview_table(results), "overview", sortable=True),
+                *ChartRenderer().blocks([score_chart(results)]),
+            ]
+            if pairs
+            else [],
+        ),
+        Part(
+            id="differences",
+            title="Differences",
+            blocks=[
+                table_block(differences_table(one, label, labels[0]), f"difference-{place}")
+                for place, (one, label) in enumerate(pairs)
+            ],
+        ),
+        Part(
+            id="scores",
+            title="All metrics",
+            blocks=[
+                table_block(metrics_table(one, label), f"metrics-{place}") for place, (one, label) in enumerate(pairs)
+            ],
+        ),
+        Part(
+            id="confusion",
+            title="Confusion",
+            blocks=[("small", tint if any(matrices) else ""), *(("matrix", matrix) for matrix in matrices)],
+        ),
+        Part(
+            id="conditions",
+            title="Conditions",
+            blocks=[
+                ("sections", [each for each in sections if each.title not in WARNINGS] + _cautions(results)),
+            ],
+        ),
+        metrics_part(score.metric for one in results.models for score in one.scores),
+    ]
+    subjects = [(label, one_line(one.run.job.label), colour_of(index)) for index, (one, label) in enumerate(pairs)]
+    return render_result_page("evaluation", title_of(results), parts, subjects=subjects, subjects_title="Models")
 
 
-def _cautions(results: Results) -> list[Section]:
+def _cautions(results: EvaluationResults) -> list[Section]:
     # An implausible accuracy stands above, among the warnings.
-    kept = [tuple(each for each in one.run.cautions if each.code != CODE) for one in results.examined]
-    runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.examined, kept, strict=True)]
+    kept = [tuple(each for each in one.run.cautions if each.code != CODE) for one in results.models]
+    runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, kept, strict=True)]
     lines = caution_lines(runs)
     return [Section(title="Cautions on the latency", lines=tuple(lines), tone="poor")] if lines else []
 
 
-def _confusion(one: Examined, label: str, place: int) -> dict[str, Any] | None:
+def _confusion(one: ModelEvaluation, label: str, place: int) -> dict[str, Any] | None:
     """The matrix for the template: counts with their share of the row; None where there is none."""
     evaluation = one.run.evaluation
     if evaluation is None or evaluation.confusion is None:
@@ -94,8 +106,3 @@ def _row(evaluation: Evaluation, index: int, counts: tuple[int, ...]) -> dict[st
         for answer, count in enumerate(counts)
     ]
     return {"name": class_name(evaluation, index), "total": total, "cells": cells}
-
-
-def _view(table: Table, identity: str) -> dict[str, Any]:
-    """Rows have no colours of their own."""
-    return {**view_table(table, identity), "colours": [None for _ in table.rows]}

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from edgewise.amounts import points_range
-from edgewise.evaluating.examination import Examined, Results
-from edgewise.evaluating.scores import Gap, Score
+from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
+from edgewise.evaluating.scores import MetricDifference, Score
+from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.report.accuracy import change_text, range_text, value_text, with_range
 from edgewise.report.bench import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
-from edgewise.report.comparison_words import p_text
 from edgewise.report.conditions import labels_of, provider_of, short_providers
 from edgewise.report.document import Cell, Column, Table, absent
 from edgewise.text import one_line
 
-NO_REASON = "it is not known why"
+NO_REASON = "no reason was recorded"
+NO_CHIEF = "the evaluation gave no score"
 
 
-def model_labels(results: Results) -> list[str]:
-    """One short name per model; of the same model in several engines, what tells these apart."""
-    names = [one_line(one.run.job.model.name) for one in results.examined]
+def model_labels(results: EvaluationResults) -> list[str]:
+    """One short name per model; with several engines, what distinguishes them."""
+    names = [one_line(one.run.job.model.name) for one in results.models]
     if len(set(names)) == len(names):
         return names
-    return labels_of([one.run for one in results.examined])
+    return labels_of([one.run for one in results.models])
 
 
-def overview_table(results: Results) -> Table:
+def overview_table(results: EvaluationResults) -> Table:
     """One row a model, with accuracy and latency beside each other."""
-    runs = [one.run for one in results.examined]
+    runs = [one.run for one in results.models]
     names = [one_line(run.job.model.name) for run in runs]
     engines, short = {provider_of(run) for run in runs}, short_providers(runs)
     columns = [
@@ -41,9 +40,9 @@ def overview_table(results: Results) -> Table:
         [Cell(text=name) for name in names],
         [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)],
     ]
-    for metric in dict.fromkeys(one.headline for one in results.examined if one.headline):
+    for metric in dict.fromkeys(one.headline for one in results.models if one.headline):
         columns.append(Column(title=label_of(metric), numeric=True, folds=True))
-        cells.append([_score_cell(one, metric) for one in results.examined])
+        cells.append([_score_cell(one, metric) for one in results.models])
     shown = (("latency", 0), ("inference_time", 3), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4))
     for metric, rank in shown:
         found_in = Run.value if metric == "inference_time" else Run.measurement
@@ -53,7 +52,7 @@ def overview_table(results: Results) -> Table:
             cells.append(found)
     if any(run.trust is not None for run in runs):
         columns.append(Column(title="Grade", rank=3))
-        cells.append([_grade(one) for one in results.examined])
+        cells.append([_grade(one) for one in results.models])
     timed = any(run.measurement("latency") is not None for run in runs)
     notes = () if timed else ("latency was not measured",)
     rows = tuple(tuple(row) for row in zip(*cells, strict=True))
@@ -61,7 +60,7 @@ def overview_table(results: Results) -> Table:
     return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
 
 
-def _score_cell(one: Examined, metric: str) -> Cell:
+def _score_cell(one: ModelEvaluation, metric: str) -> Cell:
     score = next((each for each in one.scores if each.metric == metric), None)
     if score is None or score.value is None:
         why = (score.absent_because if score is not None else "") or reason_of_absence(one.run, metric)
@@ -70,13 +69,13 @@ def _score_cell(one: Examined, metric: str) -> Cell:
     return Cell(text=text, value=score.value, low=score.low, high=score.high)
 
 
-def _grade(one: Examined) -> Cell:
+def _grade(one: ModelEvaluation) -> Cell:
     if one.run.status == "failed":
         return Cell(text=one.run.status, tone="bad")
     return absent("the run was not graded") if one.run.trust is None else Cell(text=one.run.trust.grade)
 
 
-def metrics_table(one: Examined, label: str) -> Table | None:
+def metrics_table(one: ModelEvaluation, label: str) -> Table | None:
     """Every metric with its interval; None where the pass failed."""
     if not one.scores:
         return None
@@ -101,13 +100,13 @@ def _metric_row(score: Score) -> tuple[Cell, ...]:
         )  # fmt: skip
         text = range_text(score.metric, unit, score.low, score.high)
         # The value's own note says why there is no interval.
-        interval = Cell(text=text) if text else Cell(text="n/a", tone="faint")
+        interval = Cell(text=text) if text else absent()
     return Cell(text=label_of(score.metric)), value, interval, Cell(text=str(score.n), value=score.n)
 
 
-def differences_table(one: Examined, label: str, first: str) -> Table | None:
+def differences_table(one: ModelEvaluation, label: str, first: str) -> Table | None:
     """Against the first model, on the samples that both answered; None for the first, and where there are none."""
-    if not one.gaps:
+    if not one.differences:
         return None
     columns = (
         Column(title="Metric"),
@@ -116,10 +115,12 @@ def differences_table(one: Examined, label: str, first: str) -> Table | None:
         Column(title="p", numeric=True),
         Column(title="n", numeric=True, rank=1),
     )
-    return Table(title=f"{label} less {first}, sample by sample", columns=columns, rows=tuple(map(_gap_row, one.gaps)))
+    return Table(
+        title=f"{label} less {first}, sample by sample", columns=columns, rows=tuple(map(_gap_row, one.differences))
+    )
 
 
-def _gap_row(gap: Gap) -> tuple[Cell, ...]:
+def _gap_row(gap: MetricDifference) -> tuple[Cell, ...]:
     method = (one_line(gap.method),) if gap.method else ()
     count = Cell(text=str(gap.n), value=gap.n)
     if gap.difference is None:
@@ -132,7 +133,67 @@ def _gap_row(gap: Gap) -> tuple[Cell, ...]:
     return (
         Cell(text=label_of(gap.metric)),
         difference,
-        Cell(text=interval) if interval else Cell(text="n/a", tone="faint"),
-        Cell(text="n/a", tone="faint") if gap.p_value is None else Cell(text=p_text(gap.p_value), value=gap.p_value),
+        Cell(text=interval) if interval else absent(),
+        absent() if gap.p_value is None else Cell(text=p_text(gap.p_value), value=gap.p_value),
         count,
     )
+
+
+def csv_table(results: EvaluationResults) -> Table:
+    """One row per model and metric, SI units, nothing rounded, for machines; one row of a model that failed."""
+    titles = ("Model", "Runtime", "Metric", "Label", "Unit", "Value", "n", "Method", "Difference to the first", "p",
+              "Method of the difference", "Data", "Split", "Data sha256", "Status", "Run")  # fmt: skip
+    numeric = {"Value", "n", "Difference to the first", "p"}
+    columns = tuple(Column(title=title, numeric=title in numeric) for title in titles)
+    rows = [
+        _csv_row(one, label, score)
+        for one, label in zip(results.models, model_labels(results), strict=True)
+        for score in (one.scores or (None,))
+    ]
+    return Table(title="Evaluation", columns=columns, rows=tuple(rows))
+
+
+def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cell, ...]:
+    evaluation, none = one.run.evaluation, absent()
+    metric = one.headline if score is None else score.metric
+    gap = next((each for each in one.differences if each.metric == metric), None)
+    known = (none, none, none)
+    if evaluation is not None:
+        data = evaluation.data
+        known = (_text(data.name), _text(data.split), _text(data.sha256))
+    return (
+        _text(label),
+        _text(provider_of(one.run)),
+        _text(metric),
+        _text(label_of(metric)) if metric else none,
+        _text(METRICS[metric].unit) if metric else none,
+        _value(one, score),
+        none if score is None else Cell(text=str(score.n), value=score.n),
+        none if score is None else _text(score.method),
+        *_gap(gap),
+        *known,
+        _text(one.run.status),
+        _text(one.run.id),
+    )
+
+
+def _value(one: ModelEvaluation, score: Score | None) -> Cell:
+    if score is None:
+        return absent(reason_of_absence(one.run, one.headline) if one.run.failure is not None else NO_CHIEF)
+    if score.value is None:
+        return absent(one_line(score.absent_because or NO_REASON))
+    return Cell(text="", value=score.value, low=score.low, high=score.high)
+
+
+def _gap(gap: MetricDifference | None) -> tuple[Cell, Cell, Cell]:
+    if gap is None:
+        return absent(), absent(), absent()
+    method = _text(gap.method)
+    p_value = absent() if gap.p_value is None else Cell(text="", value=gap.p_value)
+    if gap.difference is None:
+        return absent(one_line(gap.absent_because or NO_REASON)), p_value, method
+    return Cell(text="", value=gap.difference, low=gap.low, high=gap.high), p_value, method
+
+
+def _text(text: str) -> Cell:
+    return Cell(text=one_line(text) or "n/a")

@@ -27,7 +27,6 @@ from edgewise.report.cells import (
     reason_of_absence,
     times,
 )
-from edgewise.report.comparison_words import listing
 from edgewise.report.conditions import (
     device_of,
     labels_of,
@@ -37,8 +36,8 @@ from edgewise.report.conditions import (
     scenario_of,
 )
 from edgewise.report.document import Cell, Column, Document, Table, absent
-from edgewise.report.joined import ACCURACY, join_runs
-from edgewise.text import one_line
+from edgewise.report.merged_runs import ACCURACY, merge_runs
+from edgewise.text import listing, one_line
 from edgewise.units import format_si, significant
 
 JOULES_PER_MWH = 3.6
@@ -49,7 +48,7 @@ _UNITS = ("CPU", "GPU", "NPU", "TPU", "VPU")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the runs of a table can't know themselves.
+    """Information for a table that the runs lack.
 
     Attributes:
         task: such as ``"Image Classification"``.
@@ -73,7 +72,7 @@ def field_document(name: str, runs: Sequence[Run], *, options: Options | None = 
 
 def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
     """The tables of `name`, a key of `FIELD_TABLES`; notes say which numbers are of other runs, and where runs ran."""
-    joined = join_runs(runs, JOINED[name], known=options.known)
+    joined = merge_runs(runs, JOINED[name], known=options.known)
     rows = [each.run for each in joined]
     first, *others = FIELD_TABLES[name](rows, options)
     labels = labels_of(rows)
@@ -114,7 +113,7 @@ def zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
             _accuracy(run, sign=True),
             _latency(run),
             _model_size(run),
-            _told(platform_of(run), "the run's environment does not tell the platform"),
+            _told(platform_of(run), "the run's record does not name the platform"),
             _reference(options.reference),
         )
         for run in runs
@@ -149,7 +148,7 @@ def long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         for run in runs
     ]
     conditions = [
-        f"{label}: {platform_of(run) or 'platform not told'}, batch {run.job.workload.batch}, {scenario_of(run)}"
+        f"{label}: {platform_of(run) or 'platform not reported'}, batch {run.job.workload.batch}, {scenario_of(run)}"
         for run, label in zip(runs, labels_of(runs), strict=True)
     ]
     notes = (
@@ -208,7 +207,7 @@ def platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     )
     rows = [
         (
-            _told(device_of(run), "the run's environment does not tell the device"),
+            _told(device_of(run), "the run's record does not name the device"),
             Cell(text=_specs(run)),
             _accuracy(run),
             _latency(run),
@@ -298,7 +297,7 @@ def _time_on(run: Run, unit: str) -> Cell:
     if used == unit or run.status == "failed":
         return _latency(run)
     if used is None:
-        return absent("the record does not tell which processing unit ran the model")
+        return absent("the record does not say which processing unit ran the model")
     return absent(f"this run used the {used}")
 
 
@@ -315,18 +314,18 @@ def _task_of(run: Run) -> str | None:
 
 
 def _accuracy(run: Run, *, sign: bool = False) -> Cell:
-    """What stands for the run's accuracy in percent; a footnote names it where it is not the top-1 accuracy."""
+    """The main accuracy metric in percent; a footnote names it where it is not the top-1 accuracy."""
     metric = chief_metric(run)
     if metric is None and run.status == "done":
-        return absent("not judged on data yet: 'edgewise evaluate' does that")
+        return absent("accuracy not measured: 'edgewise evaluate' does that")
     if metric is None or metric == "accuracy_top1":
         return _percent(run, "accuracy_top1", sign=sign)
     if metric == "agreement_top1":
-        return absent("there were no labels: the run knows how far it agrees with its reference, not how right it is")
+        return absent("without labels the run has agreement with its reference, not accuracy")
     if metric not in SHARES:
         found = cell_of(run, metric)
         known = f" {found.text}" if found.value is not None else ""
-        return absent(f"the task is judged by {label_of(metric)}{known}, which is no share")
+        return absent(f"the task is judged by {label_of(metric)}{known}, which is not a share")
     cell = _percent(run, metric, sign=sign)
     return _rewrite(cell, cell.text, label_of(metric)) if cell.value is not None else cell
 
@@ -361,7 +360,7 @@ def _energy(run: Run) -> Cell:
 
 
 def _workload(run: Run) -> Cell:
-    """Use of the unit that is known, and that the others are not."""
+    """Utilization of the CPU, and a note that the other units were not measured."""
     cell = _scaled(run, "cpu_utilization", 100.0)
     if cell.value is None:
         return cell

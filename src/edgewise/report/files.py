@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from edgewise.errors import BadInput
 from edgewise.record import SCHEMA, Run
-from edgewise.report.bench import bench_document, bench_table, default_title, recommendation, recommendations
+from edgewise.report.bench import bench_document, bench_table, default_title
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
 from edgewise.report.profile import is_profiled
 from edgewise.report.profile_files import PROFILE_EXTENSIONS, profiled, render_profile_file
+from edgewise.report.recommendation import recommendation, recommendations
 
 EXTENSIONS = (".md", ".html", ".csv", ".json", *PROFILE_EXTENSIONS)
 TABLES = ("bench", *FIELD_TABLES, "profile")
@@ -33,17 +35,17 @@ def table_of(runs: Sequence[Run], table: str | None) -> str:
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Whether a report may be written to `path`. Raises `BadInput` with what to do instead."""
+    """Raise `BadInput` with advice where a report can't be written to `path`."""
     if extension_of(path) not in EXTENSIONS:
-        raise BadInput(
-            f"{path} has no extension of a report" if not path.suffix else f"{path}: no report is a {path.suffix} file",
-            advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
+        problem = (
+            f"reports can't be written as {path.suffix}" if path.suffix else "the name of a report needs an extension"
         )
+        raise BadInput(f"{path}: {problem}", advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}")
     check_place(path, overwrite=overwrite, example="report.html")
 
 
 def check_place(path: Path, *, overwrite: bool, example: str) -> None:
-    """Whether there can be a file at `path`. Raises `BadInput`, with `example` as the name of one."""
+    """Raise `BadInput` where a file can't be written to `path`; `example` is a file name for the advice."""
     if path.is_dir():
         raise BadInput(f"{path} is a folder", advice=f"give a file in it, such as {example}")
     if not path.parent.is_dir():
@@ -54,56 +56,50 @@ def check_place(path: Path, *, overwrite: bool, example: str) -> None:
         raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")
 
 
-def report_document(
-    runs: Sequence[Run],
-    *,
-    table: str | None = None,
-    task: str | None = None,
-    reference: str | None = None,
-    title: str = "",
-    known: Sequence[Run] = (),
-) -> Document:
-    """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs.
+class ReportSettings(TypedDict, total=False):
+    """What a report shows.
 
-    Args:
-        known: other runs, whose numbers fill what these lack in the tables of the field.
+    Attributes:
+        table: one of `TABLES`, or None for what suits the runs. There are two pages: that of profiles, and one with all
+            other tables. JSON has the runs themselves, whatever this says.
+        task, reference: as in `edgewise.report.field_tables.Options`.
+        title: heading; empty for one made from the runs.
+        known: other runs, whose values fill in for missing ones in the tables of the field.
+        only_tables: in Markdown nothing but the tables and their footnotes.
     """
-    table = _check(runs, table)
+
+    table: str | None
+    task: str | None
+    reference: str | None
+    title: str
+    known: Sequence[Run]
+    only_tables: bool
+
+
+def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> Document:
+    """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs."""
+    table, title = _check(runs, settings.get("table")), settings.get("title", "")
     if table == "profile":
         from edgewise.report.profile import profile_document
 
         return profile_document(runs, top=max(1, *(len(run.layers) for run in runs)), title=title)
     if table == "bench":
         return bench_document(runs, title=title)
-    return field_document(table, runs, options=Options(task=task, reference=reference, known=known), title=title)
+    return field_document(table, runs, options=_options(settings), title=title)
 
 
 def render_report(
-    runs: Sequence[Run],
-    extension: str,
-    *,
-    table: str | None = None,
-    task: str | None = None,
-    reference: str | None = None,
-    title: str = "",
-    word: str = "",
-    known: Sequence[Run] = (),
-    only_tables: bool = False,
+    runs: Sequence[Run], extension: str, *, word: str = "", **settings: Unpack[ReportSettings]
 ) -> str | bytes:
-    """The content of a report; only that of ``.png`` is no text.
+    """The content of a report: bytes for ``.png``, else text.
 
     Args:
         extension: one of `EXTENSIONS`.
-        table: one of `TABLES`, or None for what suits the runs. There are two pages: that of profiles, and one with all
-            other tables. JSON has the runs themselves, whatever this says.
         word: which chart or node data, see `render_profile_file`.
-        known: as in `report_document`.
-        only_tables: of Markdown nothing but the tables and their footnotes.
 
     Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
-    table = _check(runs, table)
-    options = Options(task=task, reference=reference, known=known)
+    table, title = _check(runs, settings.get("table")), settings.get("title", "")
     match extension.lower():
         case ".html" if table == "profile":
             from edgewise.report.profile_html import render_profile_html
@@ -112,7 +108,7 @@ def render_report(
         case ".html":
             from edgewise.report.html import render_html
 
-            return render_html(runs, title=title or default_title(runs), options=options)
+            return render_html(runs, title=title or default_title(runs), options=_options(settings))
         case ".json":
             return json_text(runs_document(runs))
         case ".csv" if table == "profile":
@@ -122,29 +118,19 @@ def render_report(
         case ".csv":
             from edgewise.report.csv import render_csv
 
-            return render_csv(_one_table(runs, table, options))
+            return render_csv(_one_table(runs, table, _options(settings)))
         case ".md":
             from edgewise.report.markdown import render_markdown
 
-            document = report_document(runs, table=table, task=task, reference=reference, title=title, known=known)
-            return render_markdown(document, only_tables=only_tables)
+            return render_markdown(report_document(runs, **settings), only_tables=settings.get("only_tables", False))
         case special if special in PROFILE_EXTENSIONS:
             return render_profile_file(runs, special, word)
         case _:
-            raise BadInput(f"no report is a {extension} file", advice=f"one of: {', '.join(EXTENSIONS)}")
+            raise BadInput(f"reports can't be written as {extension}", advice=f"one of: {', '.join(EXTENSIONS)}")
 
 
 def write_report(
-    runs: Sequence[Run],
-    path: Path,
-    *,
-    table: str | None = None,
-    task: str | None = None,
-    reference: str | None = None,
-    title: str = "",
-    overwrite: bool = False,
-    known: Sequence[Run] = (),
-    only_tables: bool = False,
+    runs: Sequence[Run], path: Path, *, overwrite: bool = False, **settings: Unpack[ReportSettings]
 ) -> None:
     """Write a report in the format of the extension of `path`, whole or not at all.
 
@@ -152,17 +138,17 @@ def write_report(
     `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
-    from edgewise.store.places import for_others
+    from edgewise.store.redaction import redact_run
 
     check_target(path, overwrite=overwrite)
     extension = extension_of(path)
     word = Path(path.name[: -len(extension)]).suffix[1:].lower()
-    runs = [for_others(run) for run in runs]
-    content = render_report(
-        runs, extension, table=table, task=task, reference=reference, title=title, word=word, known=known,
-        only_tables=only_tables,
-    )  # fmt: skip
+    content = render_report([redact_run(run) for run in runs], extension, word=word, **settings)
     write_file(path, content, overwrite=overwrite)
+
+
+def _options(settings: ReportSettings) -> Options:
+    return Options(task=settings.get("task"), reference=settings.get("reference"), known=settings.get("known", ()))
 
 
 def _check(runs: Sequence[Run], table: str | None) -> str:

@@ -1,4 +1,4 @@
-"""A gate's outcome as something to read: a document, the terminal, a comment for a pull request, files."""
+"""The result of a gate as a document, on the terminal and as a pull-request comment."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.gate import Check, CheckVerdict, Outcome
+from edgewise.comparing.gate import Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
-from edgewise.errors import BadInput
+from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.report.comparison_words import ratio_text
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent, json_text
-from edgewise.report.files import check_place
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.text import one_line
 from edgewise.units import significant
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-EXTENSIONS = (".xml", ".md", ".json", ".html")
 MARKER = "<!-- edgewise gate -->"
 """First line of the Markdown comment, so that a bot finds the comment it made and updates it."""
 
@@ -38,7 +35,7 @@ _SIGNS: dict[CheckVerdict, str] = {"pass": "✅", "fail": "❌", "inconclusive":
 
 
 def check_title(check: Check) -> str:
-    """What is checked, in a few words that stay the same from run to run."""
+    """The name of a check, which stays the same from run to run."""
     return check.requirement.text
 
 
@@ -57,7 +54,7 @@ def describe_check(check: Check) -> str:
     return f"{words} ({', '.join(numbers)})" if numbers else words
 
 
-def gate_document(outcome: Outcome, *, folded: bool = True) -> Document:
+def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     """The checks as a table, then how they came about.
 
     Args:
@@ -83,13 +80,13 @@ def gate_document(outcome: Outcome, *, folded: bool = True) -> Document:
     return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
 
 
-def statements_of(outcome: Outcome) -> list[str]:
+def statements_of(outcome: GateResult) -> list[str]:
     """How the checks came about and what to know about them, a line each."""
     findings = outcome.findings
     lines = [f"{variant.label}: {describe_run(variant)}" for variant in findings.variants]
     if outcome.count("inconclusive") and outcome.policy == "pass":
         lines.append(
-            f"inconclusive checks were to pass (--on-inconclusive pass): {outcome.count('inconclusive')} "
+            f"inconclusive checks pass (--on-inconclusive pass): {outcome.count('inconclusive')} "
             "of them passed without proof"
         )
     if outcome.attempts > 1:
@@ -101,7 +98,7 @@ def statements_of(outcome: Outcome) -> list[str]:
     lines += list(outcome.notes)
     lines += [f"{label} has no result: {why}" for label, why in findings.failures.items()]
     lines += [f"differs: {line}" for line in findings.stated]
-    lines += [f"can't be excluded: {line}" for line in findings.not_excluded]
+    lines += [f"can't be ruled out: {line}" for line in findings.not_excluded]
     lines += [f"environments differ: {one.name}: {one.a} before, {one.b} now" for one in findings.environments]
     return [one_line(line) for line in (*lines, *findings.notes)]
 
@@ -119,14 +116,14 @@ def describe_run(variant: Variant) -> str:
     return one_line(f"{', '.join(words)} (run {run.id})")
 
 
-def print_gate(outcome: Outcome, console: Console, *, details: bool = False) -> None:
-    """The outcome for a person, folded into the console's width."""
+def print_gate(outcome: GateResult, console: Console, *, details: bool = False) -> None:
+    """Print the result of a gate on `console`."""
     from edgewise.report.text import print_document
 
     print_document(gate_document(outcome), console, details=details)
 
 
-def render_gate_markdown(outcome: Outcome) -> str:
+def render_gate_markdown(outcome: GateResult) -> str:
     """A comment for a pull request: marker, verdict, checks, everything else folded away."""
     from edgewise.report.markdown import render_markdown
     from edgewise.text import for_markdown
@@ -145,35 +142,6 @@ def render_gate_markdown(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def render_gate(outcome: Outcome, extension: str) -> str:
-    """The content of a report. Raises `BadInput` for an extension that is none of `EXTENSIONS`."""
-    match extension.lower():
-        case ".xml":
-            from edgewise.report.junit import render_junit
-
-            return render_junit(outcome)
-        case ".md":
-            return render_gate_markdown(outcome)
-        case ".json":
-            return json_text(outcome.to_document())
-        case ".html":
-            from edgewise.report.gate_html import render_gate_html
-
-            return render_gate_html(outcome)
-        case _:
-            raise BadInput(f"no report of a gate is a {extension} file", advice=f"one of: {', '.join(EXTENSIONS)}")
-
-
-def check_gate_target(path: Path, *, overwrite: bool) -> None:
-    """Whether a report may be written to `path`, where a gate's own report may be. Raises `BadInput` with advice."""
-    if path.suffix.lower() not in EXTENSIONS:
-        raise BadInput(
-            f"{path}: no report of a gate is a {path.suffix or 'nameless'} file",
-            advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}",
-        )
-    check_place(path, overwrite=overwrite or is_gate_report(path), example="gate.xml")
-
-
 def is_gate_report(path: Path) -> bool:
     """Whether a gate wrote the file at `path`: the next one may replace it, as pipelines run in one folder again."""
     try:
@@ -184,19 +152,6 @@ def is_gate_report(path: Path) -> bool:
     except OSError:
         return False
     return all(mark in ends for mark in _MARKS.get(path.suffix.lower(), ("\0",)))
-
-
-def write_gate(outcome: Outcome, path: Path, *, overwrite: bool) -> None:
-    """Write a report in the format of the extension of `path`, whole or not at all.
-
-    Raises `BadInput` where `check_gate_target` does and `StoreError` where the disk fails.
-    """
-    from edgewise.store.exchange import write_file
-    from edgewise.store.places import without_places_of
-
-    check_gate_target(path, overwrite=overwrite)
-    text = without_places_of(render_gate(outcome, path.suffix), [one.run for one in outcome.findings.variants])
-    write_file(path, text, overwrite=overwrite or is_gate_report(path))
 
 
 def _cell(heading: str, check: Check, *, folded: bool) -> Cell:
@@ -245,7 +200,7 @@ def _ratio(check: Check, *, interval: bool = True) -> str:
     return text if interval else text.partition(" (")[0]
 
 
-def _comparisons(outcome: Outcome) -> list[str]:
+def _comparisons(outcome: GateResult) -> list[str]:
     """The table of all metrics that were compared, as Markdown below the headings of a comment."""
     from edgewise.report.comparison_tables import before_after_table, compared_labels
     from edgewise.report.markdown import render_markdown
@@ -255,7 +210,7 @@ def _comparisons(outcome: Outcome) -> list[str]:
     return render_markdown(Document(title="", tables=tables)).replace("\n## ", "\n#### ").splitlines()[2:]
 
 
-def _tone(outcome: Outcome) -> Tone:
+def _tone(outcome: GateResult) -> Tone:
     if not outcome.passed:
         return "bad"
     return "poor" if outcome.count("inconclusive") else "good"

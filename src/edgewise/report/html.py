@@ -1,30 +1,29 @@
-"""A document as one self-contained page: no request beyond the file, readable without scripts, in light and dark."""
+"""The page of measured runs: recommendation, tables, charts, every run in detail, conditions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgewise.formatting import ABSENT, quantity, range_text, value_text
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
-from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, range_text, value_text
+from edgewise.report.accuracy import chief_metric, judged_on, judged_rows
 from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
-from edgewise.report.cells import failure_of, label_of, quantity, reason_of_absence
+from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.charts import Series
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
-from edgewise.report.document import ABSENT, Table, number_notes
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
-from edgewise.report.page import Drawing, render_page
+from edgewise.report.page import ChartRenderer, render_page, view_table
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_DRAWN = 24
-"""So many runs get a chart of their own; a page of hundreds would take minutes to draw."""
+"""Number of runs with a chart of their own; hundreds would take minutes to render."""
 
 
 def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None = None) -> str:
@@ -41,30 +40,31 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
         Series(run=run, label=label, colour=charts.colour_of(index))
         for index, (run, label) in enumerate(zip(runs, labels, strict=True))
     ]
-    drawing = Drawing()
+    colours = {one.run.id: one.colour for one in series}
+    drawing = ChartRenderer()
     document = bench_document(runs)
     return render_page(
         "report.html.jinja",
         scripts=["report.js"],
         styles=["report.css"],
+        kind="report",
         title=one_line(title) or default_title(runs),
         facts=_facts(runs),
         picks=_picks(series),
-        results=[_table_view(table, f"result-{index}", series) for index, table in enumerate(document.tables)],
+        results=[
+            view_table(table, f"result-{index}", sortable=True, colours=colours, colour_by="Run", runs=colours)
+            for index, table in enumerate(document.tables)
+        ],
         sections=[section for section in document.sections if not section.title.startswith(("Recommended", "No rec"))],
         groups=[_group_view(group, series, drawing) for group in comparable_groups(runs)],
         runs=[_run_view(one, drawing, draw=index < MOST_DRAWN) for index, one in enumerate(series)],
         most_drawn=MOST_DRAWN if len(runs) > MOST_DRAWN else None,
         missing=drawing.missing,
         field_tables=[
-            (
-                name,
-                [
-                    _table_view(table, f"{name}-{index}")
-                    for index, table in enumerate(field_tables(name, runs, options=options or Options()))
-                ],
+            (name, [view_table(table, f"{name}-{index}") for index, table in enumerate(tables)])
+            for name, tables in (
+                (name, field_tables(name, runs, options=options or Options())) for name in FIELD_TABLES
             )
-            for name in FIELD_TABLES
         ],
         conditions=_conditions(series),
         metrics=_metrics(runs),
@@ -72,10 +72,10 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
 
 
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """What stands under the heading."""
+    """Facts under the heading."""
 
     def several(words: Iterable[str | None]) -> str:
-        return ", ".join(dict.fromkeys(word for word in words if word)) or "not told"
+        return ", ".join(dict.fromkeys(word for word in words if word)) or "not reported"
 
     days = sorted({run.created_at[:10] for run in runs})
     return [
@@ -87,7 +87,7 @@ def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
         ("Processor", several(processor_of(run) for run in runs)),
         ("System", several(system_of(run) for run in runs)),
         ("Engines", several(engine_of(run) for run in runs if run.status == "done")),
-        ("Measured", one_line(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}") if days else "not told"),
+        ("Measured", one_line(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}") if days else "not reported"),
     ]
 
 
@@ -111,44 +111,20 @@ def _interval(row: Measurement) -> str:
     return range_text(row.metric, row.unit, row.low, row.high, to=" – ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TableView:
-    """A table with what the template needs: footnote numbers, sort keys, colours of rows."""
-
-    id: str
-    table: Table
-    columns: tuple[int, ...]
-    notes: dict[str, int]
-    colours: tuple[str | None, ...]
-    labels: tuple[str | None, ...]
-
-
-def _table_view(table: Table, identity: str, series: Sequence[Series] = ()) -> _TableView:
-    """`table` for the template; rows that begin with a run's id get that run's colour."""
-    by_id = {one.run.id: one for one in series}
-    owners = [by_id.get(row[0].text) for row in table.rows]
-    return _TableView(
-        id=identity,
-        table=table,
-        columns=table.visible,
-        notes=number_notes([table]),
-        colours=tuple(owner.colour if owner else None for owner in owners),
-        labels=tuple(owner.run.id if owner else None for owner in owners),
-    )
-
-
-def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: Drawing) -> dict[str, Any]:
+def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: ChartRenderer) -> dict[str, Any]:
     """The charts of one group: colours are the page's, names just what tells the group's own runs apart."""
     colours = {one.run.id: one.colour for one in page}
     series = [
         Series(run=run, label=label, colour=colours[run.id])
         for run, label in zip(group, distinct_names(labels_of(group)), strict=True)
     ]
-    drawn = [drawing.draw(make(series)) for make in charts.GROUP_CHARTS]
-    return {"title": group_title(group[0]), "charts": [chart for chart in drawn if chart is not None]}
+    return {
+        "title": group_title(group[0]),
+        "charts": drawing.draw_all(make(series) for make in charts.GROUP_CHARTS),
+    }
 
 
-def _run_view(one: Series, drawing: Drawing, *, draw: bool) -> dict[str, Any]:
+def _run_view(one: Series, drawing: ChartRenderer, *, draw: bool) -> dict[str, Any]:
     run = one.run
     headline = run.measurement(run.headline)
     judged = chief_metric(run)
@@ -176,7 +152,7 @@ def _run_view(one: Series, drawing: Drawing, *, draw: bool) -> dict[str, Any]:
 
 
 def _failure_view(run: Run) -> dict[str, str] | None:
-    """Why it failed, line by line; what the engine printed keeps its lines but no control characters."""
+    """Why it failed; the engine's output keeps its lines but no control characters."""
     failure = run.failure
     if failure is None:
         return None
@@ -210,9 +186,9 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("Measured", run.created_at),
         ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
         ("sha256", job.model.sha256),
-        ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not told'}"),
-        ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not told"),
-        ("Inputs", f"{'; '.join(inputs) or 'not told'} ({source})"),
+        ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not reported'}"),
+        ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not reported"),
+        ("Inputs", f"{'; '.join(inputs) or 'not reported'} ({source})"),
         ("Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"),
         ("Stopping", f"{stopping.sessions} session(s), {rule}" if run.sessions else ""),
         ("Judged on", judged_on(run)),
@@ -229,7 +205,7 @@ def _prepared(run: Run) -> list[str]:
 
 
 def _count(run: Run, row: Measurement) -> str:
-    """Samples behind a number: inferences, or samples of the data that were judged; empty where it is not told."""
+    """Samples behind a number: inferences, or samples of the data that were judged; empty where it is not reported."""
     if row.summary is not None:
         return str(row.summary.n)
     if row.samples:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from edgewise.formatting import quantity
 from edgewise.model.graph import Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
-from edgewise.report.cells import quantity
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import short_names, shorten
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
@@ -133,13 +133,13 @@ def tensor_words(tensor: Tensor) -> str:
 
 
 def layer_table(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Table:
-    """One row per operator; on a terminal the dearest ones and one row with the rest."""
+    """One row per operator; on a terminal the most expensive ones and one row with the rest."""
     operators, costs = inspection.graph.operators, inspection.costs
     order = list(range(len(operators)))
     folded: list[int] = []
     if top is not None and len(order) > top:
-        dearest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
-        order, folded = sorted(dearest[:top]), sorted(dearest[top:])
+        slowest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
+        order, folded = sorted(slowest[:top]), sorted(slowest[top:])
     name_width = 24 if width is not None and width < NARROW else (44 if width is not None else None)
     names = short_names([operators[at].title for at in order], name_width)
     rows = [_row(inspection, at, name, narrow=width is not None) for at, name in zip(order, names, strict=True)]
@@ -182,9 +182,7 @@ def _row(inspection: Inspection, at: int, name: str, *, narrow: bool) -> tuple[C
         _count(cost.parameters, "the shape of a weight is open"),
         _bytes(cost.weight_bytes, "the size of a weight is not known"),
         _bytes(cost.activation_bytes, "a shape is open"),
-        Cell(text=significant(cost.intensity), value=cost.intensity)
-        if cost.intensity is not None
-        else Cell(text="–", tone="faint"),
+        Cell(text=significant(cost.intensity), value=cost.intensity) if cost.intensity is not None else DASH,
         Cell(text=name_kind(operator)),
         Cell(text="; ".join(tensor_words(tensor) for tensor in graph.input_tensors(operator))),
         Cell(text=", ".join(refused)),
@@ -305,12 +303,12 @@ def render_inspection(inspection: Inspection, kind: str) -> str:
 
 
 def _given(inspection: Inspection) -> dict[str, object]:
-    """What the factory was given."""
+    """The arguments of the factory."""
     return dict(inspection.source.get("built", {}).get("parameters", {}))
 
 
 def sweep_document(inspections: Sequence[Inspection]) -> Document:
-    """One row per model of a sweep over what a factory was given."""
+    """One row per model of a sweep over the arguments of a factory."""
     names = list(dict.fromkeys(name for each in inspections for name in _given(each)))
     rows = []
     for each in inspections:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from edgewise.comparing.gate import Check, Outcome
+from edgewise.comparing.gate import Check, GateResult
 from edgewise.report.gate import check_title, describe_check, statements_of
 from edgewise.text import one_line
 
 SUITE = "edgewise gate"
 
 
-def render_junit(outcome: Outcome) -> str:
+def render_junit(outcome: GateResult) -> str:
     """The XML document, UTF-8 declared, with a final line break."""
     skipped = outcome.count("inconclusive") if outcome.policy == "pass" else 0
     failures = outcome.count("fail") + outcome.count("inconclusive") - skipped
@@ -40,7 +40,7 @@ def render_junit(outcome: Outcome) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _add_case(suite: ElementTree.Element, check: Check, outcome: Outcome) -> None:
+def _add_case(suite: ElementTree.Element, check: Check, outcome: GateResult) -> None:
     case = ElementTree.SubElement(
         suite, "testcase", {"classname": "edgewise.gate", "name": one_line(check_title(check))}
     )
@@ -61,8 +61,8 @@ def _add_case(suite: ElementTree.Element, check: Check, outcome: Outcome) -> Non
     ElementTree.SubElement(case, kind, {"message": text, "type": name}).text = text
 
 
-def _properties(outcome: Outcome) -> list[tuple[str, str]]:
-    """What a reader of the results may want to filter by."""
+def _properties(outcome: GateResult) -> list[tuple[str, str]]:
+    """Properties to filter results by."""
     found = [("policy", outcome.policy), ("attempts", str(outcome.attempts))]
     for variant in outcome.findings.variants:
         found += [(f"{variant.label}.model", variant.run.job.model.name), (f"{variant.label}.run", variant.run.id)]

@@ -1,4 +1,4 @@
-"""A document as GitHub-flavoured Markdown: pipe tables, numbered footnotes, nothing that a name could inject."""
+"""A document as GitHub-flavoured Markdown: pipe tables, numbered footnotes, with all names escaped."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Names, order and the keys of the JSON are those of MLTK 0.20 (``ProfilingModelResults.to_dict``, documented at
 https://siliconlabs.github.io/mltk/docs/guides/model_profiler.html), so that what reads its reports reads these. What
 this target can't know is null (MLTK writes 0), with the reason in ``absent_because``. A layer is what the engine
-executes in one step, dearest operator first; overheads of the engine are no layers and are not in here, but `time` of
-the model is the measured end-to-end latency and includes them.
+executes in one step, most expensive operator first; overheads of the engine are not layers and are not included, but
+`time` of the model is the measured end-to-end latency and includes them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
-from edgewise.report.csv import render_csv
-from edgewise.report.document import ABSENT, Cell, Column, Document, Table, absent
+from edgewise.report.document import Cell, Column, Table, absent
 from edgewise.report.profile import count_words, rate_reason, time_reason
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si
@@ -81,12 +80,11 @@ def to_dict(run: Run) -> dict[str, Any]:
     `absent_because` has reasons by key: of the summary as ``name``, of the layers as ``layers.name``.
     """
     summary, reasons = _summary(run)
-    layers = []
-    for layer in _layers(run):
-        values, why = _layer(run, layer, accelerated=summary["accelerator"] != NONE)
-        layers.append(values)
-        for key, reason in why.items():
-            reasons.setdefault(f"layers.{key}", reason)
+    layers = _layer_values(run)
+    for layer, values in zip(_layers(run), layers, strict=True):
+        for key, reason in _layer_reasons(run, layer).items():
+            if values[key] is None:
+                reasons.setdefault(f"layers.{key}", reason)
     return {
         "summary": summary,
         "summary_labels": dict(SUMMARY_LABELS),
@@ -101,68 +99,25 @@ def to_json(run: Run, *, indent: int = 2) -> str:
     return json.dumps(to_dict(run), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def to_csv(run: Run) -> tuple[str, str]:
-    """Summary and layers, a header line of MLTK's keys each; absent values are ``n/a``, their reasons in ``Notes``."""
-    document = to_dict(run)
-    reasons: dict[str, str] = document["absent_because"]
-    summary = _raw("summary", document["summary"], reasons)
-    accelerated = document["summary"]["accelerator"] != NONE
-    layers = [
-        _raw("layers", values, _layer_reasons(layer, accelerated=accelerated))
-        for layer, values in zip(_layers(run), document["layers"], strict=True)
-    ]
-    return _csv(SUMMARY_LABELS, [summary]), _csv(LAYER_LABELS, layers)
-
-
-def _csv(labels: dict[str, str], rows: Sequence[tuple[Cell, ...]]) -> str:
-    columns = tuple(Column(title=key, numeric=True) for key in labels)
-    return render_csv(Table(title="", columns=columns, rows=tuple(rows)))
-
-
-def _raw(kind: str, values: dict[str, Value], reasons: dict[str, str]) -> tuple[Cell, ...]:
-    """A row of values at full precision."""
-    cells = []
-    for key, value in values.items():
-        if value is None:
-            reason = reasons.get(key)
-            blank = kind == "layers" and key == "error_msg"
-            cells.append(Cell(text="" if blank else ABSENT, notes=(reason,) if reason else ()))
-        elif isinstance(value, bool | str):
-            cells.append(Cell(text=str(value)))
-        else:
-            cells.append(Cell(text="", value=float(value)))
-    return tuple(cells)
-
-
-def to_string(run: Run, *, width: int = 120) -> str:
-    """Both tables as plain text at most `width` cells wide."""
-    from edgewise.report.text import to_text
-
-    return to_text(Document(title="Profiling Summary", tables=mltk_tables(run)), width=width)
-
-
 def mltk_tables(run: Run) -> tuple[Table, Table]:
     """The whole model and its layers as tables; reasons of what is absent are footnotes."""
-    document = to_dict(run)
-    reasons = document["absent_because"]
-    rows = tuple(
-        (Cell(text=label), _cell(key, document["summary"][key], reasons.get(key, "")))
-        for key, label in SUMMARY_LABELS.items()
-    )
+    summary, reasons = _summary(run)
     name = one_line(run.job.model.name)
     model = Table(
         title=f"Profiling Summary: {name}, {provider_of(run)}",
         columns=(Column(title="Metric"), Column(title="Value", numeric=True)),
-        rows=rows,
-    )
-    columns = tuple(
-        Column(title=label, numeric=key in _NUMERIC, rank=_RANKS.get(key, 0)) for key, label in LAYER_LABELS.items()
+        rows=tuple(
+            (Cell(text=label), _cell(key, summary[key], reasons.get(key, ""))) for key, label in SUMMARY_LABELS.items()
+        ),
     )
     layers = Table(
         title=f"Model Layers: {name}, {provider_of(run)}",
-        columns=columns,
+        columns=tuple(
+            Column(title=label, numeric=key in _NUMERIC, rank=_RANKS.get(key, 0)) for key, label in LAYER_LABELS.items()
+        ),
         rows=tuple(
-            _layer_cells(layer, values, reasons) for layer, values in zip(_layers(run), document["layers"], strict=True)
+            _layer_cells(values, _layer_reasons(run, layer))
+            for layer, values in zip(_layers(run), _layer_values(run), strict=True)
         ),
     )
     return model, layers
@@ -179,7 +134,7 @@ def _layers(run: Run) -> list[Layer]:
 
 def _summary(run: Run) -> tuple[dict[str, Value], dict[str, str]]:
     """Values by MLTK's keys, and why those that are None are not known."""
-    layers, reasons = _layers(run), _Reasons(run)
+    layers, reasons = _layers(run), _AbsenceReasons(run)
     ops = reasons.take("ops", _measured(run, "ops", _total(run, "ops")), NO_COST)
     macs = reasons.take("macs", _measured(run, "macs", _total(run, "macs")), NO_COST)
     time = reasons.metric("time", "latency", fallback=run.profile.latency if run.profile is not None else None)
@@ -222,15 +177,15 @@ def _summary(run: Run) -> tuple[dict[str, Value], dict[str, str]]:
 
 
 def _accelerator(run: Run) -> str | None:
-    """The provider of an accelerator, MLTK's word where there was none, None where that is not told."""
+    """The provider of an accelerator, MLTK's word where there was none, None where that is not reported."""
     unit = processing_unit_of(run)
     if unit is None:
         return None
     return NONE if unit == "CPU" else one_line(run.job.runtime.provider or unit)
 
 
-class _Reasons:
-    """Collects why values are absent while they are taken."""
+class _AbsenceReasons:
+    """Collects the reasons of absent values."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -250,7 +205,7 @@ class _Reasons:
         return self.take(key, value, reason_of_absence(self.run, metric) if measured or why is None else why)
 
     def ratio(self, key: str, over: float | None, under: float | None, *, needs: tuple[str, str]) -> float | None:
-        """A quotient; where it can't be had the reason is that of its part."""
+        """A quotient; where a part is absent, its reason is that of the part."""
         if over is None or under is None:
             lacking = needs[0] if over is None else needs[1]
             return self.take(key, None, self.found.get(lacking, f"{lacking} is not known"))
@@ -259,7 +214,7 @@ class _Reasons:
         return over / under
 
 
-def _memory(run: Run, reasons: _Reasons) -> float | None:
+def _memory(run: Run, reasons: _AbsenceReasons) -> float | None:
     """The engine's arena where it was measured, else the planned one."""
     measured = run.value("memory_arena")
     memory = run.profile.memory if run.profile is not None else None
@@ -285,48 +240,48 @@ def _total(run: Run, name: str) -> int | None:
     return None if any(value is None for value in values) else sum(values)
 
 
-def _layer(run: Run, layer: Layer, *, accelerated: bool) -> tuple[dict[str, Value], dict[str, str]]:
-    values: dict[str, Value] = {
-        "index": layer.index,
-        # MLTK writes TFLite's CONV_2D in small letters.
-        "opcode": one_line(layer.op.lower() if run.job.model.format == "tflite" else layer.op),
-        "ops": layer.ops,
-        "macs": layer.macs,
-        "accelerator_cycles": None,
-        "cpu_cycles": None,
-        "energy": None,
-        "time": layer.time,
-        "input_shape": _shapes(layer.inputs) or "",
-        "output_shape": _shapes(layer.outputs) or "",
-        "options": _options(layer),
-        "supported": layer.supported,
-        "error_msg": one_line(layer.error or "") or None,
-    }
-    reasons = _layer_reasons(layer, accelerated=accelerated)
-    return values, {key: reasons[key] for key, value in values.items() if value is None and key in reasons}
+def _layer_values(run: Run) -> list[dict[str, Value]]:
+    """The values of each layer by MLTK's keys."""
+    return [
+        {
+            "index": layer.index,
+            # MLTK writes TFLite's CONV_2D in small letters.
+            "opcode": one_line(layer.op.lower() if run.job.model.format == "tflite" else layer.op),
+            "ops": layer.ops,
+            "macs": layer.macs,
+            "accelerator_cycles": None,
+            "cpu_cycles": None,
+            "energy": None,
+            "time": layer.time,
+            "input_shape": _shapes(layer.inputs) or "",
+            "output_shape": _shapes(layer.outputs) or "",
+            "options": _options(layer),
+            "supported": layer.supported,
+            "error_msg": one_line(layer.error or "") or None,
+        }
+        for layer in _layers(run)
+    ]
 
 
-def _layer_reasons(layer: Layer, *, accelerated: bool) -> dict[str, str]:
+def _layer_reasons(run: Run, layer: Layer) -> dict[str, str]:
+    """Why values of a layer are absent, by key."""
     cost = one_line(layer.cost_unknown_because) or rate_reason(layer)
     return {
         "ops": cost,
         "macs": cost,
         "time": time_reason(layer),
-        "accelerator_cycles": PER_LAYER if accelerated else NO_ACCELERATOR,
+        "accelerator_cycles": NO_ACCELERATOR if _accelerator(run) == NONE else PER_LAYER,
         "cpu_cycles": PER_LAYER,
         "energy": PER_LAYER,
         "supported": NOT_ASKED,
     }
 
 
-def _layer_cells(layer: Layer, values: dict[str, Value], told: dict[str, str]) -> tuple[Cell, ...]:
-    accelerated = told.get("layers.accelerator_cycles") != NO_ACCELERATOR
-    reasons = _layer_reasons(layer, accelerated=accelerated)
-    cells = []
-    for key, value in values.items():
-        blank = value is None and key == "error_msg"
-        cells.append(Cell(text="") if blank else _cell(key, value, reasons.get(key, "")))
-    return tuple(cells)
+def _layer_cells(values: dict[str, Value], reasons: dict[str, str]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(text="") if value is None and key == "error_msg" else _cell(key, value, reasons.get(key, ""))
+        for key, value in values.items()
+    )
 
 
 def _cell(key: str, value: Value, reason: str) -> Cell:

@@ -3,7 +3,7 @@
 One metric a file, without a graph id: Model Explorer then applies it to the graph that is open ("Add per-node data").
 Keys are names of the model's operators. Those of TFLite are the names of the tensors that they make, which Model
 Explorer matches as output tensors; those of ONNX are node names, which its ONNX adapter takes for ids. A fused step is
-one number at its dearest operator: on all of them it would be counted several times in the sums of a group.
+one number at its slowest operator: on all of them it would be counted several times in the sums of a group.
 Schema: ``GraphNodeData`` of https://github.com/google-ai-edge/model-explorer (``node_data_builder.py``).
 """
 

@@ -1,4 +1,4 @@
-"""Names of layers in little room: exporters write long ones that differ in a few characters, and those must stay."""
+"""Short names of layers: exporters write long ones that differ in a few characters, which must stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shorten(text: str, width: int | None) -> str:
 
 
 def short_names(names: Sequence[str], width: int | None) -> list[str]:
-    """Names in at most `width` cells each that are told apart as well as can be: what all share is left out first."""
+    """Names in at most `width` cells each, as distinct as possible: what all share is left out first."""
     whole = [one_line(name) for name in names]
     if width is None or all(len(name) <= width for name in whole):
         return whole
@@ -39,7 +39,7 @@ def short_names(names: Sequence[str], width: int | None) -> list[str]:
 
 
 def distinct_names(names: Sequence[str], width: int = 34) -> list[str]:
-    """As `short_names`, and none like another: what is alike gets its place as a number."""
+    """As `short_names`, with a number on names that are equal."""
     short = short_names(names, width)
     return [name if short.count(name) == 1 else f"{name} #{index + 1}" for index, name in enumerate(short)]
 

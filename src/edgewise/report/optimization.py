@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgewise.optimizing.variant import AppliedPass, Candidate, Optimization
 from edgewise.report.conditions import flatten
 from edgewise.report.document import Document, Section
-from edgewise.report.optimization_tables import before_after_table, featured, front_table, layers_table, variants_table
+from edgewise.report.optimization_tables import before_after_table, front_table, layers_table, variants_table
 from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines
 from edgewise.text import one_line
 
@@ -99,12 +99,6 @@ def runtime_text(candidate: Candidate) -> str:
     words += [runtime.precision] if runtime.precision else []
     words += [f"{name} {value}" for name, value in flatten(runtime.options)]
     return one_line(", ".join(words))
-
-
-def featured_id(result: Optimization) -> str | None:
-    """Id of the variant that is set against the original."""
-    one, _ = featured(result)
-    return None if one is None else one.id
 
 
 def _unique(lines: list[str]) -> list[str]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from edgewise.formatting import quantity, scale_of, with_range
 from edgewise.metrics import METRICS, SHARES
-from edgewise.optimizing.variant import Candidate, Number, Optimization
-from edgewise.report.accuracy import with_range
-from edgewise.report.cells import label_of, quantity
+from edgewise.optimizing.variant import Candidate, MetricValue, Optimization
+from edgewise.report.cells import label_of
+from edgewise.report.chart_text import Spec, row_axis
 from edgewise.report.charts import WIDE, Chart, layered_spec
-from edgewise.report.comparison_tables import scale_of
 from edgewise.report.comparison_words import lower_label
-from edgewise.report.lettering import Spec, row_axis
 from edgewise.report.names import short_names
 from edgewise.report.optimization_tables import ordered_candidates
 from edgewise.report.optimization_words import number_of, speedup_text, verdict_of
@@ -79,7 +78,7 @@ def front_chart(result: Optimization) -> Chart | None:
         description="; ".join(_point_in_words(result, one, other) for _, one in found),
         caption="Numbers are those of the table, 0 is the original; bars are 95 % intervals, areas are sizes of files; "
         "the dashed line joins the Pareto front."
-        + (f" Not drawn, for want of a measured latency: {left} of {len(every) - 1} variants." if left else ""),
+        + (f" Not drawn, because their latency was not measured: {left} of {len(every) - 1} variants." if left else ""),
         spec={**layered_spec(layers, height=320, width=WIDE), "data": {"values": rows}},
         wide=True,
     )
@@ -109,7 +108,7 @@ def _point(result: Optimization, one: Candidate, place: int, axes: Mapping[str, 
     return row
 
 
-def _ends(field: str, number: Number, convert: Convert) -> Spec:
+def _ends(field: str, number: MetricValue, convert: Convert) -> Spec:
     """A value with its interval under the names of the fields of an axis."""
     assert number.value is not None
     row: Spec = {field: _digits(convert(number.value))}
@@ -169,11 +168,11 @@ def _point_in_words(result: Optimization, one: Candidate, other: str) -> str:
 
 def prediction_chart(result: Optimization) -> Chart | None:
     """The predicted against the measured speed-up; None where no variant has both."""
-    found: list[tuple[int, Candidate, Number, Number]] = []
+    found: list[tuple[int, Candidate, MetricValue, MetricValue]] = []
     for place, one in enumerate(ordered_candidates(result)):
         told, speed = one.predicted, number_of(one, "speedup")
         if told is not None and told.speedup and speed.value and told.speedup > 0.0 < speed.value:
-            predicted = Number(value=told.speedup, low=told.low, high=told.high)
+            predicted = MetricValue(value=told.speedup, low=told.low, high=told.high)
             found.append((place, one, predicted, speed))
     if not found:
         return None
@@ -215,7 +214,8 @@ def prediction_chart(result: Optimization) -> Chart | None:
             for _, one, predicted, speed in found
         ),
         caption="On the dashed line a prediction came true; the full lines are the original's own speed. Both axes are "
-        "logarithmic, bars are 95 % intervals." + (f" Not drawn, for want of one of the two: {left}." if left else ""),
+        "logarithmic, bars are 95 % intervals."
+        + (f" Not drawn, because one of the two was not measured: {left}." if left else ""),
         spec={**layered_spec(layers, height=300, width=WIDE), "data": {"values": rows}},
         wide=True,
     )

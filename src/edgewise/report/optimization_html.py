@@ -1,13 +1,12 @@
-"""A search as one self-contained page: no request beyond the file, readable without scripts, in light and dark."""
+"""The page of an optimization: what was chosen, all variants, charts, where the file came from."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from edgewise.metrics import METRICS
+from edgewise.formatting import ABSENT
 from edgewise.optimizing.variant import Candidate, Optimization
 from edgewise.report.cells import label_of
-from edgewise.report.document import ABSENT, Section
 from edgewise.report.optimization import pass_text, runtime_text, sections_of
 from edgewise.report.optimization_charts import CHARTS
 from edgewise.report.optimization_tables import (
@@ -19,48 +18,72 @@ from edgewise.report.optimization_tables import (
     variants_table,
 )
 from edgewise.report.optimization_words import condition_lines, gains_of, headline_of, number_of
-from edgewise.report.page import Drawing, render_page, view_table
+from edgewise.report.page import (
+    ChartRenderer,
+    Part,
+    Tile,
+    metrics_part,
+    render_result_page,
+    table_block,
+    view_table,
+    warnings_part,
+)
 from edgewise.text import one_line
 
 _OWN_PLACE = ("Files", "Made by", "To make it again", "Conditions", "Not saved")
 """Sections that the page has in a form of its own."""
 
 
-def render_optimization_html(result: Optimization, *, title: str = "") -> str:
-    """The page of `result`.
-
-    Args:
-        title: of the window; empty for the conclusion.
-
-    Where vl-convert-python is missing the page has no charts and says how to get them.
-    """
-    drawing = Drawing()
+def render_optimization_html(result: Optimization) -> str:
+    """The page of `result`. Without vl-convert-python it has no charts and says how to get them."""
     headline, evidence = _headline(result)
     other, role = featured(result)
-    drawn = [drawing.draw(make(result)) for make in CHARTS]
-    front, layers = front_table(result), layers_table(result)
-    return render_page(
-        "optimization.html.jinja",
-        scripts=["report.js"],
-        styles=["report.css", "comparison.css", "evaluation.css"],
-        title=one_line(title) or one_line(headline),
-        headline=headline,
-        evidence=evidence,
-        warnings=[section for section in sections_of(result, reasons=False) if section.title == "Not saved"],
-        tiles=_tiles(result, other),
-        role=role,
-        before_after=view_table(before_after_table(result), "before-after"),
-        variants=view_table(variants_table(result), "variants-table") if result.candidates else None,
-        front=view_table(front, "front-table") if front is not None else None,
-        layers=view_table(layers, "layers-table") if layers is not None else None,
-        charts=[chart for chart in drawn if chart is not None],
-        missing=drawing.missing,
-        provenance=_provenance(result),
-        command=one_line(result.command),
-        conditions=condition_lines(result),
-        sections=_others(result),
-        metrics=[METRICS[metric] for metric in _metrics(result)],
-    )
+    tiles = _tiles(result, other)
+    kept = "Nothing was chosen: the original stays." if not tiles and role != "chosen" else ""
+    if kept and result.candidates:
+        kept += f" The table shows the variant that came {role}."
+    variants = view_table(variants_table(result), "variants-table", sortable=True) if result.candidates else None
+    sections = sections_of(result, reasons=False)
+    provenance = _provenance(result)
+    command = one_line(result.command) if provenance else ""
+    metrics = [*compared_metrics(result), *(name for one in result.candidates for name in one.metrics)]
+    parts = [
+        warnings_part(sections, ["Not saved"]),
+        Part(
+            id="results",
+            title="Before and after",
+            blocks=[("tiles", tiles), ("soft", kept), table_block(before_after_table(result), "before-after")],
+        ),
+        Part(id="variants", title="Variants", blocks=[("wide table", variants)]),
+        Part(
+            id="charts",
+            title="Charts",
+            blocks=ChartRenderer().blocks(
+                [make(result) for make in CHARTS], otherwise="No variant was measured against the original."
+            ),
+        ),
+        Part(id="front", title="Pareto front", blocks=[table_block(front_table(result), "front-table", sortable=True)]),
+        Part(id="layers", title="Layers", blocks=[table_block(layers_table(result), "layers-table", sortable=True)]),
+        Part(
+            id="provenance",
+            title="The chosen file",
+            blocks=[("pairs", provenance), ("text", command and "To make it again:"), ("command", command)],
+        ),
+        Part(
+            id="conditions",
+            title="Conditions",
+            blocks=[
+                ("statements", condition_lines(result)),
+                ("sections", [section for section in sections if section.title not in _OWN_PLACE]),
+            ],
+        ),
+        metrics_part(
+            metrics,
+            note="A speed-up is the original's time over the variant's. A variant is accepted where it is proven "
+            "faster within every bound.",
+        ),
+    ]
+    return render_result_page("optimization", headline, parts, evidence=evidence)
 
 
 def _headline(result: Optimization) -> tuple[str, str]:
@@ -74,16 +97,7 @@ def _headline(result: Optimization) -> tuple[str, str]:
     return f"{one_line(chosen.id)}: {gains[0].partition(' [')[0]}", told
 
 
-def _others(result: Optimization) -> list[Section]:
-    return [section for section in sections_of(result, reasons=False) if section.title not in _OWN_PLACE]
-
-
-def _metrics(result: Optimization) -> list[str]:
-    used = [*compared_metrics(result), *(name for one in result.candidates for name in one.metrics)]
-    return [metric for metric in dict.fromkeys(used) if metric in METRICS]
-
-
-def _tiles(result: Optimization, other: Candidate | None) -> list[dict[str, str]]:
+def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:
     """What changes in large letters, metric by metric; none where nothing was chosen."""
     if other is None or result.chosen is None:
         return []
@@ -97,15 +111,15 @@ def _tiles(result: Optimization, other: Candidate | None) -> list[dict[str, str]
         number, word = (f"{figure}×", rest.strip()) if rest else (change.partition(" [")[0], "")
         interval = f"[{change.partition('[')[2]}" if "[" in change else ""
         tiles.append(
-            {
-                "metric": label_of(metric),
-                "verdict": {"good": "faster", "bad": "slower"}.get(row[3].tone, "same"),
-                "tone": row[3].tone,
-                "number": number,
-                "word": word.partition(" [")[0],
-                "interval": interval,
-                "change": f"{before} → {after}",
-            }
+            Tile(
+                metric=label_of(metric),
+                verdict={"good": "faster", "bad": "slower"}.get(row[3].tone, "same"),
+                tone=row[3].tone,
+                number=number,
+                word=word.partition(" [")[0],
+                interval=interval,
+                change=f"{before} → {after}",
+            )
         )
     return tiles
 

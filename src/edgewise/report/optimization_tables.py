@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from edgewise.amounts import factor_text, with_ends
 from edgewise.evaluating.agreement import WORST
+from edgewise.formatting import factor_text, scale_of, side_text, with_ends, with_range
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.optimizing.choice import drop_of
-from edgewise.optimizing.variant import Candidate, LayerSensitivity, Number, Optimization
-from edgewise.report.accuracy import with_range
+from edgewise.optimizing.variant import Candidate, LayerSensitivity, MetricValue, Optimization
 from edgewise.report.cells import label_of
-from edgewise.report.comparison_tables import scale_of
-from edgewise.report.comparison_words import lower_label, side_text
+from edgewise.report.comparison_words import lower_label
 from edgewise.report.document import Cell, Column, Table, Tone, absent
 from edgewise.report.names import short_names
 from edgewise.report.optimization_words import (
@@ -89,7 +87,7 @@ def _before_after_row(
     )
 
 
-def number_cell(metric: str, number: Number, *, interval: bool = True, beside: Number | None = None) -> Cell:
+def number_cell(metric: str, number: MetricValue, *, interval: bool = True, beside: MetricValue | None = None) -> Cell:
     """A number in its unit; `beside` is one that should be read in the same unit."""
     if number.value is None:
         return absent(one_line(number.absent_because or "it is not known why"))
@@ -143,7 +141,7 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
     return Cell(text=text, value=before.value / after.value, notes=notes)
 
 
-def _speed_tone(speed: Number) -> Tone:
+def _speed_tone(speed: MetricValue) -> Tone:
     if speed.low is not None and speed.low > 1.0:
         return "good"
     return "bad" if speed.high is not None and speed.high < 1.0 else "plain"
@@ -293,7 +291,7 @@ def front_table(result: Optimization) -> Table | None:
         for one in members
     )
     over = ", ".join(lower_label(metric) for metric in result.front_metrics)
-    note = f"no other is proven better in one of these and proven no worse in the rest: {over}"
+    note = f"no other variant is proven better in one of these and no worse in the others: {over}"
     return Table(title="Pareto front", columns=tuple(columns), rows=rows, notes=(note,), detail=True)
 
 
@@ -317,7 +315,9 @@ def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
     columns.append(Column(title="Kept in float"))
     keys = {key: 100.0 if key == "accuracy_drop" and share else 1.0 for key, _ in used}
     rows = tuple(_layer_row(one, name, keys) for one, name in zip(shown, names, strict=True))
-    notes: tuple[str, ...] = ("SNR of the network's outputs when this layer alone is changed: less is more fragile",)
+    notes: tuple[str, ...] = (
+        "SNR of the network's outputs when this layer alone is changed: a lower SNR means a more fragile layer",
+    )
     if rest := len(layers) - len(shown):
         notes = (*notes, f"{rest} more layers are in the report's files")
     return Table(title="Layer sensitivity", columns=tuple(columns), rows=rows, notes=notes)
@@ -361,7 +361,7 @@ def _csv_column(metric: str) -> Column:
 
 
 def _csv_row(result: Optimization, one: Candidate, metrics: Sequence[str]) -> tuple[Cell, ...]:
-    def number(found: Number) -> Cell:
+    def number(found: MetricValue) -> Cell:
         if found.value is None:
             return absent(one_line(found.absent_because or NOT_REACHED))
         return Cell(text="", value=found.value, low=found.low, high=found.high)
@@ -375,9 +375,9 @@ def _csv_row(result: Optimization, one: Candidate, metrics: Sequence[str]) -> tu
         None if model is None else model.path, None if model is None else model.sha256, one.run, one.why,
     ]  # fmt: skip
     told = one.predicted
-    predicted = Number(value=None, absent_because=told.because if told is not None else "nothing was predicted")
+    predicted = MetricValue(value=None, absent_because=told.because if told is not None else "nothing was predicted")
     if told is not None and told.speedup is not None:
-        predicted = Number(value=told.speedup, low=told.low, high=told.high)
+        predicted = MetricValue(value=told.speedup, low=told.low, high=told.high)
     return (
         *map(_word, words),
         number(predicted),

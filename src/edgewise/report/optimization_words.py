@@ -6,16 +6,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from edgewise.amounts import factor_text, points_range
-from edgewise.comparing.terms import THRESHOLD
+from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
+from edgewise.formatting import ABSENT, change_text, factor_text, points_range, quantity
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
-from edgewise.optimizing.variant import Candidate, Number, Optimization, Stage
-from edgewise.report.accuracy import change_text
-from edgewise.report.cells import label_of, quantity
-from edgewise.report.comparison_words import listing
-from edgewise.report.document import ABSENT
-from edgewise.text import one_line
+from edgewise.optimizing.variant import Candidate, MetricValue, Optimization, Stage
+from edgewise.report.cells import label_of
+from edgewise.text import listing, one_line
 
 STAGES: tuple[Stage, ...] = ("planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced")
 _OUT: Mapping[Stage, str] = {
@@ -28,7 +25,7 @@ _OUT: Mapping[Stage, str] = {
     "screened": "out in the short race",
     "raced": "lost the race",
 }
-NOT_REACHED = "it fell out before this was measured"
+NOT_REACHED = "it was rejected before this was measured"
 NO_RACE = "the original was not raced, for nothing came that far"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
 _ALIKE = ("same", "about the same", "not told apart")
@@ -48,12 +45,12 @@ def verdict_of(result: Optimization, candidate: Candidate) -> str:
     return _OUT[candidate.stage]
 
 
-def number_of(candidate: Candidate, metric: str) -> Number:
+def number_of(candidate: Candidate, metric: str) -> MetricValue:
     """A number of a variant; absent with a reason where it did not come that far."""
     found = candidate.metrics.get(metric)
     if found is not None:
         return found
-    return Number(value=None, absent_because=NO_RACE if candidate.parent is None else NOT_REACHED)
+    return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else NOT_REACHED)
 
 
 def speedup_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -61,12 +58,12 @@ def speedup_text(value: float | None, low: float | None = None, high: float | No
     return ABSENT if value is None else factor_text(value, low, high)
 
 
-def speed_text(speed: Number) -> str:
+def speed_text(speed: MetricValue) -> str:
     """``"2.97× faster [2.91, 3.03]"``; no such word where the interval holds 1 or what is too little to matter."""
     return f"speed-up {ABSENT}" if speed.value is None else _factor_words(speed, "faster", "slower", "the speed")
 
 
-def memory_text(reduction: Number) -> str:
+def memory_text(reduction: MetricValue) -> str:
     """``"1.62× larger [1.60, 1.64]"``, of a factor with an interval; ``"not told apart"`` where that holds 1."""
     assert reduction.low is not None and reduction.high is not None
     if reduction.low == reduction.high == 1.0:
@@ -78,7 +75,7 @@ def memory_text(reduction: Number) -> str:
     return _factor_words(reduction, "smaller", "larger", "")
 
 
-def _factor_words(factor: Number, more: str, less: str, open_: str) -> str:
+def _factor_words(factor: MetricValue, more: str, less: str, open_: str) -> str:
     """A factor with the word for what is proven, upside down where it is proven to be below 1."""
     assert factor.value is not None
     if factor.high is not None and factor.high < 1.0 and factor.low and not _is_small(factor):
@@ -89,14 +86,14 @@ def _factor_words(factor: Number, more: str, less: str, open_: str) -> str:
     return f"{text} {word} {interval}".rstrip()
 
 
-def _is_small(factor: Number) -> bool:
+def _is_small(factor: MetricValue) -> bool:
     """Whether a factor with its whole interval is a difference that doesn't matter."""
     if not factor.low or factor.high is None:
         return False
     return factor.low >= 1.0 / (1.0 + THRESHOLD) and factor.high <= 1.0 + THRESHOLD
 
 
-def bytes_text(before: Number, after: Number) -> str:
+def bytes_text(before: MetricValue, after: MetricValue) -> str:
     """``"3.56× smaller"``; empty where one is not known; ``"not told apart"`` where intervals overlap,
     ``"about the same"`` where a file of such a size does not count as smaller or larger.
     """
@@ -112,13 +109,13 @@ def bytes_text(before: Number, after: Number) -> str:
     return f"{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
 
 
-def _overlap(a: Number, b: Number) -> bool:
+def _overlap(a: MetricValue, b: MetricValue) -> bool:
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return False
     return a.low <= b.high and b.low <= a.high
 
 
-def accuracy_text(drop: Number, metric: str, *, unit: bool = True, space: bool = True) -> str:
+def accuracy_text(drop: MetricValue, metric: str, *, unit: bool = True, space: bool = True) -> str:
     """``"−0.21 pt [−0.92, +0.51]"``."""
     change = drop_of(drop, metric)
     if change.value is None:
@@ -184,7 +181,7 @@ def _promised(result: Optimization) -> str:
 
 def _untried(result: Optimization) -> str:
     """``"no time for 17 of 23 variants, all int8 among them (--time-budget 10min)"``; empty where there was time."""
-    untried = result.untried
+    untried = result.not_tried
     if not untried.variants:
         return ""
     among = f", all {listing(list(untried.families))} among them" if untried.families else ""
@@ -235,7 +232,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         return f"{begun}: no variant could be made", f"{one_line(first.id)}: {one_line(first.why)}"
     if nearest is None:
         return f"{begun}: no variant was tried", ""
-    why = one_line(nearest.why) or f"it came as far as: {nearest.stage}"
+    why = one_line(nearest.why) or f"last stage: {nearest.stage}"
     return begun, f"nearest was {one_line(nearest.id)}: {why}"
 
 

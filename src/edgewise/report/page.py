@@ -1,54 +1,156 @@
-"""What every page shares: templates, assets, and charts drawn into it."""
+"""What all pages share: the frame, parts made of blocks, tables and charts for the templates."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from edgewise import __version__
 from edgewise.errors import Unavailable
+from edgewise.metrics import METRICS
 from edgewise.report.charts import Chart, render_svg
-from edgewise.report.document import Table, number_notes
-from edgewise.text import without_controls
+from edgewise.report.document import Section, Table, number_notes
+from edgewise.text import one_line, without_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-class Drawing:
-    """Draws charts until it turns out that nothing here can.
+Block = tuple[str, Any]
+"""(kind, content) of something on a page; ``result.html.jinja`` lists the kinds. Empty blocks are left out."""
+
+NO_VALUE = "n/a is a value that is not known, with the reason beside it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """The change in one metric in large letters.
 
     Attributes:
-        missing: why nothing can, once that is known.
+        verdict: a verdict of a comparison, which the border's colour shows.
+        number, word: such as ``2.43×`` and ``faster``.
+        change: both values; `interval` stands above it.
+        size: ``words`` where `number` is text rather than a number.
+    """
+
+    metric: str
+    verdict: str
+    tone: str
+    number: str
+    word: str
+    change: str
+    interval: str = ""
+    size: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a page of results.
+
+    Attributes:
+        id: of its heading, which the navigation leads to.
+        nav: what the navigation calls it; empty for `title`.
+        blocks: what it shows, in order; a part whose blocks are all empty is left out.
+    """
+
+    id: str
+    title: str
+    blocks: Sequence[Block]
+    nav: str = ""
+
+
+def render_result_page(
+    kind: str,
+    headline: str,
+    parts: Sequence[Part],
+    *,
+    title: str = "",
+    tone: str = "",
+    evidence: str = "",
+    subjects: Sequence[tuple[str, str, str]] = (),
+    subjects_title: str = "",
+) -> str:
+    """The page of a comparison, a gate, an evaluation or an optimization.
+
+    Args:
+        kind: what it is a page of, such as ``comparison``.
+        title: of the window; empty for the headline.
+        evidence: the numbers that the headline rests on.
+        subjects: (label, what it is, colour) of each model or variant that the page is about.
+    """
+    return render_page(
+        "result.html.jinja",
+        scripts=["report.js"],
+        styles=["report.css", "result.css"],
+        kind=kind,
+        title=one_line(title or headline),
+        headline=headline,
+        tone=tone,
+        evidence=evidence,
+        subjects=subjects,
+        subjects_title=subjects_title,
+        parts=[part for part in parts if any(content for _, content in part.blocks)],
+    )
+
+
+def warnings_part(sections: Iterable[Section], titles: Sequence[str]) -> Part:
+    """Those of `sections` that must be read before the numbers, by their `titles`."""
+    return Part(
+        id="warnings", title="Warnings", blocks=[("sections", [each for each in sections if each.title in titles])]
+    )
+
+
+def metrics_part(names: Iterable[str], *, note: str = "") -> Part:
+    """The definitions of metrics, each once, and `note` before the words on what is not known."""
+    metrics = [METRICS[name] for name in dict.fromkeys(names) if name in METRICS]
+    blocks = [("metrics", metrics), ("small", f"{note} {NO_VALUE}".strip())] if metrics else []
+    return Part(id="metrics", title="What the metrics mean", nav="Metrics", blocks=blocks)
+
+
+class ChartRenderer:
+    """Renders charts until it turns out that vl-convert is missing.
+
+    Attributes:
+        missing: why no chart can be rendered, once that is known.
     """
 
     def __init__(self) -> None:
         self.missing: Unavailable | None = None
-        self._drawn = 0
+        self._count = 0
 
-    def draw(self, found: Chart | None) -> dict[str, Any] | None:
-        """What the template needs of a chart, or None where there is none or nothing to draw it with."""
-        if found is None or self.missing is not None:
+    def draw(self, chart: Chart | None) -> dict[str, Any] | None:
+        """What the template needs of `chart`; None where there is no chart or no means to render it."""
+        if chart is None or self.missing is not None:
             return None
         try:
-            svg = render_svg(found.spec)
+            svg = render_svg(chart.spec)
         except Unavailable as error:
             self.missing = error
             return None
-        # Every drawing numbers its clip paths from 1; on one page their names must differ.
-        self._drawn += 1
-        svg = svg.replace('id="clip', f'id="c{self._drawn}-').replace("url(#clip", f"url(#c{self._drawn}-")
+        # Each SVG numbers its clip paths from 1; on one page their names must differ.
+        self._count += 1
+        svg = svg.replace('id="clip', f'id="c{self._count}-').replace("url(#clip", f"url(#c{self._count}-")
         return {
-            "title": found.title,
-            "description": found.description,
-            "caption": found.caption,
-            "wide": found.wide,
+            "title": chart.title,
+            "description": chart.description,
+            "caption": chart.caption,
+            "wide": chart.wide,
             "svg": svg,
         }
+
+    def draw_all(self, charts: Iterable[Chart | None]) -> list[dict[str, Any]]:
+        """As `draw`, without what can't be rendered."""
+        return [drawn for chart in charts if (drawn := self.draw(chart)) is not None]
+
+    def blocks(self, charts: Iterable[Chart | None], *, otherwise: str = "") -> list[Block]:
+        """The charts as blocks of a part; how to get them where vl-convert is missing, `otherwise` where none is."""
+        drawn = self.draw_all(charts)
+        return [("no charts", self.missing), ("charts", drawn), ("text", "" if drawn or self.missing else otherwise)]
 
 
 def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str], **told: Any) -> str:
@@ -72,14 +174,43 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
     return without_controls(page)
 
 
-def view_table(table: Table, identity: str) -> dict[str, Any]:
-    """What every template needs of a table; `identity` is its element's id."""
-    return {"id": identity, "table": table, "columns": table.visible, "notes": number_notes([table])}
+def view_table(
+    table: Table,
+    identity: str,
+    *,
+    sortable: bool = False,
+    colours: Mapping[str, str] | None = None,
+    colour_by: str = "Variant",
+    runs: Container[str] = (),
+) -> dict[str, Any]:
+    """What the template needs of a table.
+
+    Args:
+        identity: the id of its element.
+        colours: text in the column titled `colour_by` → colour of the row.
+        runs: ids of the runs that have an entry on the page, which their rows link to.
+    """
+    named = next((index for index, column in enumerate(table.columns) if column.title == colour_by), None)
+    keys = [None if named is None else row[named].text for row in table.rows]
+    return {
+        "id": identity,
+        "table": table,
+        "columns": table.visible,
+        "notes": number_notes([table]),
+        "sortable": sortable,
+        "colours": [(colours or {}).get(key or "") for key in keys],
+        "runs": [key if key in runs else None for key in keys],
+    }
+
+
+def table_block(table: Table | None, identity: str, *, sortable: bool = False, **settings: Any) -> Block:
+    """`table` as a block; empty where it is None."""
+    return "table", None if table is None else view_table(table, identity, sortable=sortable, **settings)
 
 
 @cache
 def environment() -> Environment:
-    """Templates, everything in them escaped, a name they lack an error."""
+    """Templates with autoescape; an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(

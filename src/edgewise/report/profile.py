@@ -1,4 +1,4 @@
-"""Where the time of a run went, as tables and lines: layers, overheads, conservation, memory, findings."""
+"""A profile as tables and lines: layers, overheads, their sum, memory, findings."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from edgewise.formatting import plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import caution_sections, default_title, fed_sections
-from edgewise.report.cells import NOT_MEASURED, failure_of, plus_minus, quantity
+from edgewise.report.bench import caution_sections, default_title, input_sections
+from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import engine_of, labels_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import short_names, shorten
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_sections, titled
@@ -20,28 +21,26 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_ROWS = 15
-"""So many layers are rows of their own; the others are folded into one."""
+"""Number of layers with a row of their own; the others are summed in one row."""
 MOST_OVERHEADS = 6
 NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but for no operator that could be named"
 LEAST_TAKEN = 0.01
-"""A smaller share of the latency that the profiler added is not worth a word beside the sum."""
+"""Smallest share of the latency added by the profiler that is mentioned."""
 NARROW = 100
-"""Below so many cells a terminal gets short names."""
+"""On terminals narrower than this, names are shortened."""
 
-_DASH = Cell(text="–", tone="faint")
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 WHOLE = "whole"
-"""What the layers are held against and their shares refer to."""
+"""The time that the layers are compared with and that their shares refer to."""
 WHOLE_NOTE = (
     "an inference without the profiler: the mean of those in turns with the profiled ones, which the shares refer to; "
     "the median latency comes from other processes"
 )
 WHOLE_IS_LATENCY = "the median latency, which the shares refer to"
-_LATENCY_UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9))
 
 
 def is_profiled(run: Run) -> bool:
-    """Whether `run` has layers with what they add up to."""
+    """Whether `run` has a profile with layers."""
     return run.profile is not None and bool(run.layers)
 
 
@@ -51,7 +50,7 @@ def layers_of(run: Run, kind: str) -> list[Layer]:
 
 
 def ranked(layers: Iterable[Layer]) -> list[Layer]:
-    """The dearest first; what has no time comes last."""
+    """The slowest first; layers without a time come last."""
     return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
 
 
@@ -70,7 +69,7 @@ def profile_document(
     sections = headline_sections(runs)
     for run, label in _labelled(runs):
         sections += [*sum_sections(run, label), *finding_sections(run, label), *method_sections(run, label)]
-    sections += [*fed_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
+    sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     return Document(title=title or f"Profile of {default_title(runs)}", tables=tuple(tables), sections=tuple(sections))
 
 
@@ -89,7 +88,7 @@ def header(run: Run) -> str:
 
 
 def latency_words(run: Run) -> str:
-    """``"median latency 1.00 ± 0.01 ms"``: that of the run, or that it is not known.
+    """``"median latency 1.00 ± 0.01 ms"``: the latency of the run, or ``n/a``.
 
     Without one, the whole that the layers are held against stands in for it, under its own name.
     """
@@ -98,14 +97,14 @@ def latency_words(run: Run) -> str:
     name = "median latency" if row is not None else "whole of the layers"
     if value is None or not math.isfinite(value):
         return "median latency n/a"
-    word, factor = next(((word, factor) for word, factor in _LATENCY_UNITS if value * factor >= 1), _LATENCY_UNITS[-1])
+    word, factor = time_unit_of(value)
     low, high = (row.low, row.high) if row is not None else (None, None)
     scaled = [None if end is None else end * factor for end in (low, high)]
     return f"{name} {plus_minus(value * factor, scaled[0], scaled[1])} {word}"
 
 
 def whole_note(run: Run) -> str:
-    """What the whole is that the layers are held against: by its value the latency of the run, or a mean of its own."""
+    """What the whole is: the latency of the run, or a mean of its own."""
     return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
 
 
@@ -117,7 +116,7 @@ def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
 
 
 def op_words(layer: Layer, width: int | None = None) -> str:
-    """``"Conv +2"``: the type of its dearest operator and how many more run in the same step."""
+    """``"Conv +2"``: the type of its most expensive operator and the number of others in the same step."""
     fused = f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else ""
     return shorten(layer.op, None if width is None else width - len(fused)) + fused
 
@@ -151,7 +150,7 @@ def layer_table(run: Run, *, top: int = MOST_ROWS, width: int | None = None, lab
         Column(title="dtype", rank=5),
     )
     found = ranked(layers_of(run, "operator"))
-    # One row folded into "1 more layer" would take the room it saves.
+    # A row for "1 more layer" would need the space that it saves.
     shown = found if len(found) <= top + 1 else found[:top]
     cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
     names = short_names([layer.title for layer in shown], name_width)
@@ -186,7 +185,7 @@ def _operators(layers: Sequence[Layer]) -> str:
 
 
 def unmatched_words(run: Run) -> str:
-    """``"47 operators with 99.9 % of the MACs"``: those that no step could be told to execute; "" without any."""
+    """``"47 operators with 99.9 % of the MACs"``: operators that no step could be matched to; "" without any."""
     lost = layers_of(run, "unmatched")
     if not lost:
         return ""
@@ -212,17 +211,17 @@ def _layer_row(
         Cell(text=name),
         Cell(text=op_words(layer, op_width)),
         time_cell(layer, factor),
-        _DASH if share is None else _percent(share),
-        _DASH if share is None else _percent(cumulative),
+        DASH if share is None else _percent(share),
+        DASH if share is None else _percent(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
         absent(rate_reason(layer)) if layer.ops_per_second is None else _giga(layer.ops_per_second),
         _roof_cell(layer, profile),
-        Cell(text=one_line(layer.dtype)) if layer.dtype else Cell(text="not told", tone="faint"),
+        Cell(text=one_line(layer.dtype)) if layer.dtype else Cell(text="not reported", tone="faint"),
     )
 
 
 def _roof_cell(layer: Layer, profile: Profile) -> Cell:
-    """How near its roof a layer is, and which of the two roofs that is."""
+    """The share of its roof that a layer attains, and which roof limits it."""
     if layer.roof_share is None:
         return absent(one_line(profile.peaks_absent_because or "") or rate_reason(layer))
     bound = f" {layer.bound}" if layer.bound else ""
@@ -230,12 +229,12 @@ def _roof_cell(layer: Layer, profile: Profile) -> Cell:
 
 
 def rate_reason(layer: Layer) -> str:
-    """Why a layer has no rate of operations: no cost, no time, or nothing to count."""
+    """Why a layer has no rate of operations: no cost, no time, or no operations."""
     if layer.ops is None:
         return one_line(layer.cost_unknown_because) or NOT_MEASURED
     if layer.time is None:
         return time_reason(layer)
-    return "it computes nothing" if layer.ops == 0 else NOT_MEASURED
+    return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
 
 
 def time_cell(layer: Layer, factor: float) -> Cell:
@@ -280,16 +279,16 @@ def _folded_row(
     notes = (f"{lacking} of them without a time: {'; '.join(reasons)}",) if lacking else ()
     macs = [layer.macs for layer in rest]
     known = [value for value in macs if value is not None]
-    cumulative = _percent(share + sum(share_of(layer, profile) or 0.0 for layer in before)) if before else _DASH
+    cumulative = _percent(share + sum(share_of(layer, profile) or 0.0 for layer in before)) if before else DASH
     return (
-        _DASH,
+        DASH,
         Cell(text=title, notes=notes),
-        _DASH,
+        DASH,
         Cell(text=significant(sum(timed) * factor), value=sum(timed) * factor) if timed else absent(*notes),
         _percent(share),
         cumulative,
-        _count(sum(known)) if len(known) == len(macs) and before else _DASH,
-        *[_DASH] * 3,
+        _count(sum(known)) if len(known) == len(macs) and before else DASH,
+        *[DASH] * 3,
     )
 
 
@@ -305,23 +304,23 @@ def _other_rows(run: Run, *, factor: float, name_width: int | None, op_width: in
         percent = absent(time_reason(layer)) if share is None else _percent(share)
         name = Cell(text=shorten(layer.title, name_width), tone="fair")
         op = Cell(text=_overhead_words(layer, op_width), tone="fair")
-        rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[_DASH] * 5))
+        rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[DASH] * 5))
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
     for title, seconds in (("unattributed", profile.unattributed), (WHOLE, profile.latency)):
         cell = Cell(text=significant(seconds * factor), value=seconds * factor)
-        percent = _percent(seconds / profile.latency) if profile.latency > 0 else _DASH
+        percent = _percent(seconds / profile.latency) if profile.latency > 0 else DASH
         notes = (whole_note(run),) if title == WHOLE else (NAMELESS_NOTE,) if nameless else ()
-        rows.append((_DASH, Cell(text=title, tone="faint", notes=notes), _DASH, cell, percent, *[_DASH] * 5))
+        rows.append((DASH, Cell(text=title, tone="faint", notes=notes), DASH, cell, percent, *[DASH] * 5))
     return rows
 
 
 def sum_sections(run: Run, label: str = "") -> list[Section]:
-    """What the layers add up to, and the memory of the activations."""
+    """The sum of the layers, and the memory of the activations."""
     if run.profile is None:
         return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
     lines = (sum_line(run), memory_line(run))
-    return [Section(title=titled("What it adds up to", label), lines=lines, brief=lines[0])]
+    return [Section(title=titled("Sum of the layers", label), lines=lines, brief=lines[0])]
 
 
 def _overhead_words(layer: Layer, width: int | None) -> str:
@@ -331,13 +330,13 @@ def _overhead_words(layer: Layer, width: int | None) -> str:
 
 
 def reason_of_no_profile(run: Run) -> str:
-    """Why a run has no layers: its own words, its failure, or that nobody asked for them."""
+    """Why a run has no layers: its own reason, its failure, or that no profile was requested."""
     said = one_line(run.profile_absent_because or "") or failure_of(run)
     return said or "the run was not asked to be profiled"
 
 
 def sum_line(run: Run) -> str:
-    """What the layers add up to, and which operators are in none of them."""
+    """The sum of the layers, and the operators that none of them includes."""
     lost = unmatched_words(run)
     return conservation_line(_profile(run)) + (f"; not matched: {lost}" if lost else "")
 
@@ -370,7 +369,7 @@ def memory_line(run: Run) -> str:
     words += [f"lower bound {format_bytes(bound)}"] if bound is not None else []
     peak = memory.get("peak_operator")
     words += (
-        [f"peak at operator {peak} ({shorten(operator_names(run).get(peak, 'not told'), 40)})"]
+        [f"peak at operator {peak} ({shorten(operator_names(run).get(peak, 'not reported'), 40)})"]
         if peak is not None
         else []
     )
@@ -391,7 +390,7 @@ def operator_names(run: Run) -> dict[int, str]:
 
 
 def method_sections(run: Run, label: str = "") -> list[Section]:
-    """How the layers were timed and what that costs."""
+    """How the layers were timed, and the overhead of the profiler."""
     profile = run.profile
     if profile is None:
         return []

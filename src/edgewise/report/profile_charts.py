@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.profiling.pairing import are_alike, pair_layers
+from edgewise.formatting import time_unit_of
+from edgewise.profiling.layer_matching import are_alike, pair_layers
 from edgewise.record import Layer, Run
-from edgewise.report.charts import WIDE, Chart, draw_png, draw_svg
+from edgewise.report.chart_text import Spec, legend_below
+from edgewise.report.charts import (
+    INK,
+    KEEP_APART,
+    SOFT,
+    WIDE,
+    Chart,
+    colour_channel,
+    colour_of,
+    draw_png,
+    draw_svg,
+    interval_lines,
+    name_axis,
+    number_axis,
+    rounded,
+)
 from edgewise.report.conditions import labels_of
-from edgewise.report.lettering import Spec, legend_below, row_axis
 from edgewise.report.names import distinct_names, layer_names, short_names, shorten
 from edgewise.report.profile import header, operator_names, ranked
 from edgewise.report.profile_roofline import roofline_chart
-from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
+from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
 from edgewise.report.trace import place_layers, place_overheads
 from edgewise.units import format_bytes, format_duration
 
@@ -40,36 +54,35 @@ LIGHT = {
 
 
 def bars_chart(run: Run) -> Chart | None:
-    """The dearest layers with their intervals; None where no layer has a time."""
+    """The slowest layers with their intervals; None where no layer has a time."""
     found = [layer for layer in run.layers if layer.kind != "eliminated" and layer.time]
     shown = ranked(found)[:MOST_BARS]
     if not shown:
         return None
-    factor, unit = _unit(shown[0].time or 0.0)
+    unit, factor = time_unit_of(shown[0].time or 0.0)
     colours = colours_of(run)
     names = layer_names(run, 44)
     rows = [_bar(layer, names[layer.index], factor) | {"op": op_of(layer, colours)} for layer in shown]
-    keys = [row["row"] for row in rows]
-    y = {"field": "row", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=320)}
-    # What stands behind the longest bar needs a fifth of the width.
-    room = {"domain": [0, _digits(max(row["end"] for row in rows) * 1.22)], "nice": False}
-    x = {"type": "quantitative", "title": f"time per inference ({unit})", "axis": {"tickCount": 7}, "scale": room}
+    y = name_axis("row", [row["row"] for row in rows], limit=320)
+    # The text after the longest bar needs a fifth of the width.
+    room = [0, _short(max(row["end"] for row in rows) * 1.22)]
+    x = number_axis("time", f"time per inference ({unit})", ticks=7, domain=room, nice=False)
     said = {"field": "key", "type": "nominal"}
     layers: list[Spec] = [
         {"mark": {"type": "bar", "height": 15, "cornerRadiusEnd": 3},
-         "encoding": {"y": y, "x": {**x, "field": "time"}, "color": legend(colours, rows), "description": said}},
-        {"transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "color": INK, "strokeWidth": 1.5},
-         "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}}},
+         "encoding": {"y": y, "x": x, "color": legend(colours, rows), "description": said}},
+        interval_lines({"x": x, "y": y}, color=INK, strokeWidth=1.5),
         {"mark": {"type": "text", "align": "left", "dx": 8, "color": SOFT},
          "encoding": {"y": y, "x": {**x, "field": "end"}, "text": {"field": "text", "type": "nominal"}}},
     ]  # fmt: skip
     rest = len(found) - len(shown)
-    return Chart(
-        title="Layers by time",
+    return profile_chart(
+        "Layers by time",
+        layers,
+        height={"step": 22},
+        rows=rows,
         description="; ".join(f"{row['name']}: {row['text']}" for row in rows[:8]),
         caption="The thin line is the 95 % interval. " + (f"{rest} shorter ones are not drawn." if rest > 0 else ""),
-        spec={**spec_of(layers, height={"step": 22}), "data": {"values": rows}},
-        wide=True,
     )
 
 
@@ -78,15 +91,14 @@ def _bar(layer: Layer, name: str, factor: float) -> Spec:
     ends = [layer.low, layer.high]
     row: Spec = {
         "name": name,
-        # Short names can be equal; what follows an em space, which no name has, keeps the rows apart.
-        "row": f"{name}\u2003{layer.index}",
+        "row": f"{name}{KEEP_APART}{layer.index}",
         "key": f"layer {layer.index}",
-        "time": _digits(time * factor),
-        "end": _digits(max(time, layer.high or 0.0) * factor),
+        "time": _short(time * factor),
+        "end": _short(max(time, layer.high or 0.0) * factor),
         "text": format_duration(time) + (f" · {layer.share * 100:.1f} %" if layer.share is not None else ""),
     }
     known = [end for end in ends if end is not None]
-    return row | ({"low": _digits(known[0] * factor), "high": _digits(known[1] * factor)} if len(known) == 2 else {})
+    return row | ({"low": _short(known[0] * factor), "high": _short(known[1] * factor)} if len(known) == 2 else {})
 
 
 def timeline_chart(run: Run) -> Chart | None:
@@ -97,7 +109,7 @@ def timeline_chart(run: Run) -> Chart | None:
     end = max(ts + dur for _, _, ts, dur in placed)
     overheads = list(place_overheads(run, end))
     end = max([end, *(ts + dur for _, ts, dur in overheads)])
-    factor, unit = _unit(end * 1e-6)
+    unit, factor = time_unit_of(end * 1e-6)
     names = ["layers", *(f"layers ({lane + 1})" for lane in range(1, lanes)), "overheads"]
     spans = [(layer, names[lane], ts, dur) for layer, lane, ts, dur in placed]
     spans += [(layer, "overheads", ts, dur) for layer, ts, dur in overheads]
@@ -112,8 +124,8 @@ def timeline_chart(run: Run) -> Chart | None:
     ]
     y = {"field": "lane", "type": "nominal", "title": None, "sort": names,
          "axis": {"ticks": False, "domain": False, "labelPadding": 8}}  # fmt: skip
-    x = {"field": "x", "type": "quantitative", "title": f"time since the inference began ({unit})",
-         "scale": {"domain": [0, _digits(end * scale)], "nice": False}, "axis": {"tickCount": 8}}  # fmt: skip
+    end_of_axis = _short(end * scale)
+    x = number_axis("x", f"time since the inference began ({unit})", ticks=8, domain=[0, end_of_axis], nice=False)
     layers: list[Spec] = [
         {"data": {"values": rows}, "mark": {"type": "bar", "height": 40, "stroke": "var(--paper)", "strokeWidth": 0.6},
          "encoding": {"y": y, "x": x, "x2": {"field": "x2"}, "color": legend(colours, rows),
@@ -122,14 +134,14 @@ def timeline_chart(run: Run) -> Chart | None:
          "encoding": {"y": y, "x": {**x}, "text": {"field": "short", "type": "nominal"}}},
     ]  # fmt: skip
     lacking = sum(layer.start is None for layer, *_ in placed)
-    where = "" if not lacking else " The engine does not tell when its layers begin: they are drawn one after another."
-    return Chart(
-        title="The inference in time",
+    where = "" if not lacking else " The engine does not report when layers begin: they are drawn one after another."
+    return profile_chart(
+        "The inference in time",
+        layers,
+        height={"step": 56},
         description=f"{len(placed)} layers in {format_duration(end * 1e-6)}, with profiling on",
         caption="Medians of the profiled inferences; what is blank is time outside the layers. Overheads without a "
         f"place follow the last layer.{where}",
-        spec=spec_of(layers, height={"step": 56}),
-        wide=True,
     )
 
 
@@ -137,8 +149,8 @@ def _span(layer: Layer, name: str, lane: str, place: tuple[float, float]) -> Spe
     begin, length = place
     return {
         "lane": lane,
-        "x": _digits(begin, 8),
-        "x2": _digits(begin + length, 8),
+        "x": rounded(begin, 8),
+        "x2": rounded(begin + length, 8),
         "short": name,
         "key": f"layer {layer.index}",
     }
@@ -161,9 +173,8 @@ def memory_chart(run: Run) -> Chart | None:
     ]
     if len(lines) == 2 and lines[0]["bytes"] == lines[1]["bytes"]:
         lines = [lines[0] | {"text": f"arena = lower bound {format_bytes(memory['arena_bytes'])}"}]
-    x = {"field": "i", "type": "quantitative", "title": "operator, in the model's order", "scale": {"nice": False},
-         "axis": {"tickMinStep": 1}}  # fmt: skip
-    y = {"field": "bytes", "type": "quantitative", "title": f"live activations ({unit})", "axis": {"tickCount": 5}}
+    x = number_axis("i", "operator, in the model's order", nice=False) | {"axis": {"tickMinStep": 1}}
+    y = number_axis("bytes", f"live activations ({unit})", ticks=5)
     peak = live.index(max(live))
     at = [{"i": peak + 0.5, "bytes": live[peak] * scale}]
     layers: list[Spec] = [
@@ -178,13 +189,13 @@ def memory_chart(run: Run) -> Chart | None:
     ]  # fmt: skip
     name = operator_names(run).get(peak)
     where = f"operator {peak}" + (f" ({shorten(name, 60)})" if name else "")
-    return Chart(
-        title="Memory of the activations",
+    return profile_chart(
+        "Memory of the activations",
+        layers,
+        height=200,
         description=f"{'; '.join(line['text'] for line in lines)}; peak at {where}",
-        caption=f"What must live at the same time; the most at {where}, the orange point. As planned from the model's "
-        "graph: engines add scratch buffers of their own.",
-        spec=spec_of(layers, height=200),
-        wide=True,
+        caption=f"Memory that is live at the same time; the peak is at {where}, the orange point. As planned from the "
+        "model's graph: engines add scratch buffers of their own.",
     )
 
 
@@ -196,34 +207,34 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
     if not pairs:
         return None
     largest = max(time or 0.0 for pair in pairs for time in pair.times)
-    factor, unit = _unit(largest)
+    unit, factor = time_unit_of(largest)
     labels = distinct_names(labels_of([before, after]), 44)
     names = short_names([pair.name for pair in pairs], 40)
     rows: list[Spec] = [
-        {"row": f"{names[place]}\u2003{place}", "run": label, "time": _digits((time or 0.0) * factor)}
+        {"row": f"{names[place]}{KEEP_APART}{place}", "run": label, "time": _short((time or 0.0) * factor)}
         for place, pair in enumerate(pairs)
         for label, time in zip(labels, pair.times, strict=True)
     ]
-    keys = list(dict.fromkeys(row["row"] for row in rows))
-    y = {"field": "row", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=300)}
-    colour = {"field": "run", "type": "nominal", "legend": legend_below(labels, width=WIDE // 2, limit=300),
-              "scale": {"domain": labels, "range": ["var(--series-1)", "var(--series-2)"]}}  # fmt: skip
     layer = {
         "data": {"values": rows},
         "mark": {"type": "bar", "cornerRadiusEnd": 2},
         "encoding": {
-            "y": y,
+            "y": name_axis("row", list(dict.fromkeys(row["row"] for row in rows)), limit=300),
             "yOffset": {"field": "run", "sort": labels},
-            "x": {"field": "time", "type": "quantitative", "title": f"time per inference ({unit})"},
-            "color": colour,
+            "x": number_axis("time", f"time per inference ({unit})"),
+            "color": colour_channel(
+                "run",
+                {label: colour_of(index) for index, label in enumerate(labels)},
+                legend=legend_below(labels, width=WIDE // 2, limit=300),
+            ),
         },
     }
-    return Chart(
-        title="The largest changes",
+    return profile_chart(
+        "The largest changes",
+        [layer],
+        height={"step": 17},
         description="; ".join(f"{pair.name}: {_times(pair.times)}" for pair in pairs[:8]),
         caption="Work that both runs do, however they fuse it; the largest change first.",
-        spec=spec_of([layer], height={"step": 17}),
-        wide=True,
     )
 
 
@@ -269,11 +280,6 @@ def render_chart(run: Run, kind: str, extension: str) -> bytes:
     return draw_png(spec, scale=2) if extension.lower() == ".png" else draw_svg(spec).encode()
 
 
-def write_chart(run: Run, path: Path, kind: str = "layers") -> None:
-    """Write one of `KINDS` to `path`, whose extension is ``.svg`` or ``.png``. Raises as `render_chart` and OSError."""
-    path.write_bytes(render_chart(run, kind, path.suffix))
-
-
 def in_light(part: Any) -> Any:
     """A specification with the light scheme's colours instead of the page's variables; its data stays as it is."""
     if isinstance(part, dict):
@@ -283,12 +289,5 @@ def in_light(part: Any) -> Any:
     return LIGHT.get(part[4:-1], part) if isinstance(part, str) and part.startswith("var(--") else part
 
 
-def _unit(seconds: float) -> tuple[float, str]:
-    """The factor from s to the unit of an axis that ends at `seconds`."""
-    return next(
-        ((1 / size, unit) for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if seconds >= size), (1e9, "ns")
-    )
-
-
-def _digits(value: float, digits: int = 5) -> float:
-    return float(f"{value:.{digits}g}")
+def _short(value: float) -> float:
+    return rounded(value, 5)

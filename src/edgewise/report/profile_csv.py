@@ -46,7 +46,7 @@ def layers_csv(runs: Sequence[Run]) -> str:
 
 def _row(run: Run, layer: Layer) -> tuple[Cell, ...]:
     threads = threads_of(run)
-    owner = (run.id, run.job.model.name, provider_of(run), "not told" if threads is None else str(threads))
+    owner = (run.id, run.job.model.name, provider_of(run), "not reported" if threads is None else str(threads))
     return (
         *(Cell(text=one_line(text)) for text in owner),
         Cell(text=str(layer.index), value=layer.index),
@@ -76,7 +76,7 @@ def _reason(run: Run, layer: Layer, name: str) -> str:
     if name == "share":
         return time_reason(layer)
     if name == "start":
-        return "the engine does not tell when it began"
+        return "the engine does not report when it began"
     if name in ("roof", "roof_share") and run.profile is not None and run.profile.peaks_absent_because:
         return one_line(run.profile.peaks_absent_because)
     if name in ("ops_per_second", "roof", "roof_share"):

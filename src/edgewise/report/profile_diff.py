@@ -1,7 +1,7 @@
 """Two profiled runs side by side: what of the model became faster or slower.
 
 Engines fuse differently and quantisation splits operators, so rows are not layers: they are the smallest sets of layers
-that do the same work in both runs (`edgewise.profiling.pairing`).
+that do the same work in both runs (`edgewise.profiling.layer_matching`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from edgewise.profiling.pairing import Pair, are_alike, pair_layers
+from edgewise.profiling.layer_matching import LayerPair, are_alike, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import labels_of
-from edgewise.report.document import Cell, Column, Table
+from edgewise.report.document import DASH, Cell, Column, Table
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
 from edgewise.text import one_line
 from edgewise.units import significant
@@ -54,7 +54,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
 
 
-def _row(pair: Pair) -> tuple[Cell, ...]:
+def _row(pair: LayerPair) -> tuple[Cell, ...]:
     before, after = pair.times
     names = one_line(pair.name)
     return (
@@ -89,11 +89,11 @@ def _change(seconds: float | None) -> Cell:
 
 def _ratio(before: float | None, after: float | None) -> Cell:
     if not before or after is None:
-        return Cell(text="–", tone="faint")
+        return DASH
     return Cell(text=significant(after / before), value=after / before)
 
 
-def _verdict(pair: Pair) -> Cell:
+def _verdict(pair: LayerPair) -> Cell:
     change = pair.change
     if not pair.is_paired:
         return Cell(text="unpaired", tone="faint")
@@ -106,33 +106,30 @@ def _verdict(pair: Pair) -> Cell:
     return Cell(text="faster", tone="good") if change < 0 else Cell(text="slower", tone="bad")
 
 
-def _rest_row(rest: Sequence[Pair]) -> tuple[Cell, ...]:
+def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
     sums = [sum(pair.times[side] or 0.0 for pair in rest) for side in (0, 1)]
     title = Cell(text=f"… {len(rest)} more with smaller changes")
-    dash = Cell(text="–", tone="faint")
     values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in sums]
-    return (title, dash, *values, _change(sums[1] - sums[0]), dash, dash)
+    return (title, DASH, *values, _change(sums[1] - sums[0]), DASH, DASH)
 
 
-def _unpaired_rows(pairs: Sequence[Pair]) -> list[tuple[Cell, ...]]:
+def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
     """The sums of the operators that only one run has; they are rows of their own too, or among the smaller ones."""
     alone = [pair for pair in pairs if not pair.is_paired and pair.kind == "operator"]
     if not alone:
         return []
     sums = [sum(pair.times[side] or 0.0 for pair in alone) for side in (0, 1)]
     values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in sums]
-    dash = Cell(text="–", tone="faint")
     title = Cell(text=f"all {len(alone)} unpaired operators" if len(alone) > 1 else "the unpaired operator")
-    return [(title, dash, *values, dash, dash, Cell(text="unpaired", tone="faint"))]
+    return [(title, DASH, *values, DASH, DASH, Cell(text="unpaired", tone="faint"))]
 
 
 def _whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     ends = [run.value("latency") or math.nan for run in (before, after)]
-    dash = Cell(text="–", tone="faint")
     values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in ends]
     return (
         Cell(text="end to end"),
-        dash,
+        DASH,
         *values,
         _change(ends[1] - ends[0]),
         _ratio(*ends),
@@ -144,7 +141,7 @@ def _whole_verdict(before: Run, after: Run) -> Cell:
     rows = [run.measurement("latency") for run in (before, after)]
     ends = [(row.low, row.high) for row in rows if row is not None and row.low is not None and row.high is not None]
     if len(ends) != BEFORE_AND_AFTER:
-        return Cell(text="–", tone="faint")
+        return DASH
     (first_low, first_high), (second_low, second_high) = ends
     if second_high is not None and first_low is not None and second_high < first_low:
         return Cell(text="faster", tone="good")

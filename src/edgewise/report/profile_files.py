@@ -1,4 +1,4 @@
-"""What only profiled runs can be written as: traces, node data, MLTK's JSON, charts."""
+"""Files that need a profile: traces, node data, MLTK's JSON, charts."""
 
 from __future__ import annotations
 

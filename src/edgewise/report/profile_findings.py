@@ -1,4 +1,4 @@
-"""Findings of a profile in words: what could be won, why, and what to do."""
+"""Findings of a profile as text: possible savings, why, and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 BEFORE_AND_AFTER = 2
-"""Runs that are told against each other."""
+"""Number of runs of a comparison before and after."""
 
 
 def titled(title: str, label: str) -> str:
@@ -21,18 +21,18 @@ def titled(title: str, label: str) -> str:
 
 
 def finding_sections(run: Run, label: str = "") -> list[Section]:
-    """What could be won, the dearest first, each with its evidence."""
+    """Possible savings, the largest first, each with its evidence."""
     if run.profile is None:
         return []
     found = ranked_findings(run.profile)
     if not found:
-        return [Section(title=titled("Findings", label), lines=("none: nothing was seen that costs time needlessly",))]
+        return [Section(title=titled("Findings", label), lines=("none: no avoidable cost was found",))]
     lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
 
 
 def headline_sections(runs: Sequence[Run]) -> list[Section]:
-    """Why a quantised model is slow, in one sentence, where the profiles show it: of two runs against each other."""
+    """Why a quantised model is slow, in one sentence, where one profile or a comparison of two shows it."""
     profiled = [run for run in runs if run.profile is not None]
     told = None
     if len(profiled) == BEFORE_AND_AFTER:
@@ -50,7 +50,7 @@ def names_of_models(runs: Sequence[Run]) -> tuple[str, str]:
 
 
 def ranked_findings(profile: Profile) -> list[Finding]:
-    """What is won with every inference before what is won once, the dearest first."""
+    """Savings on every inference before savings once, the largest first."""
     return sorted(profile.findings, key=lambda finding: (finding.once, -finding.saving))
 
 

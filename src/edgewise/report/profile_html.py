@@ -1,4 +1,4 @@
-"""Profiles as one self-contained page: no request beyond the file, readable without scripts, in light and dark."""
+"""The page of profiles: what changed between two runs, then tiles, findings, charts and layers of each."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from edgewise.formatting import ABSENT, quantity
 from edgewise.record import Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import GRADE_TONES, default_title
-from edgewise.report.cells import NOT_MEASURED, quantity
+from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, provider_of, system_of
-from edgewise.report.document import ABSENT
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names
-from edgewise.report.page import Drawing, render_page, view_table
+from edgewise.report.page import ChartRenderer, render_page, view_table
 from edgewise.report.profile import (
     count_words,
     is_profiled,
@@ -43,7 +43,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
-    drawing = Drawing()
+    drawing = ChartRenderer()
     views = [_run_view(run, label, place, drawing) for place, (run, label) in enumerate(_labelled(runs), 1)]
     diff, changes, whole = diff_table(runs, most=None), None, []
     if diff is not None:
@@ -55,9 +55,10 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         "profile.html.jinja",
         scripts=["report.js", "profile.js"],
         styles=["report.css", "profile.css"],
+        kind="profile",
         title=one_line(title) or f"Profile of {default_title(runs)}",
         runs=views,
-        diff=view_table(diff, "diff") if diff is not None else None,
+        diff=view_table(diff, "diff", sortable=True) if diff is not None else None,
         whole=whole,
         changes=changes,
         missing=drawing.missing,
@@ -69,7 +70,7 @@ def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
     return list(zip(runs, labels_of(runs), strict=True))
 
 
-def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, Any]:
+def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[str, Any]:
     """Everything that the template says of one run."""
     view: dict[str, Any] = {
         "key": place,
@@ -97,7 +98,7 @@ def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, A
             for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated"))
             if (rows := stepless_rows(run, kind))
         ],
-        "charts": [found for kind in charts.KINDS if (found := drawing.draw(charts.chart_of(run, kind))) is not None],
+        "charts": drawing.draw_all(charts.chart_of(run, kind) for kind in charts.KINDS),
         "no_memory": "" if profile.memory else memory_line(run),
         "no_roof": "" if profile.peaks else one_line(profile.peaks_absent_because or NOT_MEASURED),
         "peaks": _peaks(profile),
@@ -110,24 +111,24 @@ def _run_view(run: Run, label: str, place: int, drawing: Drawing) -> dict[str, A
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
-    """What stands under the heading."""
+    """Facts under the heading."""
     threads = threads_of(run)
     pairs = [
         ("Model", f"{run.job.model.name} ({run.job.model.format}, {format_bytes(run.job.model.size_bytes)})"),
         ("Engine", engine_of(run)),
         ("Provider", provider_of(run)),
-        ("Threads", "not told" if threads is None else str(threads)),
-        ("Precision", precision_of(run) or "not told"),
+        ("Threads", "not reported" if threads is None else str(threads)),
+        ("Precision", precision_of(run) or "not reported"),
         ("Batch", str(run.job.workload.batch)),
-        ("Processor", processor_of(run) or "not told"),
-        ("System", system_of(run) or "not told"),
+        ("Processor", processor_of(run) or "not reported"),
+        ("System", system_of(run) or "not reported"),
         ("Measured", run.created_at[:19].replace("T", " ")),
     ]
     return [(name, one_line(text)) for name, text in pairs]
 
 
 def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
-    """The answers that a reader came for, in numbers."""
+    """The main numbers of a profile."""
     name, value, interval, unit = _parts_of_latency(run)
     grade = run.trust.grade if run.trust is not None else ""
     tone = GRADE_TONES[run.trust.grade] if run.trust is not None else "plain"
@@ -142,13 +143,13 @@ def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
     if best is not None:
         words = saving_words(best, profile).removeprefix("up to ").partition(" (")
         number, _, unit = words[0].rpartition(" ")
-        more = f"at most, by the dearest finding: {one_line(best.code).replace('-', ' ')}"
-        tiles.append({"name": "Could be won", "number": number, "unit": unit, "more": more})
+        more = f"at most, from the largest finding: {one_line(best.code).replace('-', ' ')}"
+        tiles.append({"name": "Possible saving", "number": number, "unit": unit, "more": more})
     return tiles
 
 
 def _parts_of_latency(run: Run) -> tuple[str, str, str, str]:
-    """``("median", "1.00", "± 0.01", "ms")``: what it is, number, interval, unit; no number where it is not known."""
+    """``("median", "1.00", "± 0.01", "ms")``: name, number, interval, unit; an empty number where it is not known."""
     found = re.fullmatch(r"(.+?) ([0-9][^ ]*)(?: (±.*|\[.*\]))? (\S+)", latency_words(run))
     if found is None:
         return "end to end", "", "", ""
@@ -156,7 +157,7 @@ def _parts_of_latency(run: Run) -> tuple[str, str, str, str]:
 
 
 def _half_tile(run: Run, profile: Profile) -> dict[str, str]:
-    """How few layers take half of the time of all."""
+    """The smallest number of layers that take half of the time."""
     times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
     total = sum(times)
     count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
@@ -234,7 +235,7 @@ def _peaks(profile: Profile) -> list[tuple[str, str, str]]:
     rows = []
     for peak in profile.peaks:
         size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
-        name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not told'}"
+        name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not reported'}"
         unit = "B/s" if peak.kind == "bandwidth" else "op/s"
         when = f", {peak.measured_at[:10]}" if peak.measured_at else ""
         words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}{when}"

@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 
 from edgewise.record import Layer, Peak, Run
-from edgewise.report.charts import WIDE, Chart
-from edgewise.report.lettering import Spec
+from edgewise.report.chart_text import Spec
+from edgewise.report.charts import INK, SOFT, WIDE, Chart, number_axis
 from edgewise.report.profile import ranked
-from edgewise.report.profile_style import INK, SOFT, colours_of, legend, op_of, spec_of
+from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
 from edgewise.units import format_bytes, format_si, significant
 
 CLOSE = 2.0
@@ -46,13 +46,13 @@ def roofline_chart(run: Run) -> Chart | None:
         }
         for layer in found
     ]
-    return Chart(
-        title="Roofline",
+    return profile_chart(
+        "Roofline",
+        _marks(points, lines, run, (left, right, low, high)),
+        height=320,
         description="; ".join(_in_words(layer) for layer in ranked(found)[:8]),
         caption="A point is a layer, its area the time it takes. On the slanted line memory is the limit, on the level "
-        "one arithmetic; the further below its roof, the more could be won." + _left_out(run, found),
-        spec=spec_of(_marks(points, lines, run, (left, right, low, high)), height=320),
-        wide=True,
+        "one arithmetic; the further below its roof, the more time could be saved." + _left_out(run, found),
     )
 
 
@@ -108,12 +108,10 @@ def _marks(
     points: Sequence[Spec], lines: Sequence[Spec], run: Run, domain: tuple[float, float, float, float]
 ) -> list[Spec]:
     left, right, low, high = domain
-    x = {"field": "x", "type": "quantitative", "title": "operations per byte of weights and activations",
-         "scale": {"type": "log", "domain": [left, right]},
-         "axis": {"values": _powers(left, right), "format": "~g"}}  # fmt: skip
-    y = {"field": "y", "type": "quantitative", "title": "operations per second",
-         "scale": {"type": "log", "domain": [low, high]},
-         "axis": {"values": _powers(low, high), "format": "~s"}}  # fmt: skip
+    x = number_axis("x", "operations per byte of weights and activations", type="log", domain=[left, right])
+    y = number_axis("y", "operations per second", type="log", domain=[low, high])
+    x["axis"] = {"values": _powers(left, right), "format": "~g"}
+    y["axis"] = {"values": _powers(low, high), "format": "~s"}
     level = _legible([row for row in lines[1::2] if row["kind"] == "compute"])
     slanted = _legible([row for row in lines[::2] if row["kind"] == "memory"])
     steep = _angle(domain)
@@ -133,7 +131,7 @@ def _marks(
 
 
 def _legible(rows: Sequence[Spec]) -> list[Spec]:
-    """Of roofs, the highest first, those whose names don't lie over each other; the page lists them all."""
+    """The roofs, highest first, whose names don't overlap; the page lists all of them."""
     shown: list[Spec] = []
     for row in rows:
         if not shown or shown[-1]["rate"] / row["rate"] > CLOSE:

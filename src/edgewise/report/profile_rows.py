@@ -1,4 +1,4 @@
-"""Rows of the layer table of a page: what they show, what they say when opened, what finds them."""
+"""Rows of the layer table of a page: cells, details, words for the search."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from edgewise.formatting import quantity
 from edgewise.record import Layer, LayerTensor, Run
-from edgewise.report.cells import NOT_MEASURED, quantity
+from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.names import layer_names, shorten
 from edgewise.report.profile import (
     WHOLE,
@@ -31,7 +32,7 @@ _NAME_WIDTH = 60
 
 
 def layer_rows(run: Run) -> list[dict[str, Any]]:
-    """Operators, the dearest first."""
+    """Operators, the slowest first."""
     colours, done, rows = colours_of(run), 0.0, []
     for layer, row in zip(ranked(layers_of(run, "operator")), _timed_rows(run, "operator"), strict=True):
         done += row["share"] or 0.0
@@ -52,12 +53,12 @@ def layer_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def overhead_rows(run: Run) -> list[dict[str, Any]]:
-    """Overheads, the dearest first."""
+    """Overheads, the slowest first."""
     return _timed_rows(run, "overhead")
 
 
 def _timed_rows(run: Run, kind: str) -> list[dict[str, Any]]:
-    """What all rows of layers have, the dearest first."""
+    """What all rows of layers share, the slowest first."""
     profile = run.profile
     unit, factor = time_unit(layer.time for layer in run.layers)
     most = max((layer.time or 0.0 for layer in run.layers), default=0.0)
@@ -122,7 +123,7 @@ def _search_words(layer: Layer) -> str:
 
 
 def _details(layer: Layer) -> list[tuple[str, str]]:
-    """What a row has to say when it is opened."""
+    """Details that a row shows when it is opened."""
     weights, activations = layer.weight_bytes, layer.activation_bytes
     pairs = [
         ("Name", layer.name if layer.label or len(one_line(layer.name)) > _NAME_WIDTH else ""),

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from edgewise.record import Layer, Run
-from edgewise.report.charts import SERIES_COLOURS, WIDE, colour_of, layered_spec
-from edgewise.report.lettering import Spec, legend_below
+from edgewise.report.chart_text import Spec, legend_below
+from edgewise.report.charts import SERIES_COLOURS, SOFT, WIDE, Chart, colour_channel, colour_of, wide_chart
 from edgewise.report.profile import layers_of
 from edgewise.text import one_line
 
-INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
 OVERHEAD = "overhead"
 OTHER = "other"
 
 
 def colours_of(run: Run) -> dict[str, str]:
-    """Type of operator → colour, the dearest types first; what there is no colour left for is not in it."""
+    """Type of operator → colour, the most expensive types first; further types have none."""
     sums: dict[str, float] = {}
     for layer in layers_of(run, "operator"):
         name = one_line(layer.op)
         sums[name] = sums.get(name, 0.0) + (layer.time or 0.0)
-    dearest = sorted(sums, key=lambda name: -sums[name])[:SERIES_COLOURS]
-    colours = {name: colour_of(index) for index, name in enumerate(dearest)}
+    slowest = sorted(sums, key=lambda name: -sums[name])[:SERIES_COLOURS]
+    colours = {name: colour_of(index) for index, name in enumerate(slowest)}
     if any(layer.kind == "overhead" for layer in run.layers):
         colours[OVERHEAD] = "var(--overhead)"
     return colours
@@ -38,16 +37,20 @@ def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
     """The colour channel of marks whose field ``op`` is an `op_of`; the legend has just what `rows` have."""
     used = {row["op"] for row in rows}
     shown = {name: colour for name, colour in [*colours.items(), (OTHER, SOFT)] if name in used}
-    return {
-        "field": "op",
-        "type": "nominal",
-        "scale": {"domain": list(shown), "range": list(shown.values())},
-        "legend": legend_below(list(shown), width=WIDE - 300, limit=140),
-    }
+    return colour_channel("op", shown, legend=legend_below(list(shown), width=WIDE - 300, limit=140))
 
 
-def spec_of(layers: Sequence[Spec], *, height: int | Spec) -> Spec:
-    """A layered specification in the page's fonts and colours."""
-    # All charts are as wide as each other, whatever their labels take.
-    fitted = {"autosize": {"type": "fit-x", "contains": "padding"}}
-    return layered_spec(layers, height=height, width=WIDE, legend={"symbolType": "square"}) | fitted
+def profile_chart(
+    title: str,
+    layers: Sequence[Spec],
+    *,
+    height: int | Spec,
+    description: str,
+    caption: str,
+    rows: Sequence[Spec] | None = None,
+) -> Chart:
+    """A chart of a profile: all are equally wide, whatever room their labels take; legends have squares."""
+    chart = wide_chart(title, layers, height=height, description=description, caption=caption, rows=rows)
+    chart.spec["config"]["legend"]["symbolType"] = "square"
+    chart.spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return chart

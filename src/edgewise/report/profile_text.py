@@ -1,4 +1,4 @@
-"""A profile on the terminal: the layer table, what it adds up to, the memory timeline, the findings."""
+"""A profile on the terminal: the layer table, its sum, the memory timeline, the findings."""
 
 from __future__ import annotations
 

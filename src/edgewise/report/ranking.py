@@ -1,20 +1,28 @@
-"""The answer of a benchmark: which runtime for a model, and of several models which is fastest and which smallest."""
+"""The conclusion of a benchmark: the best runtime of a model, the fastest and the smallest of several models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgewise.formatting import plus_minus, quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.report.cells import failure_of, plus_minus, quantity
+from edgewise.report.cells import failure_of
 from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, short_providers
-from edgewise.report.recommendation import Candidate, are_apart, candidates_of, comparable_groups, recommendations
+from edgewise.report.recommendation import (
+    DISQUALIFYING,
+    Candidate,
+    are_apart,
+    candidates_of,
+    comparable_groups,
+    recommendations,
+)
 from edgewise.text import enumerate_few, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankedModel:
     """One model among others.
 
     Attributes:
@@ -42,20 +50,20 @@ def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
     return list(found.values())
 
 
-def rank_models(runs: Sequence[Run]) -> list[Place]:
+def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
     """The models of one of `sweeps`, the fastest first, then those without a run that qualifies.
 
     Two models can't be told apart where the 95 % intervals of their fastest runs overlap, or one has none.
     """
     groups = comparable_groups(runs)
     best: list[Candidate] = []
-    rest: list[Place] = []
+    rest: list[RankedModel] = []
     for group in groups:
         candidates, _ = candidates_of(group)
         if candidates:
             best.append(candidates[0])
         else:
-            rest.append(Place(run=group[0], place=None))
+            rest.append(RankedModel(run=group[0], place=None))
     higher = METRICS[runs[0].headline].better == "higher"
     best.sort(key=lambda one: one.value, reverse=higher)
     places: dict[str, int] = {}
@@ -66,11 +74,11 @@ def rank_models(runs: Sequence[Run]) -> list[Place]:
             places |= {one.run.id: place for one in [leader, *alike]}
     # Of one place stand together, in order of speed.
     ranked = sorted(best, key=lambda one: places[one.run.id])
-    return [Place(run=one.run, place=places[one.run.id]) for one in ranked] + rest
+    return [RankedModel(run=one.run, place=places[one.run.id]) for one in ranked] + rest
 
 
 def answer_of(runs: Sequence[Run]) -> tuple[str, ...]:
-    """A line for each thing that a benchmark is asked: the runtime to take, the fastest model, the smallest."""
+    """The conclusion, a line each: the recommended runtime, or the fastest and the smallest model."""
     lines: list[str] = []
     found = sweeps(runs)
     for sweep in found:
@@ -106,7 +114,7 @@ def _engine(run: Run, runs: Sequence[Run]) -> str:
 
 
 def _of_runtimes(runs: Sequence[Run]) -> str:
-    """Which runtime to take for one model, and by how much."""
+    """The recommended runtime of one model, and its advantage."""
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{_noun(run)} {_judged_text(run)}"
@@ -124,8 +132,7 @@ def _objection(run: Run) -> str:
     if run.status != "done":
         return run.failure.cause if run.failure is not None else run.status
     codes = {caution.code for caution in run.cautions}
-    words = {"output-mismatch": "outputs differ", "output-not-finite": "outputs not finite", "overloaded": "overloaded"}
-    said = [word for code, word in words.items() if code in codes]
+    said = [words for code, words in DISQUALIFYING.items() if code in codes]
     return next(iter(said), "grade D" if run.trust is not None and run.trust.grade == "D" else "no number")
 
 
@@ -143,7 +150,6 @@ def headline_text(run: Run, *, interval: bool = True) -> str:
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return f"no {METRICS[run.headline].label.lower()}"
-    units = (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9)) if row.unit == "s" else (("/s", 1.0),)
-    word, factor = next((each for each in units if abs(row.value) * each[1] >= 0.9995), units[-1])
+    word, factor = time_unit_of(row.value) if row.unit == "s" else ("/s", 1.0)
     low, high = (None if end is None or not interval else end * factor for end in (row.low, row.high))
     return f"{plus_minus(row.value * factor, low, high)} {word}"

@@ -1,14 +1,15 @@
-"""Which run to take, and why: only among runs that may be compared, only on what was measured."""
+"""Which run is recommended, and why: only among comparable runs, only by what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of
-from edgewise.report.cells import failure_of, quantity, reason_of_absence
+from edgewise.report.cells import failure_of, reason_of_absence
 from edgewise.report.conditions import labels_of, processor_of, scenario_of
 from edgewise.run.agreement import REFERENCE
 from edgewise.text import one_line
@@ -18,12 +19,20 @@ PRACTICAL = 0.05
 """Memory or start-up that differs by less than this share decides nothing."""
 
 
+DISQUALIFYING = {
+    "output-mismatch": "outputs differ",
+    "output-not-finite": "outputs not finite",
+    "overloaded": "overloaded",
+}
+"""Code of a caution with which a run is not recommended → why, in few words."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """One run and the reasons for it.
 
     Attributes:
-        run: id of the run; None where no run qualifies, and then `why` says what stood against each.
+        run: id of the run; None where no run qualifies, and then `why` has the objection to each.
         why: one sentence each, with the numbers.
         group: what was compared, such as ``"kws.tflite, single-stream, batch 1"``.
         label: the run's short name within that group; empty where there is none.
@@ -95,7 +104,7 @@ def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
 
 
 def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
-    """The runs of a comparable group that qualify, the fastest first, and what stands against each of the others."""
+    """The runs of a comparable group that qualify, the fastest first, and the objection to each of the others."""
     metric = group[0].headline
     candidates: list[Candidate] = []
     objections: list[str] = []
@@ -128,12 +137,9 @@ def _objection(run: Run, metric: str) -> str:
     if run.status != "done":
         return failure_of(run)
     codes = {caution.code: caution.message for caution in run.cautions}
-    if "output-mismatch" in codes:
-        return f"its outputs differ: {one_line(codes['output-mismatch'])}"
-    if "output-not-finite" in codes:
-        return f"its outputs are no numbers: {one_line(codes['output-not-finite'])}"
-    if "overloaded" in codes:
-        return f"it can't keep the rate: {one_line(codes['overloaded'])}"
+    for code, words in DISQUALIFYING.items():
+        if code in codes:
+            return f"{words}: {one_line(codes[code])}"
     value = run.value(metric)
     if value is None or not value > 0:
         return f"no {METRICS[metric].label.lower()}: {reason_of_absence(run, metric)}"
@@ -170,7 +176,7 @@ def _prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
             reasons.append(f"{words} of those: {quantity(known[near[0].run.id], unit)} against {against}")
         left = near
     if len(left) > 1:
-        reasons.append("chosen for its headline alone: nothing else that was measured sets it apart")
+        reasons.append("chosen by its headline alone: no other measurement distinguishes these runs")
     return left[0], reasons
 
 
@@ -205,7 +211,7 @@ def _times(ratio: float) -> str:
 
 
 def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
-    """What a careful reader should know of the chosen run."""
+    """Limitations of the recommended run."""
     lines = []
     agreement = chosen.run.measurement("output_max_abs_error")
     if agreement is None or (agreement.value is None and agreement.absent_because != REFERENCE):
@@ -216,7 +222,7 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     precisions = {one.label: precision_of(one.run) for one in candidates}
     known = {precision for precision in precisions.values() if precision}
     if len(known) > 1:
-        told = ", ".join(f"{label} {precision or 'not told'}" for label, precision in precisions.items())
+        told = ", ".join(f"{label} {precision or 'not reported'}" for label, precision in precisions.items())
         lines.append(f"precisions differ: {told}")
     trust = chosen.run.trust
     if trust is None:

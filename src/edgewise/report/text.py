@@ -67,8 +67,18 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
         print_hint([table.title for table in document.tables if table not in tables] + shorter, console)
 
 
+def print_titled(document: Document, console: Console, *, details: bool = False) -> None:
+    """Print the title of `document` in bold and then the rest, as `print_document` does."""
+    from rich.text import Text
+
+    console.print(Text(one_line(document.title), style="bold"))
+    if document.tables:
+        console.print()
+    print_document(document, console, details=details)
+
+
 def print_hint(left_out: Sequence[str], console: Console) -> None:
-    """Say which tables and sections `--details` shows, those of several things once; nothing where it shows none."""
+    """Print which tables and sections `--details` would add; nothing where there are none."""
     from rich.text import Text
 
     kinds = dict.fromkeys(re.split(": | for | of ", one_line(title))[0] for title in left_out)
@@ -104,7 +114,7 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
     elif table.title and (
         words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
     ):
-        console.print(Text(f"no room for: {', '.join(words)} (a wider terminal or -o shows them)", style="dim"))
+        console.print(Text(f"columns left out for width: {', '.join(words)}; use a wider terminal or -o", style="dim"))
     for note in table.notes:
         console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
 

@@ -1,4 +1,4 @@
-"""Bytes that live along a network as bars of text."""
+"""Live bytes along a network as bars of text."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Event = dict[str, Any]
 INFERENCE, OVERHEADS, LAYERS = 0, 1, 2
 """Threads; further lanes of layers that run at the same time follow."""
 PARALLEL_FROM = 1.1
-"""Layers that take so many times an inference together can't have run one after another."""
+"""Ratio of the layers' total time to the inference from which on some layers must have run in parallel."""
 _MICRO = 1e6
 DIGITS = 6
 """Of times in µs: a picosecond, far below any clock; without rounding 0.03 ms would be 29.999999999999996 µs."""
@@ -158,7 +158,7 @@ def _overhead(layer: Layer, ts: float, dur: float, process: int) -> Event:
 
 
 def _args(layer: Layer, ts: float) -> dict[str, Any]:
-    """What is known of a layer; nothing stands for what is not."""
+    """What is known of a layer; unknown values are left out."""
     told: dict[str, Any] = {
         "index": layer.index,
         "op": one_line(layer.op),
@@ -177,7 +177,7 @@ def _args(layer: Layer, ts: float) -> dict[str, Any]:
         "bound": layer.bound,
     }
     if layer.start is None:
-        told["position"] = "drawn after the layer before it: the engine does not tell when it began"
+        told["position"] = "drawn after the layer before it: the engine does not report when it began"
     elif abs(layer.start * _MICRO - ts) > 1e-6:
         told["began_us"] = layer.start * _MICRO
     return {name: value for name, value in told.items() if value not in (None, "", [])}

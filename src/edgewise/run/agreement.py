@@ -105,7 +105,7 @@ def check_finite(outputs: Outputs) -> tuple[Caution, ...]:
 def difference_of(own: Outputs, reference: Outputs) -> Difference:
     """How far `own` is from `reference`; outputs of another number or size are infinitely far."""
     if [array.size for array in own.arrays] != [array.size for array in reference.arrays]:
-        why = f"outputs of the shapes {_shapes(own)} against {_shapes(reference)}"
+        why = f"outputs have shapes {_shapes(own)}, those of the reference {_shapes(reference)}"
         return Difference(float("inf"), float("inf"), None, close=False, why=why)
     largest, relative = 0.0, 0.0
     reasons: dict[str, None] = {}
@@ -115,7 +115,7 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
             same = bool((mine.reshape(theirs.shape) == theirs).all())
             if not same:
                 largest, relative = float("inf"), float("inf")
-                reasons["outputs that are no numbers are not equal"] = None
+                reasons["non-numeric outputs differ"] = None
             continue
         if theirs.size == 0:
             continue
@@ -127,7 +127,7 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
             gap[a == b] = 0.0  # equal infinities
             worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max()))
         if worst == float("inf"):
-            reasons["NaN or infinity in one where the other has another value"] = None
+            reasons["NaN or infinity in different places"] = None
         scale = _scale(theirs)
         largest = max(largest, worst)
         # What is below any engine's rounding is no difference, however small the outputs are.
@@ -136,7 +136,7 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
             tops.append(_same_top(mine, theirs))
     reduced = own.reduced or reference.reduced
     tolerance = REDUCED_TOLERANCE if reduced else EXACT_TOLERANCE
-    allowed = f"{tolerance:.1%} is allowed: {reduced or 'nothing is known to compute in less than float32'}"
+    allowed = f"{tolerance:.1%} is allowed: {reduced or 'everything computes in float32, as far as known'}"
     rows = np.concatenate(tops) if tops else np.empty(0)
     top1 = float(rows.mean()) if rows.size else None
     return Difference(
@@ -208,20 +208,23 @@ def _mismatch(own: Outputs, outputs: Sequence[Outputs], majority: Sequence[int] 
     reference = outputs[majority[0]]
     agreed = ", ".join(outputs[index].label for index in majority)
     difference = difference_of(own, reference)
-    return Caution.of("output-mismatch", f"{own.label} is the odd one out against {agreed} ({_words(difference)})")
+    return Caution.of(
+        "output-mismatch",
+        (f"the outputs of {own.label} differ from those of {agreed}, which agree ({_words(difference)})"),
+    )
 
 
 def _words(difference: Difference) -> str:
     if difference.why:
         return difference.why
     top1 = f", top-1 agreement {difference.top1:.0%}" if difference.top1 is not None else ""
-    share = f"{difference.max_rel:.2%} of the output's scale where {difference.allowed}"
+    share = f"{difference.max_rel:.2%} of the output's scale; {difference.allowed}"
     return f"max abs error {difference.max_abs:.3g}, {share if np.isfinite(difference.max_rel) else ALL_ZERO}{top1}"
 
 
-ALL_ZERO = "an output that is 0 throughout in the reference has no scale"
-NO_MAJORITY = "no majority tells which is right"
-BEYOND = "further off than roundings explain"
+ALL_ZERO = "the reference's output is 0 everywhere, so there is no scale"
+NO_MAJORITY = "there is no majority, so it is unknown which is right"
+BEYOND = "more than rounding explains"
 """Ends the method of a difference that is no rounding."""
 
 REFERENCE = "this run is the reference"
@@ -239,7 +242,7 @@ def absent_measurements(because: str) -> tuple[Measurement, ...]:
 
 
 def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:
-    method = f"outputs of one inference against {label}'s, same inputs"
+    method = f"outputs of one inference compared with those of {label}, on the same inputs"
     method += "" if difference.close else f"; {BEYOND}"
     rows = []
     for metric, value in zip(_METRICS, (difference.max_abs, difference.max_rel, difference.top1), strict=True):
@@ -247,7 +250,7 @@ def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]
         if value is not None and np.isfinite(value):
             rows.append(Measurement(metric=metric, unit=unit, basis="measured", method=method, value=value))
             continue
-        nothing = "no output has rows of classes without NaN" if value is None else ALL_ZERO
+        nothing = "no output has rows of class scores without NaN" if value is None else ALL_ZERO
         reason = difference.why or nothing
         rows.append(Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason))
     return tuple(rows)

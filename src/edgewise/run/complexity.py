@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 from edgewise.errors import EdgewiseError
 from edgewise.metrics import METRICS
 from edgewise.model.cost import total_of
-from edgewise.model.identity import read_graph
 from edgewise.model.memory_plan import find_peak
-from edgewise.record import InputSpec, Job, Measurement
-from edgewise.run.observation import observe
+from edgewise.record import Job, Measurement
+from edgewise.run.observation import read_run_graph
 
 COUNTED = ("parameters", "parameters_size", "macs", "ops", "depth", "memory_activations")
 """Metrics that follow from the model and the shapes of its inputs alone."""
@@ -24,22 +21,12 @@ def complexity_of(job: Job) -> tuple[Measurement, ...]:
     Shapes that depend on values come from one run of the model, apart from those that are timed. What an unknown
     operator leaves unknown is absent with the reason; so is all of it where the model's network can't be read.
     """
-    workload = job.workload
-    return _count(job.model.path, job.model.sha256, workload.inputs, workload.seed, workload.input_path)
-
-
-@lru_cache(maxsize=64)
-def _count(
-    path: str, sha256: str, inputs: tuple[InputSpec, ...], seed: int, data: str | None
-) -> tuple[Measurement, ...]:
-    del sha256  # a file that was replaced is counted anew
     try:
-        graph = read_graph(Path(path), shapes={spec.name: spec.shape for spec in inputs})
-        graph = observe(graph, Path(path), inputs, seed=seed, input_data=None if data is None else Path(data))
+        graph = read_run_graph(job)
         total = total_of(graph)
     except EdgewiseError as error:
-        return tuple(_row(metric, None, f"the model's network can't be read: {error.message}") for metric in COUNTED)
-    why = "; ".join(filter(None, (total.why, graph.metadata.get("unobserved")))) or "a shape is open"
+        return tuple(_row(metric, None, f"the model's graph can't be read: {error.message}") for metric in COUNTED)
+    why = "; ".join(filter(None, (total.why, graph.metadata.get("unobserved")))) or "a shape is unknown"
     seen = graph.metadata.get("observed", "")
     values = (total.parameters, total.weight_bytes, total.macs, total.ops, total.depth, find_peak(graph))
     rows = (_row(metric, value, why) for metric, value in zip(COUNTED, values, strict=True))
@@ -59,9 +46,9 @@ def with_engine_memory(rows: tuple[Measurement, ...]) -> tuple[Measurement, ...]
     parts = [known["memory_delta"], known.get("parameters_size"), known.get("memory_activations")]
     total, *counted = (-1.0 if part is None else part for part in parts)
     if min(counted) < 0:
-        return (*rows, _row("memory_engine", None, "weights or activations are not known"))
+        return (*rows, _row("memory_engine", None, "the size of weights or activations is unknown"))
     rest = total - sum(counted)
-    why = "the process grew by less than weights and activations: the engine maps the file or computes in place"
+    why = "the process grew by less than weights and activations, so the engine maps the file or computes in place"
     row = _row("memory_engine", None if rest < 0 else round(rest), why)
     return (*rows, replace(row, method="" if rest < 0 else "memory of the model − parameters size − activations"))
 
@@ -71,7 +58,7 @@ def _row(metric: str, value: int | None, why: str) -> Measurement:
         metric=metric,
         unit=METRICS[metric].unit,
         basis=None if value is None else "derived",
-        method="" if value is None else "counted in the model's graph, as 'edgewise inspect' does",
+        method="" if value is None else "counted from the model's graph, as in 'edgewise inspect'",
         value=None if value is None else float(value),
         absent_because=why if value is None else None,
     )

@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from edgewise.device.transport import Transport, transports
+from edgewise.cancellation import sleep
 from edgewise.errors import StoreError
 from edgewise.folders import job_folder
+from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
-from edgewise.run.assembly import Assembly, Sensors, with_cautions
-from edgewise.run.conversation import SessionResult, refuses_sizes
+from edgewise.run.facts import target_of
 from edgewise.run.host import run_session
+from edgewise.run.host_protocol import SessionResult, refuses_sizes
 from edgewise.run.plan import Plan, with_other_sizes
+from edgewise.run.run_builder import RunBuilder, Sensors, with_cautions
 from edgewise.run.variation import History
 
 JOB_BUDGET_S = 60.0
 """A job whose sessions take longer ends after its second, unless the user prescribed the protocol; the run says so."""
-
-
-class Observer(Protocol):
-    """Told what happens; progress bars and tests are observers."""
-
-    def job_started(self, job: Job, *, index: int, total: int) -> None:
-        """Job `index` of `total` begins."""
-
-    def session_started(self, index: int, *, total: int) -> None:
-        """A fresh worker of the current job begins."""
-
-    def progressed(self, done: int, average_s: float) -> None:
-        """So many inferences are done; the running average of the last ones."""
-
-    def run_finished(self, run: Run) -> None:
-        """The current job's run is there."""
-
-
-class Silent:
-    """An observer that does nothing."""
-
-    def job_started(self, job: Job, *, index: int, total: int) -> None:
-        """Nothing."""
-
-    def session_started(self, index: int, *, total: int) -> None:
-        """Nothing."""
-
-    def progressed(self, done: int, average_s: float) -> None:
-        """Nothing."""
-
-    def run_finished(self, run: Run) -> None:
-        """Nothing."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -71,7 +40,6 @@ class Dispatcher:
 
     Args:
         save: keeps a run; called once a job is done and again when its outputs were compared.
-        observer: told what happens.
         find_peaks: tells what the machine can do, for the roofline of profiles; None measures it.
         sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
@@ -81,21 +49,19 @@ class Dispatcher:
         self,
         *,
         save: Callable[[Run], None],
-        observer: Observer | None = None,
         sensors: Sensors | None = None,
         find_peaks: profiled.FindPeaks | None = None,
         history: History | None = None,
     ) -> None:
-        self._assembly = Assembly(save=save, sensors=sensors, history=history)
-        self._observer: Observer = observer or Silent()
-        self._find_peaks = find_peaks or peaks.find_peaks
+        self._builder = RunBuilder(save=save, sensors=sensors, history=history)
+        self._find_peaks = find_peaks
         self._end_by: float | None = None
         self._settled: dict[tuple[str, tuple[InputSpec, ...]], tuple[InputSpec, ...]] = {}
 
     @property
     def save_errors(self) -> Sequence[StoreError]:
         """Why runs could not be saved, in order; measuring goes on."""
-        return self._assembly.save_errors
+        return self._builder.save_errors
 
     def execute(self, plan: Plan, *, budget_s: float | None = None) -> list[Run]:
         """One run per job, in order. Raises `Interrupted` with what was finished.
@@ -111,21 +77,21 @@ class Dispatcher:
                 runs, interrupted = self._run_spread(plan.jobs, spread_s)
                 if interrupted:
                     raise KeyboardInterrupt
-                return self._assembly.with_agreement(runs)
+                return self._builder.with_agreement(runs)
             for index, job in enumerate(plan.jobs):
-                self._observer.job_started(job, index=index, total=len(plan.jobs))
+                emit(JobStarted(job=job, index=index, total=len(plan.jobs)))
                 run, interrupted = self._run_settled(job)
                 runs.append(run)
-                self._assembly.save(run)
-                self._observer.run_finished(run)
+                self._builder.save(run)
+                emit(RunFinished(run=run))
                 if interrupted:
                     raise KeyboardInterrupt
         except KeyboardInterrupt:
-            raise Interrupted(self._assembly.with_agreement(runs)) from None
-        return self._assembly.with_agreement(runs)
+            raise Interrupted(self._builder.with_agreement(runs)) from None
+        return self._builder.with_agreement(runs)
 
     def _run_settled(self, job: Job) -> tuple[Run, bool]:
-        """The run of one job, with other plausible inputs where the engine refuses assumed ones; Ctrl-C?
+        """The run of one job, and whether it was cancelled. Where the engine refuses assumed inputs, others are tried.
 
         All engines get the inputs that the first of them took.
         """
@@ -146,7 +112,7 @@ class Dispatcher:
     def _run_here(self, job: Job) -> tuple[Run, bool]:
         with job_folder() as folder:
             run, sessions, interrupted = self._run_job(job, folder)
-            return self._assembly.note_outputs(run, sessions), interrupted
+            return self._builder.note_outputs(run, sessions), interrupted
 
     def _run_spread(self, jobs: Sequence[Job], spread_s: float) -> tuple[list[Run], bool]:
         """The runs of jobs whose sessions lie apart, and whether Ctrl-C cut them short.
@@ -163,36 +129,34 @@ class Dispatcher:
             folders = [stack.enter_context(job_folder()) for _ in jobs]
             try:
                 for index in range(count):
-                    time.sleep(max(0.0, begin + spread_s * index / (count - 1) - time.monotonic()))
+                    sleep(begin + spread_s * index / (count - 1) - time.monotonic())
                     for place, (job, folder) in enumerate(zip(jobs, folders, strict=True)):
                         if sessions[place] and sessions[place][-1].failure is not None:
                             continue
-                        self._observer.job_started(job, index=place, total=len(jobs))
-                        self._observer.session_started(index, total=count)
-                        transport = transports().get(job.target.transport)
-                        sessions[place].append(self._run_session(job, index=index, folder=folder, transport=transport))
+                        emit(JobStarted(job=job, index=place, total=len(jobs)))
+                        emit(SessionStarted(index=index, total=count))
+                        sessions[place].append(self._run_session(job, index=index, folder=folder))
             except KeyboardInterrupt:
                 interrupted = True
             for place, (job, told) in enumerate(zip(jobs, sessions, strict=True)):
                 if told:
-                    run = self._assembly.assemble(job, told, created=created)
+                    run = self._builder.build(job, told, created=created)
                     run = replace(run, status="cancelled") if interrupted and run.status == "done" else run
-                    runs.append(self._assembly.note_outputs(run, told))
-                    self._assembly.save(runs[-1])
-                    self._observer.job_started(job, index=place, total=len(jobs))
-                    self._observer.run_finished(runs[-1])
+                    runs.append(self._builder.note_outputs(run, told))
+                    self._builder.save(runs[-1])
+                    emit(JobStarted(job=job, index=place, total=len(jobs)))
+                    emit(RunFinished(run=runs[-1]))
         return runs, interrupted
 
     def _run_job(self, job: Job, folder: Path) -> tuple[Run, list[SessionResult], bool]:
         """All sessions of one job, and whether Ctrl-C cut them short."""
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        transport = transports().get(job.target.transport)
         sessions: list[SessionResult] = []
         interrupted, cut_short, late, begin = False, False, False, time.monotonic()
         for index in range(job.workload.stopping.sessions):
-            self._observer.session_started(index, total=job.workload.stopping.sessions)
+            emit(SessionStarted(index=index, total=job.workload.stopping.sessions))
             try:
-                sessions.append(self._run_session(job, index=index, folder=folder, transport=transport))
+                sessions.append(self._run_session(job, index=index, folder=folder))
             except KeyboardInterrupt:
                 interrupted = True
                 break
@@ -206,43 +170,38 @@ class Dispatcher:
             if late or (_adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
-        run = self._assembly.assemble(job, sessions, created=created)
+        run = self._builder.build(job, sessions, created=created)
         if job.workload.profile and run.status == "done" and not interrupted:
-            run, interrupted = self._with_layers(run, folder=folder, transport=transport)
+            run, interrupted = self._with_layers(run, folder=folder)
         if interrupted:
             run = replace(run, status="cancelled")
         if cut_short:
             room = "the time budget" if late else f"{JOB_BUDGET_S:g} s"
-            message = f"{len(sessions)} of {job.workload.stopping.sessions} sessions fitted into {room}"
+            message = f"only {len(sessions)} of {job.workload.stopping.sessions} sessions fit into {room}"
             run = with_cautions(run, (Caution.of("fewer-sessions", message),))
         return run, sessions, interrupted
 
-    def _with_layers(self, run: Run, *, folder: Path, transport: Transport) -> tuple[Run, bool]:
+    def _with_layers(self, run: Run, *, folder: Path) -> tuple[Run, bool]:
         """The run with its layers, timed in processes of their own, and whether Ctrl-C cut them short."""
         sessions: list[SessionResult] = []
         try:
             for index in range(profiled.SESSIONS):
-                self._observer.session_started(index, total=profiled.SESSIONS)
-                sessions.append(
-                    self._run_session(run.job, index=index, folder=folder, transport=transport, layers=True)
-                )
+                emit(SessionStarted(index=index, total=profiled.SESSIONS))
+                sessions.append(self._run_session(run.job, index=index, folder=folder, layers=True))
                 if sessions[-1].failure is not None:
                     break
-            return profiled.with_layers(run, sessions, find_peaks=self._find_peaks), False
+            find_peaks = self._find_peaks or partial(peaks.find_peaks, target=run.job.target)
+            return profiled.with_layers(run, sessions, find_peaks=find_peaks), False
         except KeyboardInterrupt:
             return replace(run, profile_absent_because="interrupted while layers were timed"), True
 
-    def _run_session(
-        self, job: Job, *, index: int, folder: Path, transport: Transport, layers: bool = False
-    ) -> SessionResult:
+    def _run_session(self, job: Job, *, index: int, folder: Path, layers: bool = False) -> SessionResult:
         session_folder = folder / f"{'layers' if layers else 'session'}-{index}"
         session_folder.mkdir()
         return run_session(
-            self._assembly.request(job, index=index, layers=layers),
-            transport=transport,
+            self._builder.request(job, index=index, layers=layers),
+            target=target_of(job.target),
             folder=session_folder,
-            environment=dict(os.environ),
-            on_progress=self._observer.progressed,
             end_by=self._end_by,
         )
 

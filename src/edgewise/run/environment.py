@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -96,7 +97,7 @@ class _Probe:
         """`field` as a whole number."""
         value = self.field(name, path)
         if value is not None and not re.fullmatch(r"-?\d{1,18}", value):
-            self.miss(name, f"{path} holds no number")
+            self.miss(name, f"{path} contains no number")
             return None
         return None if value is None else int(value)
 
@@ -116,7 +117,7 @@ def _device(probe: _Probe) -> dict[str, str | None]:
     vendor, model = probe.text("/sys/class/dmi/id/sys_vendor"), tree or probe.text("/sys/class/dmi/id/product_name")
     for name, value in (("vendor", vendor), ("model", model)):
         if value is None:
-            probe.miss(f"device.{name}", "neither the firmware's tables (DMI) nor a device tree tell it")
+            probe.miss(f"device.{name}", "neither DMI tables nor a device tree have it")
     return {"vendor": vendor, "model": model}
 
 
@@ -137,12 +138,12 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
         "caches": _caches(probe),
     }
     reasons = {
-        "model": "/proc/cpuinfo does not tell it",
+        "model": "not in /proc/cpuinfo",
         "vendor": "/proc/cpuinfo has no vendor_id",
-        "logical_cores": "neither /proc/cpuinfo nor /sys tell it",
+        "logical_cores": "neither in /proc/cpuinfo nor in /sys",
         "physical_cores": f"no {_CPUS}/cpu*/topology",
-        "usable_cores": "/proc/self/status does not tell it",
-        "flags": "/proc/cpuinfo does not tell them",
+        "usable_cores": "not in /proc/self/status",
+        "flags": "not in /proc/cpuinfo",
     }
     for name, reason in reasons.items():
         if cpu[name] is None:
@@ -225,7 +226,7 @@ def _memory(probe: _Probe) -> dict[str, int | None]:
         limits += [int(text)] if text.isdecimal() and int(text) < 2**60 else []
     total = _kibibytes(info, "MemTotal")
     if total is None:
-        probe.miss("memory.total_bytes", "/proc/meminfo does not tell it")
+        probe.miss("memory.total_bytes", "not in /proc/meminfo")
     return {"total_bytes": total, "limit_bytes": min(limits, default=None)}
 
 
@@ -269,7 +270,7 @@ def _os(probe: _Probe) -> dict[str, str | None]:
     if name is None:
         probe.miss("os.name", "no /etc/os-release with a PRETTY_NAME")
     if not libc:
-        probe.miss("os.libc", "Python's executable does not tell which C library it uses")
+        probe.miss("os.libc", "the C library of Python's executable is unknown")
     return {
         "name": name[1] if name else None,
         "kernel": probe.field("os.kernel", "/proc/sys/kernel/osrelease"),
@@ -284,9 +285,11 @@ def _virtualisation(probe: _Probe) -> dict[str, Any]:
     vendor = _hypervisor_vendor(probe, flagged=flagged)
     hypervisor = True if vendor else flagged
     if hypervisor is None:
-        probe.miss("virtualisation.hypervisor", "this processor has no flag for it, and there is no other sign of one")
+        probe.miss(
+            "virtualisation.hypervisor", ("this processor has no flag for a hypervisor, and nothing else shows one")
+        )
     if hypervisor and vendor is None:
-        probe.miss("virtualisation.vendor", "a hypervisor is there, but nothing visible names it")
+        probe.miss("virtualisation.vendor", "there is a hypervisor, but its name is not visible")
     return {"hypervisor": hypervisor, "vendor": vendor, "container": _container(probe)}
 
 
@@ -381,6 +384,9 @@ def _ask_python(document: dict[str, Any], probe: _Probe) -> None:
         ("os", "kernel"): lambda: platform.release() or None,
     }
     for (group, name), ask in known.items():
-        if document[group][name] is None and (value := ask()) is not None:
+        value = None
+        with suppress(ImportError):  # psutil is not sent to devices
+            value = ask() if document[group][name] is None else None
+        if value is not None:
             document[group][name] = value
             probe.absent.pop(f"{group}.{name}", None)

@@ -1,4 +1,4 @@
-"""How fit a machine is for measuring: a grade, every reason it is not better, and what to do about each."""
+"""How suitable a machine is for measuring: a grade, every reason that it is not better, and advice for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.record.run import Grade
 
-#: From which share on other processes' use, and stolen time, allow no better than the grade.
+#: (share of processor time, best grade above it), for other processes and for stolen time.
 _OTHERS: tuple[tuple[float, Grade], ...] = ((0.25, "D"), (0.10, "C"), (0.03, "B"))
 _STEAL: tuple[tuple[float, Grade], ...] = ((0.02, "D"), (0.005, "C"), (0.0, "B"))
 _LITTLE_MEMORY = 0.10
@@ -17,12 +17,12 @@ _MUCH_SWAP = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing about a machine.
+    """One property of a machine that affects measurements.
 
     Attributes:
-        ceiling: the best grade a machine with it can have; A for a mere remark.
-        reason: what was seen, with the numbers.
-        advice: what to do about it.
+        ceiling: best grade that a machine with this property can get; A for a note only.
+        reason: the observation, with its numbers.
+        advice: what the user can do.
     """
 
     ceiling: Grade
@@ -32,10 +32,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitness:
-    """A machine's fitness for measuring.
+    """The grade of a machine, with its reasons.
 
     Attributes:
-        grade: A best, D worst: the lowest ceiling of all findings.
+        grade: A best, D worst: the worst ceiling of all findings.
         findings: worst first.
     """
 
@@ -44,24 +44,24 @@ class Fitness:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What was seen, worst first."""
+        """The observations, worst first."""
         return tuple(finding.reason for finding in self.findings)
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What to do about each of `reasons`, in the same order."""
+        """The advice for each of `reasons`, in the same order."""
         return tuple(finding.advice for finding in self.findings)
 
 
 def assess_fitness(environment: Mapping[str, Any], counters: Mapping[str, float | None]) -> Fitness:
-    """Judge a machine from what it is and from what it did in a moment in which nothing should have happened.
+    """Grade a machine from its description and from its activity while edgewise was idle.
 
     Args:
         environment: `edgewise.run.environment.fingerprint`.
-        counters: `edgewise.run.counters.Counters.delta` over about a second in which this process slept.
+        counters: `edgewise.run.counters.Counters.delta` over about one second in which this process slept.
 
     Returns:
-        The same answer for the same arguments. What can't be known lowers the grade to B where it matters.
+        The grade with its reasons. An unknown property that matters limits the grade to B.
     """
     found = [
         *_others(environment, counters),
@@ -85,21 +85,21 @@ def _others(environment: Mapping[str, Any], counters: Mapping[str, float | None]
     if share is None:
         yield Finding(
             ceiling="B",
-            reason="how busy other processes are can't be read",
-            advice="measure where /proc/stat can be read",
+            reason="the load of other processes is unknown: /proc/stat can't be read",
+            advice="measure on a system where /proc/stat is readable",
         )
     elif grade := _ceiling(share, _OTHERS):
         yield Finding(
             ceiling=grade,
             reason=f"other processes used {share:.1%} of the processor time while edgewise waited",
-            advice="stop them, or measure when the machine is idle",
+            advice="stop these processes, or measure when the machine is idle",
         )
     load, cores = environment["state"]["load_average"], environment["cpu"]["usable_cores"]
     if load and cores and load[0] > cores / 2:
         yield Finding(
             ceiling="B",
-            reason=f"the load average of the last minute is {load[0]:g}; usable cores: {cores}",
-            advice="wait until it is below half the cores: heat and caches settle after the load ends",
+            reason=f"the load average of the last minute is {load[0]:g} on {cores} usable cores",
+            advice="wait until it is below half the number of cores; temperature and caches settle after the load ends",
         )
 
 
@@ -110,19 +110,19 @@ def _hypervisor(environment: Mapping[str, Any], counters: Mapping[str, float | N
         name = f" ({machine['vendor']})" if machine["vendor"] else ""
         yield Finding(
             ceiling="B",
-            reason=f"this is a virtual machine{name}: neighbours on the host can slow it unseen",
-            advice="take numbers that matter on the device itself",
+            reason=f"this is a virtual machine{name}: other machines on the host can slow it unnoticed",
+            advice="take important measurements on the device itself",
         )
     if steal is not None and (grade := _ceiling(steal, _STEAL)):
         yield Finding(
             ceiling=grade,
-            reason=f"the hypervisor took {steal:.2%} of the processor time away",
-            advice="measure on a machine of your own, or on dedicated processors",
+            reason=f"the hypervisor gave {steal:.2%} of the processor time to other machines",
+            advice="measure on a physical machine or on dedicated processors",
         )
     if virtual is None:
         yield Finding(
             ceiling="A",
-            reason="whether this is a virtual machine can't be told",
+            reason="it is unknown whether this is a virtual machine",
             advice="name the device in your report",
         )
 
@@ -132,26 +132,26 @@ def _clock(environment: Mapping[str, Any]) -> Iterator[Finding]:
     if governor is None:
         yield Finding(
             ceiling="B",
-            reason="the clock's governor can't be seen: the frequency may change while measuring",
-            advice="fix the frequency on the host or in the firmware, where that is yours to do",
+            reason="the clock governor is unknown: the frequency may change while measuring",
+            advice="fix the frequency on the host or in the firmware if you can",
         )
     elif governor != "performance":
         yield Finding(
             ceiling="B",
-            reason=f"the clock's governor is {governor}: the frequency follows the load",
+            reason=f"the clock governor is {governor}: the frequency follows the load",
             advice="sudo cpupower frequency-set -g performance",
         )
     if boost:
         yield Finding(
             ceiling="B",
             reason="turbo (boost) is on: the first seconds run faster than a sustained load",
-            advice="switch it off for comparisons, or measure long enough to reach the sustained clock",
+            advice="turn it off for comparisons, or measure long enough to reach the sustained clock",
         )
     if environment["state"]["on_mains"] is False:
         yield Finding(
             ceiling="C",
-            reason="the machine runs without mains power: it may hold its clock down to save the battery",
-            advice="plug it in, unless battery operation is what is to be measured",
+            reason="the machine runs on battery and may lower its clock to save power",
+            advice="plug it in, unless you want to measure battery operation",
         )
 
 
@@ -164,7 +164,7 @@ def _cores(environment: Mapping[str, Any], counters: Mapping[str, float | None])
     if cores == 1:
         yield Finding(
             ceiling="C",
-            reason="one usable core: everything else that runs interrupts the measurement",
+            reason="one usable core: every other process interrupts the measurement",
             advice="give the machine or container a second core",
         )
     elif cores == 2:
@@ -176,14 +176,14 @@ def _cores(environment: Mapping[str, Any], counters: Mapping[str, float | None])
     if quota is not None and (cores is None or quota < cores):
         yield Finding(
             ceiling="C",
-            reason=f"a cgroup allows {quota:g} cores' worth of time: past it, processes are stopped for milliseconds",
+            reason=f"a cgroup quota of {quota:g} cores: processes that exceed it are paused for milliseconds",
             advice="lift the quota (docker run without --cpus) and pin cores instead (--cpuset-cpus)",
         )
     if throttled:
         yield Finding(
             ceiling="D",
-            reason=f"a cgroup's quota stopped processes for {throttled:.3g} s while edgewise waited",
-            advice="lift the quota, or stop what uses it up",
+            reason=f"a cgroup quota paused processes for {throttled:.3g} s while edgewise waited",
+            advice="lift the quota, or stop the processes that use it up",
         )
 
 
@@ -194,12 +194,12 @@ def _memory(environment: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             ceiling="C",
             reason=f"only {available / total:.0%} of the memory is available",
-            advice="stop what uses it: short memory makes the system drop caches and swap while measuring",
+            advice="free memory: with too little, the system drops caches and swaps while measuring",
         )
     if total and swap is not None and swap > _MUCH_SWAP * total:
         yield Finding(
             ceiling="B",
-            reason=f"{swap / total:.0%} of the memory's size is swapped out",
+            reason=f"swapped-out data amounts to {swap / total:.0%} of the memory",
             advice="free memory, then sudo swapoff -a && sudo swapon -a",
         )
 
@@ -208,12 +208,12 @@ def _remarks(environment: Mapping[str, Any]) -> Iterator[Finding]:
     if environment["cpu"]["smt_active"]:
         yield Finding(
             ceiling="A",
-            reason="two hardware threads share a core (SMT)",
-            advice="use no more --threads than physical cores",
+            reason="two hardware threads share each core (SMT)",
+            advice="set --threads to at most the number of physical cores",
         )
     if environment["settings"]["performance_counters"] is False:
         yield Finding(
             ceiling="A",
             reason="no hardware performance counters: cycles and instructions can't be counted",
-            advice="use a machine, or a kind of virtual machine, that shows them",
+            advice="use a machine, or a type of virtual machine, that exposes them",
         )

@@ -1,40 +1,35 @@
-"""The host's side of one session: start a worker, hear it out, and turn any end into a result."""
+"""The host's side of one session: start a worker, read its messages until it exits, and turn any end into a result."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-import signal
-import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from edgewise.device.transport import Process, Transport
-from edgewise.record import Failure
-from edgewise.run.conversation import ADVICE, Conversation, Progress, SessionRequest, SessionResult
+from edgewise.child_process import signal_name
+from edgewise.device.link import LinkLost
+from edgewise.device.target import Target, Workspace
+from edgewise.device.transport import LosesLink, Process
+from edgewise.errors import EdgewiseError
+from edgewise.model.identity import list_files
+from edgewise.record import Failure, Job
+from edgewise.record.run import Cause
+from edgewise.run.host_protocol import ADVICE, HostProtocol, SessionRequest, SessionResult
 from edgewise.run.protocol import encode
+from edgewise.text import means_out_of_memory
 from edgewise.units import format_bytes
 
-WORKER = (sys.executable, "-P", "-m", "edgewise.run.worker")
+WORKER = "edgewise.run.worker"
 STDERR_TAIL = 4000
 REAP_S = 10.0
 
 
-def run_session(
-    request: SessionRequest,
-    *,
-    transport: Transport,
-    folder: Path,
-    environment: Mapping[str, str],
-    on_progress: Progress | None = None,
-    end_by: float | None = None,
-) -> SessionResult:
+def run_session(request: SessionRequest, *, target: Target, folder: Path, end_by: float | None = None) -> SessionResult:
     """Run one fresh worker to its end, whatever that is.
 
     Args:
@@ -42,9 +37,9 @@ def run_session(
 
     Raises KeyboardInterrupt after the worker was killed; everything else is in the result.
     """
-    with LiveSession(request, folder=folder, on_progress=on_progress, end_by=end_by) as live:
-        live.start(transport, environment=environment)
-        live.listen("done")
+    with LiveSession(request, folder=folder, end_by=end_by) as live:
+        live.start(target)
+        live.wait_for("done")
     return live.result
 
 
@@ -63,7 +58,6 @@ class LiveSession:
         request: SessionRequest,
         *,
         folder: Path,
-        on_progress: Progress | None = None,
         end_by: float | None = None,
     ) -> None:
         self.result = SessionResult(
@@ -72,12 +66,12 @@ class LiveSession:
         self._request = request
         self._folder = folder
         self._end_by = end_by
-        self._conversation = Conversation(
-            request, folder=folder, result=self.result, progress=on_progress, end_by=end_by
-        )
+        self._protocol = HostProtocol(request, folder=folder, result=self.result, end_by=end_by)
         self._process: Process | None = None
         self._dismissed = False
-        self._oom_kills = _oom_kills()
+        self._oom_kills = 0
+        self._stack = contextlib.ExitStack()
+        self.workspace: Workspace | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -86,77 +80,119 @@ class LiveSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process is None:
+            self._stack.close()
             return
-        try:
-            if kind is None and not self._dismissed and self.result.failure is None and not self._conversation.done:
-                # The channel is closed; how the process ends is what the failure is made of.
-                with contextlib.suppress(TimeoutError):
-                    self._process.wait(self._patience())
-        finally:
-            self._process.kill()
-            self._conversation.close()
-        self._conclude()
+        with self._stack:
+            try:
+                if kind is None and not self._dismissed and self.result.failure is None and not self._protocol.done:
+                    # The channel is closed; how the process ends is what the failure is made of.
+                    with contextlib.suppress(TimeoutError):
+                        self._process.wait(self._patience())
+            finally:
+                self._process.kill()
+                self._protocol.close()
+            self._pull_outputs()
+            self._conclude()
 
     def _patience(self) -> float:
-        """How long a worker that says no more may take to end, s."""
+        """How long a worker may take to exit after it closed its channel, s."""
         return REAP_S if self._end_by is None else max(0.0, min(REAP_S, self._end_by - time.monotonic()))
 
     @property
     def out_of_time(self) -> bool:
         """Whether the worker was given up because its time was over."""
-        return self._conversation.out_of_time
+        return self._protocol.out_of_time
 
-    def start(self, transport: Transport, *, environment: Mapping[str, str]) -> None:
+    def start(self, target: Target) -> None:
         """Start the worker and give it its job; a worker that can't be started is a failure in the result."""
-        spawned_ns = time.monotonic_ns()
         try:
-            # What an engine leaves among temporary files goes with the session's folder, however the worker ends.
-            own = {**environment, "TMPDIR": str(self._folder)}
-            self._process = transport.start(WORKER, folder=self._folder, environment=own)
+            files = files_of(self._request.job, is_here=target.is_here)
+            workspace = self._stack.enter_context(target.workspace(self._folder, files))
+            paths = {name: target.locate(workspace, name, file) for name, file in files.items()}
+            self._oom_kills = workspace.oom_kills()
+            spawned_ns = time.monotonic_ns() if target.is_here else None
+            self._process = workspace.start(WORKER)
         except OSError as error:
-            message = f"the worker could not be started: {error}"
-            self.result.failure = Failure(cause="Unavailable", message=message, phase="python")
+            cause: Cause = "LinkLost" if isinstance(error, LinkLost) else "Unavailable"
+            message = f"the worker could not be started on {target.name}: {error}"
+            self.result.failure = Failure(cause=cause, message=message, phase="python", advice=ADVICE.get(cause, ""))
             return
-        self._conversation.begin(self._process, spawned_ns)
+        self.workspace = workspace
+        self.result.link = workspace.use
+        self._protocol.begin(self._process, spawned_ns=spawned_ns, folder=str(workspace.path), paths=paths)
 
-    def listen(self, until: str) -> bool:
-        """Hear the worker until it says `until`; False where it never will."""
-        return self._process is not None and self._conversation.listen(until)
+    def wait_for(self, until: str) -> bool:
+        """Read messages until one of kind `until`; False if the worker ends or fails before."""
+        return self._process is not None and self._protocol.wait_for(until)
 
     def dismiss(self) -> None:
         """End the worker now; that it did not finish is no failure of its own."""
         self._dismissed = True
 
-    def order(self, kind: str, **fields: float | str) -> None:
-        """Tell the worker what to do next."""
-        self._conversation.may_end |= kind == "end"
-        self._conversation.say(encode(kind, **fields))
+    def send(self, kind: str, **fields: float | str) -> None:
+        """Send the worker an order."""
+        self._protocol.may_end |= kind == "end"
+        self._protocol.send(encode(kind, **fields))
+
+    def _pull_outputs(self) -> None:
+        """Fetch the outputs before the workspace goes."""
+        outputs, use = self.result.outputs, self.result.link
+        if outputs is not None and self.result.failure is None and self.workspace is not None:
+            try:
+                self.workspace.pull(outputs[0].name)
+            except OSError:
+                self.result.outputs = None
+        if use is not None:
+            use.sent_bytes += self._protocol.sent_bytes
+            use.received_bytes += self._protocol.received_bytes
+            self._protocol.use_host_time(use.wall_offset_s)
 
     def _conclude(self) -> None:
         """Why there is no complete result, if there is none."""
-        result, process = self.result, self._process
-        if result.failure is None and not self._dismissed and not self._conversation.done and process is not None:
-            killed = _oom_kills() > self._oom_kills
-            result.failure = _unexpected_end(process, self._conversation.phase, killed_for_memory=killed)
+        result, process, workspace = self.result, self._process, self.workspace
+        assert workspace is not None
+        if result.failure is None and not self._dismissed and not self._protocol.done and process is not None:
+            killed = workspace.oom_kills() > self._oom_kills
+            result.failure = _unexpected_end(process, self._protocol.phase, killed_for_memory=killed)
         if result.failure is not None:
             result.failure = _with_tail(result.failure, self._folder)
             limit = self._request.job.target.memory_limit_bytes
             result.failure = result.failure if limit is None else _blame_limit(result.failure, limit)
 
 
+def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
+    """The files that a worker reads, by their names in a workspace: ``model/…``, weights beside it, and ``input``.
+
+    On this machine the model file stands for all of them, since nothing is sent. Raises OSError.
+    """
+    model = Path(job.model.path)
+    files = {f"model/{model.name}": model}
+    if not is_here:
+        try:
+            files |= {f"model/{os.path.relpath(each, model.parent)}": each for each in list_files(model)}
+        except EdgewiseError as error:
+            raise OSError(error.message) from error
+    if job.workload.input_path:
+        files["input"] = Path(job.workload.input_path)
+    return files
+
+
 def _unexpected_end(process: Process, phase: str, *, killed_for_memory: bool) -> Failure:
-    """Why a worker that had not said goodbye is gone."""
+    """The failure of a worker that ended without ``done``."""
+    if isinstance(process, LosesLink) and process.link_lost:
+        message = f"the link to the target was lost in phase '{phase}'"
+        return Failure(cause="LinkLost", message=message, phase=phase, advice=ADVICE["LinkLost"])
     code = process.returncode
     if code is None or code >= 0:
         return Failure(
             cause="EngineError",
-            message=f"the worker ended by itself in phase '{phase}' with exit code {code}",
+            message=f"the worker exited in phase '{phase}' with exit code {code}",
             phase=phase,
             exit_code=code,
         )
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    name = signal_name(-code)
     if name == "SIGKILL" and killed_for_memory:
-        message = f"the kernel killed the worker for want of memory in phase '{phase}'"
+        message = f"the kernel killed the worker in phase '{phase}' because memory ran out"
         return Failure(cause="OutOfMemory", message=message, phase=phase, signal=name, advice=ADVICE["OutOfMemory"])
     if name == "SIGKILL":
         return Failure(cause="Killed", message=f"the worker was killed in phase '{phase}'", phase=phase, signal=name)
@@ -165,7 +201,7 @@ def _unexpected_end(process: Process, phase: str, *, killed_for_memory: bool) ->
         message=f"the engine crashed in phase '{phase}' ({name})",
         phase=phase,
         signal=name,
-        advice="the other jobs go on; report the model to the engine's authors",
+        advice="the other jobs continue; report the model to the engine's authors",
     )
 
 
@@ -181,25 +217,12 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
     return replace(failure, stderr_tail=text.strip())
 
 
-_OUT_OF_MEMORY = re.compile(
-    r"bad_alloc|[Oo]ut of memory|Memory allocation|[Cc]annot allocate memory|MemoryError|"
-    r"[Ff]ailed to allocate( \w+)? memory|Resource temporarily unavailable"
-)
-
-
 def _blame_limit(failure: Failure, limit: int) -> Failure:
     """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
     words = f"the memory limit of {format_bytes(limit)}"
-    if failure.cause == "OutOfMemory" or _OUT_OF_MEMORY.search(failure.message + failure.stderr_tail):
+    told = failure.message + failure.stderr_tail
+    # A thread that can't be started under the limit says "unavailable", which means memory.
+    if failure.cause == "OutOfMemory" or means_out_of_memory(told) or "Resource temporarily unavailable" in told:
         message = f"{failure.message}; {words} was reached"
         return replace(failure, cause="OutOfMemory", message=message, advice=ADVICE["OutOfMemory"])
     return replace(failure, advice=f"{failure.advice or 'see what the engine printed'}; {words} may be the reason")
-
-
-def _oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory since it started; 0 where it does not tell."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0

@@ -1,8 +1,7 @@
-"""A model alive in a worker process, answering samples: the host's side of a pass over data."""
+"""The host's side of an evaluation: a worker that holds a model and runs it on samples."""
 
 from __future__ import annotations
 
-import os
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,22 +11,27 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.device.transport import transports
+from edgewise.device.link import LinkLost
 from edgewise.folders import job_folder
 from edgewise.record import Failure, Job
-from edgewise.run.assembly import Assembly
+from edgewise.record.run import Cause
+from edgewise.run.facts import target_of
 from edgewise.run.host import LiveSession
-from edgewise.run.sample_pass import load_outputs, read_feeds, write_feeds
+from edgewise.run.run_builder import RunBuilder
+from edgewise.run.sample_mode import load_outputs, read_feeds, write_feeds
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BATCH_S, BATCH_BYTES, BATCH_SAMPLES = 0.5, 32 * 2**20, 1024
-"""Samples handed over at once: as many as take about so long, but no more than these, nor with larger outputs. The
-worker keeps answering within its deadline, and a failure or Ctrl-C costs no more than one batch."""
+"""A batch of samples: about this many seconds of inference, and at most these bytes and this number. The worker answers
+within its deadline, and a failure or Ctrl-C costs at most one batch."""
+
+LINK_S = 2.0
+"""On a remote target, what a batch may take besides on its way there and back."""
 
 
 class InferenceFailed(Exception):
-    """The worker is gone or could not go on; `failure` says why."""
+    """The worker ended or failed; `failure` says why."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -42,15 +46,15 @@ class Inference:
         seconds: of each of the last inferences by the worker's clock, copying in and out included.
 
     Args:
-        assembly: of the command, for the worker's request.
-        end_by: monotonic time, s, at which the worker is given up.
+        builder: of the command, for the worker's request.
+        end_by: monotonic time, s, at which the worker is ended.
     """
 
-    def __init__(self, job: Job, *, assembly: Assembly, end_by: float | None = None) -> None:
+    def __init__(self, job: Job, *, builder: RunBuilder, end_by: float | None = None) -> None:
         self.effective: Mapping[str, Any] = {}
         self.seconds: Sequence[float] = ()
         self._job = job
-        self._assembly = assembly
+        self._builder = builder
         self._end_by = end_by
         self._stack = ExitStack()
         self._live: LiveSession | None = None
@@ -62,11 +66,10 @@ class Inference:
         """Start the worker and wait until the model is loaded. Raises `InferenceFailed`."""
         with self._stack as stack:
             self._folder = stack.enter_context(job_folder())
-            request = self._assembly.request(self._job, index=0, samples=True)
+            request = self._builder.request(self._job, index=0, samples=True)
             self._live = stack.enter_context(LiveSession(request, folder=self._folder, end_by=self._end_by))
-            transport = transports().get(self._job.target.transport)
-            self._live.start(transport, environment=dict(os.environ))
-            self._require(self._live.listen("ready"))
+            self._live.start(target_of(self._job.target))
+            self._require(self._live.wait_for("ready"))
             self._stack = stack.pop_all()
         return self
 
@@ -75,8 +78,8 @@ class Inference:
     ) -> None:
         assert self._live is not None
         if kind is None and self._live.result.failure is None:
-            self._live.order("end")
-            self._live.listen("done")
+            self._live.send("end")
+            self._live.wait_for("done")
         else:
             self._live.dismiss()
         self._stack.__exit__(kind, error, trace)
@@ -84,7 +87,7 @@ class Inference:
         self.effective = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
 
     def batch_size(self, feed: Sequence[Array]) -> int:
-        """How many samples like `feed` to hand over at once, from how long the last ones took."""
+        """Number of samples like `feed` in the next batch, from how long the last ones took."""
         size = max(1, sum(array.nbytes for array in feed), self._answer_bytes)
         return max(1, min(self._size, BATCH_BYTES // size, BATCH_SAMPLES))
 
@@ -100,21 +103,25 @@ class Inference:
         assert self._live is not None
         file = self._folder / f"samples-{self._count}.npz"
         self._count += 1
+        assert self._live.workspace is not None
+        begin = time.monotonic()
         try:
             write_feeds(file, feeds)
+            self._live.workspace.send(file)
         except OSError as error:
-            message = f"the samples can't be handed to the worker: {error.strerror or error}"
-            raise InferenceFailed(Failure(cause="Unavailable", message=message, phase="samples")) from error
-        begin = time.monotonic()
-        self._live.order("infer", file=file.name)
-        self._require(self._live.listen("inferred"))
-        seconds = max(time.monotonic() - begin, 1e-6)
-        # At most eight times as many: the first inferences are slow, and so say little of the next ones.
-        self._size = min(8 * len(feeds), max(1, int(BATCH_S / seconds * len(feeds))))
+            cause: Cause = "LinkLost" if isinstance(error, LinkLost) else "Unavailable"
+            message = f"the samples can't be sent to the worker: {error.strerror or error}"
+            raise InferenceFailed(Failure(cause=cause, message=message, phase="samples")) from error
+        self._live.send("infer", file=file.name)
+        self._require(self._live.wait_for("inferred"))
+        self._learn_size(len(feeds), seconds=max(time.monotonic() - begin, 1e-6))
         answers = self._live.result.answers
         assert answers is not None
         try:
+            self._live.workspace.pull(answers.name)
             outputs = read_feeds(answers, load=load_outputs)
+        except LinkLost as error:
+            raise InferenceFailed(Failure(cause="LinkLost", message=str(error), phase="samples")) from error
         except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
             message = f"the worker's outputs can't be read: {error}"
             raise InferenceFailed(Failure(cause="Garbage", message=message, phase="samples")) from error
@@ -128,12 +135,23 @@ class Inference:
         self._answer_bytes = max((sum(array.nbytes for array in output) for output in outputs), default=0)
         return outputs
 
-    def _require(self, heard: bool) -> None:
-        """End the worker and tell why, unless it said what it was to say."""
-        if heard:
+    def _learn_size(self, count: int, *, seconds: float) -> None:
+        """Set the next batch by how long one of `count` samples took."""
+        assert self._live is not None
+        if self._live.result.link is not None:
+            # The latency of a link is the same for one sample and for many.
+            seconds = max(seconds - LINK_S, sum(self._live.result.answer_ns) * 1e-9, 1e-6)
+        # At most eight times as many: the first inferences are slow, and so say little of the next ones.
+        self._size = min(8 * count, max(1, int(BATCH_S / seconds * count)))
+
+    def _require(self, arrived: bool) -> None:
+        """Raise `InferenceFailed` with the worker's failure unless the awaited message arrived."""
+        if arrived:
             return
         assert self._live is not None
         # Left without an error, so that how the process ended becomes the failure's text.
         self._live.__exit__(None, None, None)
         failure = self._live.result.failure
-        raise InferenceFailed(failure or Failure(cause="Garbage", message="the worker ended early", phase="samples"))
+        raise InferenceFailed(
+            failure or Failure(cause="Garbage", message=("the worker ended too early"), phase="samples")
+        )

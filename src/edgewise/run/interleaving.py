@@ -8,7 +8,6 @@ ICPE 2020). Scenarios that have a schedule of their own are measured one process
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -18,27 +17,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from edgewise.device.transport import Transport, transports
+from edgewise.device.target import Target
 from edgewise.errors import BadInput, StoreError
 from edgewise.folders import job_folder
+from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Job, Run, new_run_id
 from edgewise.record.job import Interleave
-from edgewise.run.assembly import Assembly, Sensors
-from edgewise.run.conversation import SessionResult
-from edgewise.run.counters import usable_cores
-from edgewise.run.dispatch import Interrupted, Observer, Silent
+from edgewise.run.dispatch import Interrupted
+from edgewise.run.facts import cores_at, target_of
 from edgewise.run.host import LiveSession
+from edgewise.run.host_protocol import SessionResult
+from edgewise.run.run_builder import RunBuilder, Sensors
 
 TURN_S = 0.004
 MOST_A_TURN = 50
 TURNS = 100
-"""A round of one job: so many turns of `TURN_S`, of at most `MOST_A_TURN` inferences each. Short turns, because what
+"""Turns of one job in a round, each of `TURN_S` and at most `MOST_A_TURN` inferences. Turns are short, because what
 disturbs a machine lasts tens of milliseconds: on a busy virtual one, 100 turns of 4 ms found the ratio of a model to
 itself ten times as exactly as 16 turns of 25 ms (standard deviation between rounds 0.4 % instead of 4 %) in 8 % more
 time."""
 
 LEAST_TURNS, ROUND_S = 5, 1.5
-"""With slow models a round ends once its jobs have spent so long in turns on average, but not before so many turns."""
+"""With slow models a round ends after `LEAST_TURNS` once its jobs have spent `ROUND_S` in turns on average."""
 FEW_TURNS, LONG_ROUND_S = 2, 6.0
 """The same for models so slow that five turns would leave time for hardly another round."""
 
@@ -105,7 +105,7 @@ class _State:
     rounds: int = 0
 
     def take_places(self) -> None:
-        """Who starts first, and on which cores: at random, and the other way round in every second round.
+        """Shuffle the order of starts and the cores; every second round reverses those of the round before.
 
         Were it random alone, all of a few rounds could give the same job the better place, and the verdict would be
         about places: with an advantage above the margin, 7 % of comparisons of a model with itself would find a
@@ -119,9 +119,9 @@ class _State:
             self.order.shuffle(self.cores)
 
     @property
-    def transport(self) -> Transport:
+    def target(self) -> Target:
         """Where all of them run."""
-        return transports().get(self.jobs[0].target.transport)
+        return target_of(self.jobs[0].target)
 
 
 class Interleaver:
@@ -129,20 +129,16 @@ class Interleaver:
 
     Args:
         save: keeps a run; all runs are saved at every look, so that a kill loses little.
-        observer: told what happens; all jobs together are one to it.
         sensors: as for the dispatcher; they are read by every process, after its turns.
     """
 
-    def __init__(
-        self, *, save: Callable[[Run], None], observer: Observer | None = None, sensors: Sensors | None = None
-    ) -> None:
-        self._assembly = Assembly(save=save, sensors=sensors)
-        self._observer: Observer = observer or Silent()
+    def __init__(self, *, save: Callable[[Run], None], sensors: Sensors | None = None) -> None:
+        self._builder = RunBuilder(save=save, sensors=sensors)
 
     @property
     def save_errors(self) -> Sequence[StoreError]:
         """Why runs could not be saved, in order; measuring goes on."""
-        return self._assembly.save_errors
+        return self._builder.save_errors
 
     def execute(self, jobs: Sequence[Job], schedule: Schedule, judge: Judge) -> Interleaved:
         """Runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.
@@ -173,7 +169,7 @@ class Interleaver:
                 # A round that the last ones say can't be finished and looked at is not begun.
                 while reason is None and len(state.places) > 1 and time.monotonic() + round_s + 2 * look_s < end_by:
                     started = time.monotonic()
-                    self._observer.session_started(state.rounds, total=_expected(begin, schedule, state.rounds))
+                    emit(SessionStarted(index=state.rounds, total=_expected(begin, schedule, state.rounds)))
                     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as room:
                         complete = self._round(state, Path(room), schedule, end_by=end_by)
                         if complete and state.rounds == 1:
@@ -193,7 +189,7 @@ class Interleaver:
             runs=tuple(runs),
             rounds=state.rounds,
             elapsed_s=time.monotonic() - begin,
-            stopped_because=reason or "what is left can't be compared",
+            stopped_because=reason or "too few variants are left to compare",
         )
 
     def _look(self, state: _State, schedule: Schedule, judge: Judge) -> str | None:
@@ -203,17 +199,17 @@ class Interleaver:
             return None
         runs = self._runs(state)
         for run in runs:
-            self._assembly.save(run)
+            self._builder.save(run)
         return judge(runs) or (
-            f"{state.rounds} round{'s are' if state.rounds > 1 else ' is'} the most" if last else None
+            f"the maximum of {state.rounds} round{'s' if state.rounds > 1 else ''} was reached" if last else None
         )
 
     def _runs(self, state: _State) -> list[Run]:
         """The runs so far; one that another's failure left without any result is cancelled."""
         runs = []
         for job, sessions, run_id in zip(state.jobs, state.sessions, state.ids, strict=True):
-            run = self._assembly.assemble(job, sessions, created=state.created, run_id=run_id)
-            runs.append(self._assembly.note_outputs(run, sessions) if sessions else replace(run, status="cancelled"))
+            run = self._builder.build(job, sessions, created=state.created, run_id=run_id)
+            runs.append(self._builder.note_outputs(run, sessions) if sessions else replace(run, status="cancelled"))
         return runs
 
     def _finish(self, state: _State, *, cancelled: bool = False) -> list[Run]:
@@ -221,12 +217,12 @@ class Interleaver:
         runs = self._runs(state)
         if cancelled:
             runs = [replace(run, status="cancelled") if run.status == "done" else run for run in runs]
-        runs = self._assembly.with_agreement(runs)
+        runs = self._builder.with_agreement(runs)
         for index, run in enumerate(runs):
             if run.sessions or run.failure is not None:
-                self._assembly.save(run)
-            self._observer.job_started(run.job, index=index, total=len(runs))
-            self._observer.run_finished(run)
+                self._builder.save(run)
+            emit(JobStarted(job=run.job, index=index, total=len(runs)))
+            emit(RunFinished(run=run))
         return runs
 
     def _round(self, state: _State, room: Path, schedule: Schedule, *, end_by: float) -> bool:
@@ -259,10 +255,10 @@ class Interleaver:
         for place in state.places:
             folder = room / str(place)
             folder.mkdir()
-            request = self._assembly.request(state.jobs[place], index=state.rounds)
-            with LiveSession(request, folder=folder, on_progress=self._observer.progressed, end_by=end_by) as live:
-                live.start(state.transport, environment=dict(os.environ))
-                live.listen("done")
+            request = self._builder.request(state.jobs[place], index=state.rounds)
+            with LiveSession(request, folder=folder, end_by=end_by) as live:
+                live.start(state.target)
+                live.wait_for("done")
             told[place] = (live.result, live.out_of_time)
             if live.result.failure is not None:
                 break
@@ -279,10 +275,10 @@ class Interleaver:
                 folder = room / str(place)
                 folder.mkdir()
                 own = state.cores[place] if state.cores else ()
-                request = self._assembly.request(state.jobs[place], index=state.rounds, turns=True, cores=own)
+                request = self._builder.request(state.jobs[place], index=state.rounds, turns=True, cores=own)
                 live[place] = stack.enter_context(LiveSession(request, folder=folder, end_by=end_by))
-                live[place].start(state.transport, environment=dict(os.environ))
-                if not live[place].listen("ready"):
+                live[place].start(state.target)
+                if not live[place].wait_for("ready"):
                     broken = place
                     break
             if broken is None:
@@ -298,7 +294,7 @@ class Interleaver:
 
 
 def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Random, duet: bool) -> int | None:
-    """Turn after turn in random order, or all at once; the place of a worker that is not there any more."""
+    """Run the turns in random order, or all at once; returns the place of a worker that failed."""
     spent = dict.fromkeys(live, 0.0)
     usual_s, longest_s = (seconds * turns / TURNS for seconds in (ROUND_S, LONG_ROUND_S))
     for turn in range(turns):
@@ -310,19 +306,19 @@ def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Rando
         for group in [places] if duet else [[place] for place in places]:
             begin = time.monotonic()
             for place in group:
-                live[place].order("turn", seconds=TURN_S, most=MOST_A_TURN)
+                live[place].send("turn", seconds=TURN_S, most=MOST_A_TURN)
             for place in group:
-                if not live[place].listen("turned"):
+                if not live[place].wait_for("turned"):
                     return place
                 spent[place] += time.monotonic() - begin
     return None
 
 
 def _end(live: dict[int, LiveSession]) -> int | None:
-    """Every worker tells what it has and ends; the place of one that does not."""
+    """Let every worker send its results and end; returns the place of one that fails."""
     for place, session in live.items():
-        session.order("end")
-        if not session.listen("done"):
+        session.send("end")
+        if not session.wait_for("done"):
             return place
     return None
 
@@ -349,17 +345,20 @@ def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
 def _check(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
     """Cores of their own for a duet, else none. Raises `BadInput`."""
     if not 0.0 < schedule.budget_s <= LONGEST_S:
-        raise BadInput(f"a time budget of {schedule.budget_s:g} s makes no sense", advice="such as --time-budget 60s")
+        raise BadInput(
+            f"the time budget must be above 0 s and at most a week, not {schedule.budget_s:g} s",
+            advice="for example --time-budget 60s",
+        )
     if not schedule.duet:
         return []
     if any(job.workload.scenario.kind != "single-stream" for job in jobs):
-        raise BadInput("a duet is for the single-stream scenario", advice="leave --duet away")
-    available = sorted(usable_cores())
+        raise BadInput("--duet works only in the single-stream scenario", advice="omit --duet")
+    available = sorted(cores_at(jobs[0].target))
     each = max(job.runtime.threads or 1 for job in jobs)
     if each * len(jobs) > len(available):
         raise BadInput(
-            f"a duet of {len(jobs)} with {each} thread{'s' if each > 1 else ''} each needs {each * len(jobs)} cores; "
-            f"{len(available)} may be used here",
-            advice="leave --duet away: they take turns then",
+            f"--duet of {len(jobs)} variants with {each} thread{'s' if each > 1 else ''} each needs "
+            f"{each * len(jobs)} cores; usable cores: {len(available)}",
+            advice="omit --duet to measure in turns",
         )
     return [tuple(available[each * place : each * (place + 1)]) for place in range(len(jobs))]

@@ -1,4 +1,4 @@
-"""What one run of a model tells of its network: shapes that depend on values, branches taken, repetitions of loops.
+"""What one run of a model shows of its network: shapes that depend on values, branches taken, repetitions of loops.
 
 The model runs in a process of its own with limits, on ONNX Runtime without optimisations, so that every node of the
 file runs as it stands.
@@ -7,34 +7,35 @@ file runs as it stands.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from edgewise.device.target import find_target
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
 from edgewise.model.cost import cost_of
 from edgewise.model.graph import BITS, Graph
+from edgewise.model.identity import read_graph
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.onnx_graph import Observed
 from edgewise.model.readers.onnx_types import Shapes
-from edgewise.record import InputSpec
+from edgewise.record import InputSpec, Job
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
+from edgewise.workload.input_shapes import ATTEMPTS
 from edgewise.workload.inputs import load_arrays, make_arrays
-from edgewise.workload.networks import Network, read_network
-from edgewise.workload.sizes import ATTEMPTS
+from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
 TIMEOUT_S = 120.0
 MAX_ANSWER = 256 * 2**20
 REFUSED = "the model could not be run on inputs of these shapes"
 _ENGINE = "onnxruntime"
-_WORKER = (sys.executable, "-P", "-m", "edgewise.run.observation_worker")
+_WORKER = "edgewise.run.observation_worker"
 
 
 class _Unobserved(Exception):
@@ -62,29 +63,45 @@ def observe(
     except (_Unobserved, EdgewiseError) as reason:
         return replace(graph, metadata={**graph.metadata, "unobserved": str(reason)})
     fed = f"the data in {input_data.name}" if input_data else f"random inputs (seed {seed})"
-    method = f"shapes, branches and repetitions as in one unoptimised run of {answer['engine']} on {fed}"
+    method = f"shapes, branches and repetitions observed in one unoptimised run of {answer['engine']} on {fed}"
     return replace(complete, metadata={**complete.metadata, "observed": method})
+
+
+def read_run_graph(job: Job) -> Graph:
+    """The network of a job's model with the job's input shapes, completed by `observe`; read and run once per job.
+
+    Raises `EdgewiseError` where the network can't be read.
+    """
+    workload = job.workload
+    return _read_run_graph(job.model.path, job.model.sha256, workload.inputs, workload.seed, workload.input_path)
+
+
+@lru_cache(maxsize=8)
+def _read_run_graph(path: str, sha256: str, inputs: tuple[InputSpec, ...], seed: int, data: str | None) -> Graph:
+    del sha256  # a file that was replaced is read anew
+    graph = read_graph(Path(path), shapes={spec.name: spec.shape for spec in inputs})
+    return observe(graph, Path(path), inputs, seed=seed, input_data=None if data is None else Path(data))
 
 
 def observe_file(
     path: Path, *, shapes: Mapping[str, tuple[int, ...]], hash_weights: bool = False
-) -> tuple[Graph, Network]:
+) -> tuple[Graph, ResolvedGraph]:
     """The network in a file, and what `observe` makes of it with the first plausible sizes that the engine takes.
 
     Args:
-        shapes: input name → shape, as in `edgewise.workload.networks.read_network`; others are assumed.
+        shapes: input name → shape, as in `edgewise.workload.resolved_graph.read_resolved_graph`; others are assumed.
 
     Raises:
-        BadModel, BadInput: as `read_network`.
+        BadModel, BadInput: as `read_resolved_graph`.
     """
-    network = read_network(path, shapes=shapes, hash_weights=hash_weights)
+    network = read_resolved_graph(path, shapes=shapes, hash_weights=hash_weights)
     graph = observe(network.graph, path, network.inputs)
     tried = {network.inputs}
     for attempt in range(1, ATTEMPTS):
         if not graph.metadata.get("unobserved", "").startswith(REFUSED) or not network.source["assumed"]:
             break
         with suppress(BadInput):  # too large
-            other = read_network(path, shapes=shapes, hash_weights=hash_weights, attempt=attempt)
+            other = read_resolved_graph(path, shapes=shapes, hash_weights=hash_weights, attempt=attempt)
             if other.inputs not in tried:
                 tried.add(other.inputs)
                 seen = observe(other.graph, path, other.inputs)
@@ -107,10 +124,12 @@ def _run(
     """What the worker answers. Raises `_Unobserved`."""
     availability = availability_of(runtimes().get(_ENGINE))
     if not availability:
-        raise _Unobserved(f"a run of the model would tell, but {availability.reason} ({availability.install_hint})")
+        raise _Unobserved(f"a run of the model would show it, but {availability.reason} ({availability.install_hint})")
     fed = {spec.name for spec in inputs}
     if lacking := [graph.tensors[name] for name in graph.inputs if name not in fed]:
-        raise _Unobserved(f"no data can be made for input {lacking[0].name!r} ({lacking[0].dtype}), so it was not run")
+        raise _Unobserved(
+            f"the model was not run, because data for input {lacking[0].name!r} ({lacking[0].dtype}) can't be generated"
+        )
     import numpy as np
     import psutil
 
@@ -121,15 +140,16 @@ def _run(
         "memory_limit": psutil.virtual_memory().total // 2,
     }
     try:
-        with job_folder() as folder:
+        with job_folder() as folder, find_target("local").workspace(folder) as workspace:
             np.savez(folder / "inputs.npz", *arrays)
             (folder / "request.json").write_text(json.dumps(request))
-            quiet = subprocess.DEVNULL
-            done = subprocess.run(
-                [*_WORKER, str(folder)], stdin=quiet, stdout=quiet, stderr=quiet, timeout=TIMEOUT_S, check=False
-            )
-            return _read_answer(folder / "answer.json", done.returncode)
-    except subprocess.TimeoutExpired as error:
+            process = workspace.start(_WORKER)
+            try:
+                status = process.wait(TIMEOUT_S)
+            finally:
+                process.kill()
+            return _read_answer(folder / "answer.json", status)
+    except TimeoutError as error:
         raise _Unobserved(f"a run of the model took longer than {TIMEOUT_S:g} s") from error
     except OSError as error:
         raise _Unobserved(f"a run of the model could not be started: {error}") from error
@@ -162,7 +182,7 @@ def _parse(answer: Mapping[str, Any]) -> Observed:
         }
         return Observed(shapes, {str(path): _size(count) for path, count in answer["times"].items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _Unobserved("a run of the model gave an answer that makes no sense") from error
+        raise _Unobserved("a run of the model gave an answer that can't be read") from error
 
 
 def _size(value: Any) -> int:

@@ -1,7 +1,7 @@
 """Runs an ONNX model once, unoptimised, and tells which nodes ran and what they took and made.
 
-A process of its own: ``python -P -m edgewise.run.observation_worker FOLDER``. In the folder, ``request.json`` says what
-to run and ``inputs.npz`` has what it is fed; the answer is ``answer.json``.
+In a folder of its own: ``request.json`` there says what to run, ``inputs.npz`` has its inputs, and the answer is
+``answer.json``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import Any
 
 from edgewise.model.readers.onnx_blocks import graphs_of
 from edgewise.model.readers.onnx_graph import name_inner
-from edgewise.run.confinement import die_with_host, limit_memory
+from edgewise.run.sandbox import die_with_host, limit_memory
 
 MAX_BYTES = 2**30
 """Of a file that it writes."""
@@ -48,9 +47,7 @@ def observe(folder: Path) -> dict[str, Any]:
     except Exception as error:
         raise RuntimeError(re.sub(r"'#(\d+)'", lambda found: repr(names[int(found[1])]), str(error))) from error
     if len(events) >= _MOST_EVENTS:
-        raise RuntimeError(
-            f"it runs more than {_MOST_EVENTS} nodes in one inference, which its profile has no room for"
-        )
+        raise RuntimeError(f"it runs more than {_MOST_EVENTS} nodes in one inference, more than its profile can hold")
     values: dict[str, dict[str, Any]] = {}
     count: Counter[int] = Counter()
     for event in events:
@@ -152,7 +149,8 @@ def _limit_files() -> None:
 def main() -> None:
     """Entry point of the process."""
     die_with_host()
-    folder = Path(sys.argv[1])
+    folder = Path.cwd()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _limit_files()
     try:
         answer = observe(folder)

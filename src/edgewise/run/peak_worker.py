@@ -32,7 +32,13 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
         before = time.monotonic_ns()
         work()
         times.append((time.monotonic_ns() - before) * 1e-9)
-    return {"seconds": times}
+    return {"seconds": times, "numpy": _numpy_version()}
+
+
+def _numpy_version() -> str:
+    import numpy as np
+
+    return np.__version__
 
 
 def _copy_memory(request: Mapping[str, Any]) -> Callable[[], object]:
@@ -80,7 +86,7 @@ def _multiply(request: Mapping[str, Any]) -> Callable[[], object]:
     session = runtime.load(Path(request["model"]), options)
     told = session.effective.get("precision")
     if request["precision"] and told != request["precision"]:
-        raise RuntimeError(f"the engine ran {told}, not {request['precision']}")
+        raise RuntimeError(f"the engine computed in {told}, not {request['precision']}")
     generator = np.random.default_rng(0)
     array = generator.integers(0, 100, request["shape"]).astype(request["input"])
     session.bind([array])

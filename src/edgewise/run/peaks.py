@@ -11,10 +11,7 @@ ones are kept.
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.folders import job_folder
-from edgewise.record import Peak
-from edgewise.registry import availability_of
+from edgewise.record import Peak, TargetSpec
+from edgewise.run.facts import ask, availability_at, environment_at, target_of
 from edgewise.runtime.base import runtimes
 
 SIDE = 768
@@ -35,7 +32,7 @@ _TIMEOUT_S = 60.0
 MOST_TIMES = 3
 """So often at most peaks are measured because a layer beats them."""
 _SCHEMA = 1
-_WORKER = (sys.executable, "-P", "-m", "edgewise.run.peak_worker")
+_WORKER = "edgewise.run.peak_worker"
 #: data type → (data type of the product's input, execution precision to ask for)
 _PRODUCTS: dict[str, tuple[str, str | None]] = {
     "float32": ("float32", None),
@@ -46,27 +43,34 @@ _PRODUCTS: dict[str, tuple[str, str | None]] = {
 
 
 def find_peaks(
-    dtypes: Sequence[str], threads: int, *, again: bool = False, cache: Path | None = None
+    dtypes: Sequence[str],
+    threads: int,
+    *,
+    again: bool = False,
+    cache: Path | None = None,
+    target: TargetSpec | None = None,
 ) -> tuple[tuple[Peak, ...], str | None]:
     """The peaks of arithmetic in `dtypes` and of copying memory, with `threads` threads; measured where not yet known.
 
     Args:
+        target: whose peaks; None is this machine.
         again: measure known ones too, and keep the higher.
         cache: where they are kept; None is the user's cache folder.
 
     Returns:
         The peaks, and why one that was wanted is missing.
     """
-    file = cache or _cache_file()
-    known = _load(file)
+    place = target or TargetSpec()
+    file = cache or _cache_file(place)
+    known = _load(file, place)
     wanted = [f"{dtype}/{threads}" for dtype in dtypes if dtype in _PRODUCTS] + [f"bandwidth/{threads}"]
     # What could not be measured is tried again the next time: a machine that was busy may have time then.
     if lacking := [key for key in wanted if not known.get(key) or (again and _may_be_low(known[key]))]:
-        known |= {key: _higher(known.get(key, []), _measure(key)) for key in lacking}
-        _save(file, {key: peaks for key, peaks in known.items() if peaks})
+        known |= {key: _higher(known.get(key, []), _measure(key, place)) for key in lacking}
+        _save(file, {key: peaks for key, peaks in known.items() if peaks}, place)
     found = [peak for key in wanted for peak in known[key]]
     absent = [key.partition("/")[0] for key in wanted if not known[key]]
-    why = f"no engine here could be measured in {', '.join(absent)}" if absent else None
+    why = f"no installed engine could be measured in {', '.join(absent)}" if absent else None
     return tuple(found), why
 
 
@@ -82,24 +86,24 @@ def _higher(known: Sequence[Peak], found: Sequence[Peak]) -> list[Peak]:
     return [replace(best[size], times_measured=times) for size in sorted(best, key=lambda size: size or 0)]
 
 
-def _measure(key: str) -> list[Peak]:
+def _measure(key: str, place: TargetSpec) -> list[Peak]:
     """All peaks of one key; none where no probe worked."""
     name, _, count = key.partition("/")
     if name == "bandwidth":
-        return [peak for size in SIZES if (peak := _bandwidth(size, int(count))) is not None]
-    found = list(_products(name, int(count)))
+        return [peak for size in SIZES if (peak := _bandwidth(size, int(count), place)) is not None]
+    found = list(_products(name, int(count), place))
     return [max(found, key=lambda peak: peak.value)] if found else []
 
 
-def _bandwidth(size: int, threads: int) -> Peak | None:
+def _bandwidth(size: int, threads: int, place: TargetSpec) -> Peak | None:
     repeat = max(1, _LEAST_COPIED // size)
-    answer = _ask({"kind": "bandwidth", "size_bytes": size, "threads": threads, "repeat": repeat})
+    answer = _ask(place, {"kind": "bandwidth", "size_bytes": size, "threads": threads, "repeat": repeat})
     moved = (size // 2) * 2 * repeat * threads
-    method = f"numpy {_version('numpy')} copies of {size // 2} bytes, read and written bytes counted"
+    method = f"numpy {answer.get('numpy')} copies of {size // 2} bytes, read and written bytes counted"
     return _peak("bandwidth", answer, moved, threads=threads, size_bytes=size, method=method)
 
 
-def _products(dtype: str, threads: int) -> Iterator[Peak]:
+def _products(dtype: str, threads: int, place: TargetSpec) -> Iterator[Peak]:
     """The peak that each installed engine reaches in `dtype`."""
     registry = runtimes()
     source, precision = _PRODUCTS[dtype]
@@ -108,15 +112,18 @@ def _products(dtype: str, threads: int) -> Iterator[Peak]:
         model.write_bytes(make_product(SIDE, quantised=dtype == "int8"))
         for name, runtime in registry:
             cpu = runtime.providers[0]
-            if "onnx" not in runtime.formats or not availability_of(runtime):
+            available = availability_at(place, name, runtime)
+            if "onnx" not in runtime.formats or not available:
                 continue
             if precision is not None and precision not in cpu.precisions:
                 continue
             answer = _ask(
-                {"kind": "product", "runtime": registry.location(name), "model": str(model), "shape": [SIDE, SIDE],
-                 "input": source, "threads": threads, "precision": precision}
+                place,
+                {"kind": "product", "runtime": registry.location(name), "model": "{product.onnx}",
+                 "shape": [SIDE, SIDE], "input": source, "threads": threads, "precision": precision},
+                model=model,
             )  # fmt: skip
-            method = f"{runtime.title} {availability_of(runtime).version}: {SIDE}³ matrix product, constant right side"
+            method = f"{runtime.title} {available.version}: {SIDE}³ matrix product, constant right side"
             if peak := _peak("compute", answer, 2 * SIDE**3, threads=threads, dtype=dtype, method=method):
                 yield peak
 
@@ -136,19 +143,19 @@ def _peak(kind: Any, answer: Mapping[str, Any], amount: int, **fields: Any) -> P
     )
 
 
-def _ask(request: Mapping[str, Any]) -> dict[str, Any]:
+def _ask(place: TargetSpec, request: Mapping[str, Any], *, model: Path | None = None) -> dict[str, Any]:
     """What a fresh worker answers; an empty answer where it crashed or hung."""
     threads = str(request["threads"])
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+    environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+    files = {} if model is None else {model.name: model}
     try:
-        done = subprocess.run(
-            _WORKER, input=json.dumps(request).encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S, env=environment, check=False,
-        )  # fmt: skip
-        answer = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+        with job_folder() as folder:
+            return ask(
+                target_of(place), _WORKER, request, folder=folder, files=files, timeout_s=_TIMEOUT_S,
+                environment=environment,
+            )  # fmt: skip
+    except (OSError, ValueError, TypeError):
         return {}
-    return answer if isinstance(answer, dict) else {}
 
 
 def make_product(side: int, *, quantised: bool) -> bytes:
@@ -188,19 +195,23 @@ def make_product(side: int, *, quantised: bool) -> bytes:
     return bytes(onnx.ModelProto.SerializeToString(model))
 
 
-def _cache_file() -> Path:
+def _cache_file(place: TargetSpec) -> Path:
     from platformdirs import user_cache_path
 
-    return user_cache_path("edgewise") / "peaks.json"
+    target = target_of(place)
+    return user_cache_path("edgewise") / ("peaks.json" if target.is_here else f"peaks-{target.name}.json")
 
 
-def _machine() -> str:
-    """What peaks belong to: the processor, its cores as this process may use them, and the engines' versions."""
-    from edgewise.run.environment import fingerprint
-
-    host = fingerprint().get("cpu")
-    engines = {name: availability_of(runtime).version for name, runtime in runtimes()}
-    return json.dumps([_SCHEMA, platform.node(), host, engines, _version("numpy")], sort_keys=True, default=str)
+def _machine(place: TargetSpec) -> str:
+    """What peaks belong to: the processor, its cores as a process may use them, and the engines' versions."""
+    cpu = environment_at(place).get("cpu")
+    engines = {name: availability_at(place, name, runtime).version for name, runtime in runtimes()}
+    here = target_of(place).is_here
+    return json.dumps(
+        [_SCHEMA, platform.node() if here else "", cpu, engines, _version("numpy") if here else ""],
+        sort_keys=True,
+        default=str,
+    )
 
 
 def _version(package: str) -> str:
@@ -209,20 +220,23 @@ def _version(package: str) -> str:
     return version(package)
 
 
-def _load(file: Path) -> dict[str, list[Peak]]:
+def _load(file: Path, place: TargetSpec) -> dict[str, list[Peak]]:
     """The peaks kept for this machine; none where the file is missing, damaged or another machine's."""
     try:
         document = json.loads(file.read_text())
-        if document["machine"] != _machine():
+        if document["machine"] != _machine(place):
             return {}
         return {key: [Peak(**peak) for peak in peaks] for key, peaks in document["peaks"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
 
-def _save(file: Path, known: Mapping[str, Sequence[Peak]]) -> None:
+def _save(file: Path, known: Mapping[str, Sequence[Peak]], place: TargetSpec) -> None:
     """Keep what was measured; a cache that can't be written costs only time."""
-    document = {"machine": _machine(), "peaks": {key: [asdict(peak) for peak in found] for key, found in known.items()}}
+    document = {
+        "machine": _machine(place),
+        "peaks": {key: [asdict(peak) for peak in found] for key, found in known.items()},
+    }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as stream:

@@ -13,14 +13,12 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
-from edgewise.registry import Registry, availability_of
-from edgewise.run.counters import usable_cores
+from edgewise.registry import Registry
+from edgewise.run.facts import availability_at, cores_at
+from edgewise.run.limits import check_settings
 from edgewise.runtime.base import Provider, Runtime, runtimes
+from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
-from edgewise.workload.sizes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
-
-MAX_THREADS = 1024
-LONGEST_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +84,23 @@ def make_plan(
         BadInput: a setting or a model that can't be used.
         Unavailable: a runtime that was asked for and is not installed, or no runtime for a model.
     """
-    _check(axes, scenario, stopping)
-    _check_limits(target, seed)
+    check_settings(
+        threads=axes.threads,
+        batches=axes.batches,
+        scenario=scenario,
+        stopping=stopping,
+        target=target,
+        seed=seed,
+    )
     digest = _digest(input_data) if input_data is not None else None
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
     for path in paths:
         model = open_model(path)
-        choices = list(_choose_engines(model, axes, registry, skipped))
+        choices = list(_choose_engines(model, axes, registry, skipped, target))
         if not choices:
-            raise _no_engine(model, axes, registry)
+            raise _no_engine(model, axes, registry, target)
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
@@ -118,11 +122,11 @@ def make_plan(
             )
             workloads.append(workload)
         for (name, runtime, provider, precision), threads, workload in product(
-            choices, axes.threads or (_default_threads(scenario),), workloads
+            choices, axes.threads or (_default_threads(scenario, target),), workloads
         ):
             spec = RuntimeSpec(
                 name=name,
-                version=availability_of(runtime).version,
+                version=availability_at(target, name, runtime).version,
                 provider=provider.name,
                 threads=threads,
                 precision=precision,
@@ -149,7 +153,7 @@ def with_other_sizes(job: Job) -> tuple[Job, ...]:
 
 def _noted(inputs: tuple[InputSpec, ...], refused: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
     return tuple(
-        spec if spec.shape == old.shape else replace(spec, note=f"{spec.note}; {list(old.shape)} was refused")
+        spec if spec.shape == old.shape else replace(spec, note=f"{spec.note}; the engine rejected {list(old.shape)}")
         for spec, old in zip(inputs, refused, strict=True)
     )
 
@@ -157,7 +161,9 @@ def _noted(inputs: tuple[InputSpec, ...], refused: tuple[InputSpec, ...]) -> tup
 Choice = tuple[str, Runtime, Provider, str | None]
 
 
-def _choose_engines(model: Model, axes: Axes, registry: Registry[Runtime], skipped: list[str]) -> Iterator[Choice]:
+def _choose_engines(
+    model: Model, axes: Axes, registry: Registry[Runtime], skipped: list[str], target: TargetSpec
+) -> Iterator[Choice]:
     """Runtimes × providers × precisions that can take this model's format."""
     asked = [word.partition("/") for word in axes.runtimes]
     names = [(name, provider) for name, _, provider in asked] or [
@@ -169,7 +175,7 @@ def _choose_engines(model: Model, axes: Axes, registry: Registry[Runtime], skipp
             if axes.runtimes:
                 skipped.append(f"{model.ref.name}: {name} does not read {model.ref.format}")
             continue
-        availability = availability_of(runtime)
+        availability = availability_at(target, name, runtime)
         if not availability:
             if axes.runtimes:
                 raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
@@ -177,12 +183,14 @@ def _choose_engines(model: Model, axes: Axes, registry: Registry[Runtime], skipp
             continue
         wanted = [wanted_provider] if wanted_provider else axes.providers
         known = [provider.name for provider in runtime.providers]
-        skipped += [f"{name} has no provider {word} (has {', '.join(known)})" for word in wanted if word not in known]
+        skipped += [
+            (f"{name} has no provider {word} (it has: {', '.join(known)})") for word in wanted if word not in known
+        ]
         for provider in _choose_providers(runtime, wanted):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:
                     has = ", ".join(provider.precisions)
-                    skipped.append(f"{name}/{provider.name}: no precision {precision} (has {has})")
+                    skipped.append(f"{name}/{provider.name} has no precision {precision} (it has: {has})")
                     continue
                 yield name, runtime, provider, precision
 
@@ -196,13 +204,13 @@ def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]
     return [provider for provider in runtime.providers if provider.name in wanted]
 
 
-def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> EdgewiseError:
+def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: TargetSpec) -> EdgewiseError:
     """Why no job could be made for `model`."""
     readers = [(name, runtime) for name, runtime in registry if model.ref.format in runtime.formats]
     conversion = advise_conversion(model.ref.format, model.files[0])
     if not readers and conversion:
         return Unavailable(
-            f"no runtime reads {model.ref.name} ({model.ref.format}); 'edgewise inspect' does", advice=conversion
+            f"no runtime reads {model.ref.name} ({model.ref.format}), but 'edgewise inspect' does", advice=conversion
         )
     if axes.runtimes or axes.providers or axes.precisions:
         known = "; ".join(
@@ -211,10 +219,10 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime]) -> Edgewis
             for name, runtime in readers
         )
         return BadInput(
-            f"nothing that was asked for can run {model.ref.name} ({model.ref.format})",
-            advice=f"what reads it: {known or 'nothing'}",
+            f"none of the requested runtimes can run {model.ref.name} ({model.ref.format})",
+            advice=f"runtimes that read it: {known or 'none'}",
         )
-    hints = "; ".join(availability_of(runtime).install_hint for _, runtime in readers)
+    hints = "; ".join(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(
         f"no installed runtime reads {model.ref.name} ({model.ref.format})", advice=hints or "see 'edgewise doctor'"
     )
@@ -236,65 +244,11 @@ def _digest(path: Path) -> str:
         raise BadInput(f"can't read {path}: {error.strerror}", advice="give an .npz file to --input-data") from error
 
 
-def _default_threads(scenario: Scenario) -> int:
+def _default_threads(scenario: Scenario, target: TargetSpec) -> int:
     """One thread, so that engines and machines compare; all usable cores where throughput is the question."""
-    return count_cores() if scenario.kind == "offline" else 1
+    return count_cores(target) if scenario.kind == "offline" else 1
 
 
-def count_cores() -> int:
-    """Cores this process may run on."""
-    return len(usable_cores()) or os.cpu_count() or 1
-
-
-def _check(axes: Axes, scenario: Scenario, stopping: Stopping) -> None:
-    """Reject settings that no engine could honour, before anything is started."""
-    for threads in axes.threads:
-        if not 1 <= threads <= MAX_THREADS:
-            raise BadInput(
-                f"--threads {threads} makes no sense", advice=f"1 to {count_cores()} (usable cores here); default 1"
-            )
-    for batch in axes.batches:
-        if batch < 1:
-            raise BadInput(f"--batch {batch} makes no sense", advice="1 or more")
-    if scenario.kind == "paced" and not (scenario.fps and 0 < scenario.fps <= 1e5):
-        raise BadInput("the paced scenario needs the rate of arrivals", advice="--fps 30")
-    if scenario.kind != "paced" and scenario.fps is not None:
-        raise BadInput("--fps only has a meaning in the paced scenario", advice="add --scenario paced")
-    for flag, number in {"--streams": scenario.streams, "--requests": scenario.requests}.items():
-        if number is not None and number < 1:
-            raise BadInput(f"{flag} {number} makes no sense", advice="1 or more")
-    if scenario.kind != "offline" and (scenario.streams or scenario.requests):
-        raise BadInput("--streams and --requests belong to the offline scenario", advice="add --scenario offline")
-    _check_stopping(stopping)
-    prescribed = stopping.iterations or stopping.duration_s or stopping.warmup is not None
-    if stopping.report_every and not (prescribed and scenario.kind == "single-stream"):
-        raise BadInput(
-            "--report-every needs a prescribed single-stream measurement", advice="add --iterations N or --duration T"
-        )
-
-
-def _check_limits(target: TargetSpec, seed: int) -> None:
-    if target.memory_limit_bytes is not None and target.memory_limit_bytes < 1:
-        raise BadInput(f"--memory-limit {target.memory_limit_bytes} makes no sense", advice="such as 2GiB")
-    if not 0 <= seed < 2**64:
-        raise BadInput(f"--seed {seed} makes no sense", advice="0 to 2⁶⁴ − 1")
-
-
-def _check_stopping(stopping: Stopping) -> None:
-    limits = {
-        "--iterations": (stopping.iterations, 1),
-        "--warmup": (stopping.warmup, 0),
-        "--sessions": (stopping.sessions, 1),
-        "--report-every": (stopping.report_every, 1),
-    }
-    for flag, (value, least) in limits.items():
-        if value is not None and value < least:
-            raise BadInput(f"{flag} {value} makes no sense", advice=f"{least} or more")
-    times = {"--duration": stopping.duration_s, "--timeout": stopping.timeout_s, "--spread": stopping.spread_s}
-    for flag, seconds in times.items():
-        if seconds is not None and not 0 < seconds <= LONGEST_S:
-            raise BadInput(f"{flag} {seconds:g} makes no sense", advice="a time above 0 and up to a week, such as 5s")
-    if stopping.spread_s is not None and stopping.sessions < 2:
-        raise BadInput("--spread lays sessions apart, so there must be several", advice="add --sessions 10")
-    if stopping.iterations is not None and stopping.duration_s is not None:
-        raise BadInput("--iterations and --duration contradict each other", advice="give one of them")
+def count_cores(target: TargetSpec | None = None) -> int:
+    """Cores that a job may use on `target`, which is this machine by default."""
+    return len(cores_at(target or TargetSpec())) or os.cpu_count() or 1

@@ -1,23 +1,21 @@
-"""From what the profiling processes of one run told to its layers: attribution, roofline, findings, memory."""
+"""Adds layers to a run from its profiling processes: attribution, roofline, findings, memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol, get_args
 
 from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
-from edgewise.model.identity import read_graph
 from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
 from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.record.run import Cause
-from edgewise.run.conversation import SessionResult
-from edgewise.run.observation import observe
+from edgewise.run.host_protocol import SessionResult
+from edgewise.run.observation import read_run_graph
 from edgewise.runtime.base import runtimes
 
 SESSIONS = 3
@@ -45,20 +43,20 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     failure = next((session.failure for session in sessions if session.failure is not None), None)
     profiles = [session.profile for session in sessions if session.profile is not None]
     if not profiles:
-        why = f"{failure.cause}: {failure.message}" if failure else "no process timed layers"
+        why = f"{failure.cause}: {failure.message}" if failure else "no process timed the layers"
         return replace(run, profile_absent_because=why)
     latency = run.value("latency")
     if not latency:
-        return replace(run, profile_absent_because="the run has no latency that its layers could add up to")
+        return replace(run, profile_absent_because="the run has no latency to which its layers could add up")
     try:
-        graph = _read_graph(run)
+        graph = read_run_graph(run.job)
     except EdgewiseError as error:
-        return replace(run, profile_absent_because=f"its network can't be read: {error.message}; {error.advice}")
+        return replace(run, profile_absent_because=f"the model's graph can't be read: {error.message}; {error.advice}")
     try:
         layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     except (ArithmeticError, ValueError) as error:
         # Whatever an engine tells, the latency that was measured is kept.
-        return replace(run, profile_absent_because=f"EngineError: what the profiler told makes no sense: {error}")
+        return replace(run, profile_absent_because=f"EngineError: the profiler's answer can't be used: {error}")
     if failure is not None:
         profile = replace(
             profile, notes=(*profile.notes, f"one more process failed: {failure.cause}: {failure.message}")
@@ -92,14 +90,6 @@ def is_profiling_failed(run: Run) -> bool:
     return bool(sign) and cause in get_args(Cause) and cause != "Unavailable"
 
 
-def _read_graph(run: Run) -> Graph:
-    """The network as it ran, completed by one more run where its shapes depend on values."""
-    path, workload = Path(run.job.model.path), run.job.workload
-    graph = read_graph(path, shapes={spec.name: spec.shape for spec in workload.inputs})
-    data = Path(workload.input_path) if workload.input_path else None
-    return observe(graph, path, workload.inputs, seed=workload.seed, input_data=data)
-
-
 def _threads(run: Run) -> int:
     return int(run.effective.get("threads") or run.job.runtime.threads or 1)
 
@@ -116,6 +106,6 @@ def _memory(graph: Graph) -> dict[str, Any]:
     """The fields of `Profile` on memory."""
     plan = plan_memory(graph)
     if plan.unknown:
-        reason = f"the size of {len(plan.unknown)} tensor(s) is open, such as {plan.unknown[0]!r}"
+        reason = f"the size of {len(plan.unknown)} tensor(s) is unknown, such as {plan.unknown[0]!r}"
         return {"memory_absent_because": reason}
     return {"memory": describe_totals(plan)}

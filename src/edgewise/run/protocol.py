@@ -1,4 +1,4 @@
-"""What host and worker say to each other: JSON lines, one object a line, over any pair of byte streams.
+"""The messages between host and worker: JSON lines, one object a line, over any pair of byte streams.
 
 The worker's first act is to keep file descriptor 1 for itself and to point everybody else's standard output at standard
 error, so that a native library that prints can't corrupt the channel. Big arrays travel as files in the job's folder.
@@ -25,6 +25,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "ready": (),
     "turn": ("seconds", "most"),
     "turned": ("count",),
+    "window": ("name", "event"),
     "infer": ("file",),
     "inferred": ("file", "times_ns"),
     "end": (),

@@ -51,7 +51,7 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """Exactly so many inferences."""
+    """A prescribed number of inferences."""
 
     count: int
 
@@ -62,7 +62,7 @@ class Iterations:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """For so long, as was asked."""
+    """A prescribed duration."""
 
     seconds: float
 

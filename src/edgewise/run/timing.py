@@ -18,7 +18,7 @@ from edgewise.runtime.base import ReportsEngineLatency, RunsConcurrently, Sessio
 from edgewise.stats.warmup import warmup_length
 
 BLOCK_S = 0.02
-"""Blocks of samples last about so long, so that looking at them between blocks costs little and is rare."""
+"""Duration of a block of samples: long enough that the checks between blocks cost little."""
 MAX_BLOCK = 4096
 MAX_SAMPLES = 50_000
 """Per session: a 10 µs model reaches any precision long before, and records stay small."""
@@ -216,7 +216,7 @@ def seconds_of(nanoseconds: array[int]) -> Any:
 
 
 def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
-    """How many inputs arrive in the paced scenario: as prescribed, else 2 s of them, and 30 if 10 s have so many."""
+    """Number of inputs in the paced scenario: as prescribed, else those of 2 s, and 30 if 10 s have that many."""
     if stopping["iterations"] is not None:
         return int(stopping["iterations"])
     if stopping["duration_s"] is not None:
@@ -309,7 +309,7 @@ def offline(session: Session, *, stopping: Mapping[str, Any], clock: Clock, repo
 def _run_counted(
     run_many: Callable[..., None], count: int, *, clock: Clock, completions: list[int], reporter: Reporter
 ) -> None:
-    """`count` inferences in stretches of about `STRETCH_S`, a sign of life after each; the pipe rarely runs empty."""
+    """`count` inferences in stretches of about `STRETCH_S`, with an `alive` message after each."""
     stretch, done = FIRST_STRETCH, 0
     while done < count:
         begin, size = clock.now(), min(stretch, count - done)

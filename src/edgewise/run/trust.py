@@ -1,6 +1,6 @@
-"""How far can the headline be trusted? Cautions from the data and the machine, and the grade that follows from them.
+"""The trust grade of a run: cautions found in the data and about the machine, and the grade that follows from them.
 
-Every threshold stands here, beside what it is for. A grade is the worst that any caution allows.
+All thresholds are in this module. The grade is the worst one to which any caution limits it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.amounts import width_text
+from edgewise.formatting import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
-from edgewise.run.conversation import SessionResult
+from edgewise.run.host_protocol import SessionResult
 from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
-from edgewise.workload.sizes import ASSUMED, CONVERTED
+from edgewise.workload.input_shapes import ASSUMED, CONVERTED
 
 LEAST_SAMPLES = 9
-"""Google benchmark's rule too: below, a median's interval can't reach 95 %."""
+"""With fewer samples, the interval of a median can't reach 95 %. Google Benchmark has the same rule."""
 WIDE = 0.05
 FACTOR_WIDE = 2.0
-"""Ratio of an interval's ends above which it tells the order of magnitude at best."""
+"""Ratio of an interval's ends above which the value is only an order of magnitude."""
 SESSIONS_DIFFER = 0.03
 DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
@@ -40,7 +40,7 @@ def cautions_of(
     measurements: Sequence[Measurement],
     usable_cores: int,
 ) -> tuple[Caution, ...]:
-    """Everything that a careful reader of these numbers should know."""
+    """Return the cautions of a run, from its data, its machine and its settings."""
     headline = next((row for row in measurements if row.metric == job.workload.scenario.headline), None)
     found: list[Caution] = []
     if headline is not None and headline.value is not None:
@@ -48,7 +48,7 @@ def cautions_of(
     misses = next((row for row in measurements if row.metric == "deadline_miss_rate"), None)
     if misses is not None and (misses.low or 0.0) > OVERLOADED:
         found.append(
-            Caution.of("overloaded", f"{misses.value:.0%} of the inputs were not finished when the next was due")
+            Caution.of("overloaded", f"{misses.value:.0%} of the inputs were unfinished when the next one was due")
         )
     found += _about_machine(job, sessions, usable_cores)
     found += _about_settings(job, sessions)
@@ -56,9 +56,9 @@ def cautions_of(
 
 
 def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
-    """The grade that `cautions` leave, with every reason it is not A. A run without a headline is a D."""
+    """Return the grade to which `cautions` limit a run, with all reasons. A run without a headline value gets D."""
     if not measured:
-        return Trust(grade="D", reasons=("there is no headline number",))
+        return Trust(grade="D", reasons=("no headline value",))
     order: tuple[Grade, ...] = ("A", "B", "C", "D")
     caps = [(CAUTIONS[caution.code][0], caution.message) for caution in cautions]
     worst = max((order.index(cap) for cap, _ in caps if cap in order), default=0)
@@ -73,9 +73,7 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if headline.samples and n < LEAST_SAMPLES:
         found.append(Caution.of("too-few-samples", f"only {n} samples: unreliable"))
     if len(sessions) == 1:
-        found.append(
-            Caution.of("single-session", "one process only: differences between processes are not in the interval")
-        )
+        found.append(Caution.of("single-session", "one process only: the interval lacks differences between processes"))
     half = headline.half_width
     if half is not None and headline.value and headline.low is not None and headline.high is not None:
         width = width_text(headline.value, headline.low, headline.high, headline.unit)
@@ -91,15 +89,15 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
         if TIME_BUDGET in stopped and within is not None and within > target:
             if headline.within_low is not None and headline.within_high is not None:
                 width = width_text(headline.value, headline.within_low, headline.within_high, headline.unit)
-            message = f"the interval within this run is {width}, wider than the ± {target:.0%} aimed at"
+            message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
             found.append(Caution.of("time-budget", message))
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
         found.append(Caution.of("sessions-differ", message))
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
-        found.append(Caution.of("no-steady-state", "latency had not settled when the measuring ended"))
+        found.append(Caution.of("no-steady-state", "latency was not steady when measuring ended"))
     shape = _about_shape(headline)
-    # A second cluster is far from the first; it is named once, as what it is.
+    # Samples of a second cluster are far from the median, too: report them as a cluster only.
     far = 0 if any(caution.code == "multimodal" for caution in shape) else _far_outliers(headline)
     if far > OUTLIER_SHARE * n:
         found.append(Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median"))
@@ -107,7 +105,7 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
 
 
 def _far_outliers(headline: Measurement) -> int:
-    """Outliers that matter: on a quiet machine the spread is so small that every timer tick is an outlier."""
+    """Count outliers that are also far from the median: on a quiet machine every timer tick is an outlier."""
     samples = np.asarray(headline.samples)
     if len(samples) == 0:
         return 0
@@ -116,18 +114,18 @@ def _far_outliers(headline: Measurement) -> int:
 
 
 def _about_shape(headline: Measurement) -> list[Caution]:
-    """Trend and clusters of the samples."""
+    """Return cautions about drift and clusters."""
     found: list[Caution] = []
     samples = np.asarray(headline.samples)
     if len(samples) < LEAST_SAMPLES:
         return found
     drift = diagnosis.drift(samples, headline.session_lengths)
     if drift is not None and abs(drift.relative_change) > DRIFT and drift.p_value < DRIFT_P:
-        found.append(Caution.of("drift", f"{headline.metric} moved by {drift.relative_change:+.1%} while measuring"))
+        found.append(Caution.of("drift", f"{headline.metric} changed by {drift.relative_change:+.1%} while measuring"))
     modes = diagnosis.modes(samples)
     if len(modes) > 1:
         clusters = ", ".join(f"{format_quantity(mode.value, headline.unit)} ({mode.share:.0%})" for mode in modes)
-        found.append(Caution.of("multimodal", f"samples fall into {len(modes)} clusters: {clusters}"))
+        found.append(Caution.of("multimodal", f"samples form {len(modes)} clusters: {clusters}"))
     return found
 
 
@@ -143,13 +141,13 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
         found.append(Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time"))
     steal = _worst(sessions, "steal_share")
     if steal is not None and steal > STEAL:
-        found.append(Caution.of("steal", f"the hypervisor took up to {steal:.1%} of the processor time"))
+        found.append(Caution.of("steal", f"the hypervisor gave up to {steal:.1%} of the processor time to others"))
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         found.append(Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second"))
     throttled = _worst(sessions, "throttled_s")
     if throttled:
-        found.append(Caution.of("throttled", f"the control group's quota stopped the worker for {throttled:.2f} s"))
+        found.append(Caution.of("throttled", f"a cgroup quota paused the worker for {throttled:.2f} s"))
     if job.runtime.threads is not None and job.runtime.threads > usable_cores:
         found.append(Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores"))
     return found
@@ -170,9 +168,9 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution
         if wanted is None or got == wanted:
             continue
         if got is not None:
-            found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine uses {got}"))
+            found.append(Caution.of("settings-ignored", f"requested {name} {wanted}, the engine uses {got}"))
         elif name in ("streams", "requests") and wanted != 1:
-            found.append(Caution.of("settings-ignored", f"{name} {wanted} was asked for, the engine tells of none"))
+            found.append(Caution.of("settings-ignored", f"requested {name} {wanted}, the engine reports none"))
     fell_back = next((session.facts["fell_back"] for session in sessions if "fell_back" in session.facts), None)
     if fell_back:
         found.append(Caution.of("slower-call", str(fell_back)))

@@ -1,4 +1,4 @@
-"""How a machine's speed varies from run to run: learnt from earlier runs on it, else assumed from its kind."""
+"""How a machine's speed varies from run to run: learnt from earlier runs on it, otherwise assumed from its kind."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from edgewise.errors import StoreError
 from edgewise.record import Caution, Job, SessionRecord, Variation
 from edgewise.record.reference import KERNELS, Reading, machine_key, readings_of
 from edgewise.run.reference import VERSION
+from edgewise.stats.between_runs import LEAST_IN_BLOCK, BetweenRuns, ReadingBlocks, estimate_between_runs, join_blocks
 from edgewise.stats.distributions import normal_quantile, t_quantile
 from edgewise.stats.intervals import Interval
-from edgewise.stats.variation import LEAST_IN_BLOCK, Blocks, SlowPart, join_blocks, slow_part
 
 FLOOR = 5e-4
-"""Relative standard deviation between runs of an unchanged model on the quietest machine seen (found with
-``benchmarks/repeatability.py``). It is in every interval of a time."""
+"""Relative standard deviation between runs of an unchanged model on the quietest machine tested (measured with
+``benchmarks/repeatability.py``). Every interval of a time includes it."""
 
 SPREAD_S = 300.0
-"""Sessions that lie apart over this long or longer contain the slow part themselves."""
+"""Sessions spread over at least this time already show the slow part of the variation in their own scatter."""
 
 UNUSUAL, LEAST_SHIFT = 3.0, 0.03
-"""A reference time is unusual if it is off by more than this many standard deviations and by more than this share."""
+"""A reference time is unusual if it differs by more than this many standard deviations and more than this share."""
 
 History = Callable[[str], Sequence[Reading]]
-"""The readings of earlier runs on a machine, by its `machine_key`."""
+"""Function that returns the readings of earlier runs on a machine, given its `machine_key`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """What is assumed of a kind of machine before there is history."""
+    """Relative standard deviation assumed for a kind of machine that has no history yet."""
 
     sigma: float
     kind: str
@@ -47,7 +47,7 @@ FIXED_CLOCK = Prior(sigma=0.005, kind="a machine with a fixed clock")
 
 
 def prior_of(environment: Mapping[str, Any]) -> Prior:
-    """The prior for the machine that `environment` (`edgewise.run.environment.fingerprint`) describes."""
+    """Return the prior for the machine that `environment` (`edgewise.run.environment.fingerprint`) describes."""
     virtual, clock = environment["virtualisation"], environment["clock"]
     if virtual["hypervisor"] or virtual["container"] != "none seen":
         return VIRTUAL
@@ -55,7 +55,7 @@ def prior_of(environment: Mapping[str, Any]) -> Prior:
 
 
 def stored_history(url: str | None = None) -> History:
-    """The history in the store at `url` (None: the user's own)."""
+    """Return the history in the store at `url` (None: the default store)."""
 
     def read(machine: str) -> Sequence[Reading]:
         from edgewise.store import open_store
@@ -67,33 +67,33 @@ def stored_history(url: str | None = None) -> History:
 
 
 class SpeedHistory:
-    """What the earlier runs on this machine tell of its speed; read when the first run asks."""
+    """The variation of this machine's speed, learnt from earlier runs. Reads the store on first use."""
 
     def __init__(self, environment: Mapping[str, Any], history: History) -> None:
         self._environment = environment
         self._history = history
-        self._found: dict[str, SlowPart] | None = None
+        self._found: dict[str, BetweenRuns] | None = None
 
     def variation(self, job: Job, sessions: Sequence[SessionRecord]) -> Variation | None:
-        """The variation between runs like this one; None where no session ran on the machine's own time."""
+        """Return the variation between runs like this one; None if no session timed the reference kernels."""
         if not any("reference" in session.facts for session in sessions):
             return None
         spread = job.workload.stopping.spread_s
         if spread is not None and spread >= SPREAD_S and len(sessions) > 2:
-            method = f"the sessions were laid apart over {spread / 60:g} min: the interval between them contains it"
+            method = f"session starts were spread over {spread / 60:g} min, so the interval already includes it"
             return Variation(sigma=FLOOR, degrees=None, source="spread", method=method)
         return self._variation(readings_of(sessions))
 
     def usual(self) -> Variation:
-        """The variation between runs on this machine, whatever runs."""
+        """Return the variation between runs of any model on this machine."""
         return self._variation(())
 
     def _variation(self, readings: Sequence[Reading]) -> Variation:
-        """By the kernel that varies most; `readings` are those of this run."""
+        """Return the variation of the kernel that varies most; `readings` are those of this run."""
         slow = self._slow_parts()
         if not slow:
             prior = prior_of(self._environment)
-            method = f"assumed for {prior.kind}: too few earlier runs on this machine to learn it from"
+            method = f"assumed for {prior.kind}: this machine has too few earlier runs to learn it"
             return Variation(sigma=prior.sigma, degrees=None, source="assumed", method=method)
         kernel, part = max(slow.items(), key=lambda item: _quantile(item[1].degrees) * item[1].sigma)
         method = (
@@ -107,25 +107,25 @@ class SpeedHistory:
             shift=_shift(slow, readings),
         )
 
-    def _slow_parts(self) -> dict[str, SlowPart]:
-        """The slow part of each kernel's time; empty where there is too little history."""
+    def _slow_parts(self) -> dict[str, BetweenRuns]:
+        """Return the slow part of each kernel's variation; empty if there is too little history."""
         if self._found is None:
             machine = machine_key(self._environment)
             readings: Sequence[Reading] = ()
             with suppress(StoreError):  # a store that can't be read tells nothing
                 readings = self._history(machine) if machine is not None else ()
             readings = [reading for reading in readings if reading.version == VERSION]
-            parts = {kernel: slow_part(_blocks(readings, kernel)) for kernel in KERNELS} if readings else {}
+            parts = {kernel: estimate_between_runs(_blocks(readings, kernel)) for kernel in KERNELS} if readings else {}
             self._found = {kernel: part for kernel, part in parts.items() if part is not None}
         return self._found
 
 
-def _blocks(readings: Sequence[Reading], kernel: str) -> Blocks:
+def _blocks(readings: Sequence[Reading], kernel: str) -> ReadingBlocks:
     return join_blocks([reading.at for reading in readings], [getattr(reading, kernel) for reading in readings])
 
 
-def _shift(slow: Mapping[str, SlowPart], readings: Sequence[Reading]) -> float:
-    """The largest unusual difference of a kernel's time from its usual one, as a logarithm; 0 without one."""
+def _shift(slow: Mapping[str, BetweenRuns], readings: Sequence[Reading]) -> float:
+    """Return the largest unusual difference of a kernel's time from its usual one, as a logarithm; 0 if none."""
     shifts = [0.0]
     for kernel, part in slow.items():
         blocks = _blocks(readings, kernel)
@@ -150,14 +150,14 @@ def _long(seconds: float) -> str:
 
 
 def reach_of(variation: Variation | None) -> float:
-    """Half the width of the 95 % interval that the variation alone gives, over the value."""
+    """Return the half-width of the 95 % interval from the variation alone, relative to the value."""
     if variation is None:
         return normal_quantile(0.975) * FLOOR
     return math.hypot(_quantile(variation.degrees) * variation.sigma, variation.shift, normal_quantile(0.975) * FLOOR)
 
 
 def widen(interval: Interval, value: float, variation: Variation | None) -> Interval:
-    """The interval for a re-run on this machine: the variation added in quadrature to both sides."""
+    """Return the interval for a re-run on this machine: the variation is added in quadrature to both sides."""
     reach = reach_of(variation) * abs(value)
     low, high = value - math.hypot(value - interval.low, reach), value + math.hypot(interval.high - value, reach)
     if low <= 0.0 < interval.low:
@@ -167,12 +167,12 @@ def widen(interval: Interval, value: float, variation: Variation | None) -> Inte
 
 
 def cautions_about(variation: Variation | None) -> tuple[Caution, ...]:
-    """What a reader should know of it."""
+    """Return the cautions that follow from the variation."""
     if variation is None:
         return ()
     found = []
     if variation.source == "assumed":
-        message = f"± {reach_of(variation):.1%} between runs is {variation.method}"
+        message = f"the variation between runs, ± {reach_of(variation):.1%}, is {variation.method}"
         found.append(Caution.of("variation-assumed", message))
     if variation.shift:
         factor = math.exp(abs(variation.shift))

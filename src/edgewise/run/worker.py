@@ -14,7 +14,6 @@ import gc
 import math
 import os
 import queue
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,8 +26,8 @@ from typing import Any, NoReturn, TypeVar
 
 from edgewise.model.signature import TensorSpec
 from edgewise.run import counters
-from edgewise.run.confinement import die_with_host, limit_memory
 from edgewise.run.protocol import PROTOCOL, decode, encode
+from edgewise.run.sandbox import available_memory, die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
     CannotProfile,
@@ -41,12 +40,13 @@ from edgewise.runtime.base import (
     TimesReference,
     UnsupportedModel,
 )
+from edgewise.text import means_out_of_memory
 
 Result = TypeVar("Result")
 
 
 class Channel:
-    """The private way to the host: the original standard output, which nobody else can write to any more."""
+    """The channel to the host: the original standard output, which no library can write to any more."""
 
     def __init__(self) -> None:
         self._fd = os.dup(1)
@@ -63,7 +63,7 @@ class Channel:
 
 
 class _Reporter:
-    """Lines of progress, and at most one sign of life a second, so that slow models outlive the host's deadline.
+    """Sends lines of progress, and at most one `alive` message a second: a slow model must not look like a hung one.
 
     The first beat comes after the first block of inferences: there the peak of memory is read, before samples pile up
     and are analysed, which is edgewise's memory and not the model's.
@@ -179,7 +179,7 @@ class Worker:
         self._time_reference(session, "end")
 
     def _time_reference(self, session: Session, when: str) -> None:
-        """Time the reference kernels, unless others have their turns or the session's own clock knows of no kernel.
+        """Time the reference kernels, except in turn mode and in sessions whose own clock has no kernel times.
 
         At the start only where the peak of memory can be reset afterwards.
         """
@@ -200,7 +200,7 @@ class Worker:
 
     def _time_layers(self, session: Session) -> None:
         """The pass of a profile: what the engine's own profiler tells."""
-        from edgewise.run.layer_pass import time_layers
+        from edgewise.run.layer_mode import time_layers
         from edgewise.run.timing import Clock
 
         with self.phase("profile"):
@@ -215,7 +215,7 @@ class Worker:
 
     def _answer_samples(self, session: Session, reload: Callable[[Sequence[Any]], Session]) -> None:
         """The pass of an evaluation: outputs for the samples that the host sends."""
-        from edgewise.run.sample_pass import answer_samples
+        from edgewise.run.sample_mode import answer_samples
 
         with self.phase("samples"):
             self.facts["samples"] = answer_samples(
@@ -238,7 +238,9 @@ class Worker:
             if not session.fall_back():
                 raise
             self.facts["effective"] = dict(session.effective)
-            self.facts["fell_back"] = f"timed is {session.effective['call']}: {failed} failed ({explain(error)[1]})"
+            self.facts["fell_back"] = (
+                f"the timed call is {session.effective['call']}, because {failed} failed ({explain(error)[1]})"
+            )
         return act()
 
     def _count_steady(self, session: Session, clock: Any) -> tuple[Any, dict[str, Any]]:
@@ -262,7 +264,7 @@ class Worker:
         return timing.single_stream(session, stopping=stopping, clock=clock, reporter=reporter)
 
     def _take_turns(self, session: Session, clock: Any, reporter: _Reporter) -> Any:
-        from edgewise.run.turn_pass import take_turns
+        from edgewise.run.turn_mode import take_turns
 
         def tell(kind: str, **fields: Any) -> None:
             self._has_turns = True
@@ -288,7 +290,7 @@ class Worker:
             return
         import numpy as np
 
-        from edgewise.run.sample_pass import MAX_OUTPUT_BYTES
+        from edgewise.run.sample_mode import MAX_OUTPUT_BYTES
 
         with self.phase("outputs"):
             answers = self._insist(session, partial(_infer, session))
@@ -296,7 +298,7 @@ class Worker:
             # What came out closes the dimensions that an engine leaves open.
             for told, array in zip(self.facts["outputs"], answers, strict=False):
                 if array is None:
-                    told |= {"shape": None, "absent_because": f"it is no tensor but {told['dtype']}"}
+                    told |= {"shape": None, "absent_because": f"it is not a tensor but {told['dtype']}"}
                 else:
                     told["shape"] = list(np.shape(array))
             self.facts["output_bytes"] = sum(array.nbytes for array in arrays)
@@ -308,13 +310,15 @@ class Worker:
 
     def _meter(self, session: Session) -> None:
         """Sensors in a pass of their own, so that reading them never colours the latency."""
-        if not self.job.get("meters"):
+        beside = self.job.get("beside", False)
+        if not self.job.get("meters") and not beside:
             return
         from edgewise.run.metering import read_meters
 
         with self.phase("meters"):
             meters = [_load_class(location)() for location in self.job["meters"]]
-            self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke))
+            tell = self.channel.send if beside else None
+            self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke, tell=tell))
 
 
 def _infer(session: Session) -> list[Any]:
@@ -362,18 +366,13 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-_NO_MEMORY = re.compile(
-    r"bad_alloc|bad allocation|[Ff]ailed to allocate( \w+)? memory|[Oo]ut of memory|[Cc]annot allocate memory"
-)
-
-
 def explain(error: BaseException) -> tuple[str, str]:
     """The typed cause and a one-line message of whatever the engine raised."""
     cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "EngineError")
     if type(error).__name__ in {"BadInput", "BadModel"}:
         cause = "BadInput"
     text = tell(str(error)) if str(error).strip() else ""
-    if _NO_MEMORY.search(str(error)):
+    if means_out_of_memory(str(error)):
         cause = "OutOfMemory"
     if cause == "EngineError":
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -381,7 +380,7 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 
 def _watch_host() -> queue.SimpleQueue[bytes]:
-    """Block on standard input: its lines are the host's orders, its end means that the host is gone."""
+    """Block on standard input: its lines are the host's orders, its end means that the host has ended."""
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def wait() -> None:
@@ -398,12 +397,12 @@ def _watch_host() -> queue.SimpleQueue[bytes]:
 
 
 def _stay_on(cores: list[int]) -> str:
-    """Leave the other processors to others, before any engine counts them; why that was not possible, if it was not."""
+    """Restrict the process to `cores`, before any engine counts them; returns why that failed, or ""."""
     try:
         if cores:
             os.sched_setaffinity(0, cores)
     except (OSError, AttributeError) as error:
-        return f"the worker can't be kept to cores {cores}: {error}"
+        return f"the worker can't be pinned to cores {cores}: {error}"
     return ""
 
 
@@ -424,8 +423,9 @@ def main() -> NoReturn:
     job = _read_job()
     loose = _stay_on(job.get("cores", []))  # before there is a second thread, which would keep all of them
     orders = _watch_host()
-    limit_memory(job.get("memory_limit"))
-    channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], started_ns=_STARTED_NS)
+    limit_memory(job.get("memory_limit") or available_memory())
+    times = {"started_ns": _STARTED_NS, "spawned_ns": int(os.environ.get("EDGEWISE_SPAWNED_NS", _STARTED_NS))}
+    channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], **times)
     worker = Worker(job, channel, orders)
     try:
         if job["protocol"] != PROTOCOL:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count as count_up
 from threading import Thread
+from time import monotonic_ns
 from typing import Any
 
-from edgewise.model.signature import TensorSpec
+from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.runtime.base import UnsupportedModel
 
 Shape = tuple[int, ...]
 
-REFUSES = "the model does not take"
+REFUSES = "the model does not accept"
 """Begins the message of an engine that refuses the shapes of inputs."""
 
 
@@ -33,7 +34,7 @@ def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape
     if all(sum(name in aliases for aliases in names) == 1 for name in shapes):
         return [next((shapes[name] for name in shapes if name in aliases), None) for aliases in names]
     if len(shapes) != len(names):
-        raise UnsupportedModel(f"the model has {len(shapes)} inputs and the engine sees {len(names)}")
+        raise UnsupportedModel(f"the model has {len(shapes)} inputs, but the engine has {len(names)}")
     return list(shapes.values())
 
 
@@ -47,7 +48,7 @@ def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
         except (TypeError, ValueError):  # numpy takes a comma for a list of types
             known = False
         if not known:
-            raise UnsupportedModel(f"{kind} {spec.name!r} is of type {spec.dtype}, for which numpy has no number type")
+            raise UnsupportedModel(f"{kind} {spec.name!r} has type {spec.dtype}, which is not a number type of numpy")
 
 
 def tell(text: str, *, noise: str = r"$^") -> str:
@@ -75,7 +76,7 @@ MOST_TOLD = 1500
 def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> str:
     """What to say where a model's own shape does not allow the one that is wanted."""
     own = ", ".join("?" if size is None else str(size) for size in fixed)
-    return f"input {name!r} has the fixed shape [{own}]; [{', '.join(map(str, wanted))}] was asked for"
+    return f"input {name!r} has the fixed shape [{own}], not [{', '.join(map(str, wanted))}]"
 
 
 def refused(shapes: Mapping[str, Shape]) -> str:
@@ -89,16 +90,7 @@ def refused(shapes: Mapping[str, Shape]) -> str:
 def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
     """Raise `UnsupportedModel` for a shape of another rank than the model's; engines take it and go wrong later."""
     if len(wanted) != rank:
-        raise UnsupportedModel(f"input {name!r} has {rank} dimensions; {list(wanted)} was asked for")
-
-
-def agrees(fixed: Sequence[object] | None, wanted: Sequence[int]) -> bool:
-    """Whether the concrete shape `wanted` is one of those that `fixed` allows."""
-    if fixed is None:
-        return True
-    return len(fixed) == len(wanted) and all(
-        not isinstance(size, int) or size == given for size, given in zip(fixed, wanted, strict=True)
-    )
+        raise UnsupportedModel(f"input {name!r} has {rank} dimensions, but the requested shape is {list(wanted)}")
 
 
 def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
@@ -117,8 +109,8 @@ def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
         fits = copy.dtype.kind == "U" if spec.dtype == "string" else copy.dtype == np.dtype(spec.dtype)
         if not fits:
             raise ValueError(f"input {spec.name!r} takes {spec.dtype}, not {copy.dtype}")
-        if not agrees(spec.shape, copy.shape):
-            raise ValueError(f"input {spec.name!r} takes shape {spec.shape}, not {copy.shape}")
+        if not shapes_fit(spec.shape, copy.shape):
+            raise ValueError(f"input {spec.name!r} needs shape {spec.shape}, not {copy.shape}")
         copies.append(copy)
     return copies
 
@@ -126,6 +118,16 @@ def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
 def closed() -> None:
     """Stands for `invoke` once a session was closed or before anything was bound."""
     raise RuntimeError("nothing is bound to this session, or it was closed")
+
+
+def time_calls(invoke: Callable[[], object], count: int) -> list[int]:
+    """Nanoseconds of each of `count` calls by the monotonic clock."""
+    clock, times = monotonic_ns, []
+    for _ in range(count):
+        begin = clock()
+        invoke()
+        times.append(clock() - begin)
+    return times
 
 
 def run_on_threads(
@@ -141,7 +143,7 @@ def run_on_threads(
     The engine must release Python's lock while it infers. The first error of any thread stops all and is raised.
     """
     if until_ns is None and count is None:
-        raise ValueError("neither an end nor a number of inferences was given")
+        raise ValueError("neither an end time nor a number of inferences given")
     tickets = count_up()
     errors: list[BaseException] = []
 

@@ -153,9 +153,9 @@ def check_settings(engine: str, settings: Collection[str], extra: Mapping[str, A
     for name, value in extra.items():
         if name not in settings:
             known = ", ".join(sorted(settings)) or "none"
-            raise UnsupportedModel(f"{engine} takes no setting {name!r} here (it takes: {known})")
+            raise UnsupportedModel(f"setting {name!r} of {engine} is not supported (supported: {known})")
         if not isinstance(value, bool | int | float | str):
-            raise UnsupportedModel(f"{engine}'s setting {name!r} is a {type(value).__name__}, not a word or a number")
+            raise UnsupportedModel(f"{engine}'s setting {name!r} is a {type(value).__name__}, not text or a number")
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""A make-believe engine that does what a script says, to the nanosecond, so that everything around engines can be tested.
+"""A fake engine that does what a script says, to the nanosecond, so that everything around engines can be tested.
 
 A model is a text file: a first line ``edgewise-fake 1``, then one JSON object with any of
 
@@ -36,9 +36,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgewise.model.signature import Dimension, TensorSpec
+from edgewise.model.signature import Dimension, TensorSpec, shapes_fit
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import agrees, check_dtypes, closed, fixed_shape_message, own_copies, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, closed, fixed_shape_message, own_copies, shapes_in_order
 from edgewise.runtime.base import (
     EngineNode,
     EngineOverhead,
@@ -47,7 +47,7 @@ from edgewise.runtime.base import (
     Provider,
     UnsupportedModel,
 )
-from edgewise.runtime.fake_script import Behaviour, read_script, read_spec
+from edgewise.runtime.fake_script import FakeBehaviour, read_script, read_spec
 
 VERSION = "1"
 
@@ -80,7 +80,7 @@ class FakeClock:
 
 
 class FakeRuntime:
-    """The make-believe engine. It is never part of a sweep unless it is named or its own format is."""
+    """The fake engine. It is never part of a sweep unless it is named or its own format is."""
 
     name = "fake"
     title = "Fake engine"
@@ -100,7 +100,7 @@ class FakeRuntime:
         path = os.environ.get("EDGEWISE_FAKE_MODEL")
         if path and not self._imported:
             self._imported = True
-            Behaviour(read_script(Path(path))).happen("import")
+            FakeBehaviour(read_script(Path(path))).happen("import")
         return VERSION
 
     def load(self, path: Path, options: LoadOptions) -> FakeSession:
@@ -111,26 +111,27 @@ class FakeRuntime:
         Raises `InvalidModel` for a file that is no script, `UnsupportedModel`, or what the script says.
         """
         script = read_script(path)
-        behaviour = Behaviour(script)
+        behaviour = FakeBehaviour(script)
         if not self._imported:
             behaviour.happen("import")
         behaviour.happen("load")
         if options.provider != "cpu":
             raise UnsupportedModel(f"the fake engine has no provider {options.provider!r} (it has: cpu)")
         profiled = options.profile and "layers" in script
-        kinds = {
-            (False, False): _ProfiledSession if profiled else FakeSession,
-            (True, False): _ProfiledTimedSession if profiled else _TimedSession,
-            (False, True): _ProfiledConcurrentSession if profiled else _ConcurrentSession,
-            (True, True): _ProfiledTimedConcurrentSession if profiled else _TimedConcurrentSession,
-        }
-        return kinds["engine_latency_ns" in script, "requests" in script](script, behaviour, options)
+        talents = [
+            (_ProfiledSession, profiled),
+            (_TimedSession, "engine_latency_ns" in script),
+            (_ConcurrentSession, "requests" in script),
+        ]
+        kind = type("ScriptedSession", (*(talent for talent, wanted in talents if wanted), FakeSession), {})
+        session: FakeSession = kind(script, behaviour, options)
+        return session
 
 
 class FakeSession:
     """A scripted model. Attributes as in `edgewise.runtime.base.Session`; it has a clock of its own."""
 
-    def __init__(self, script: Mapping[str, Any], behaviour: Behaviour, options: LoadOptions) -> None:
+    def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
         inputs = tuple(map(read_spec, script["inputs"]))
         check_dtypes(inputs, "input")
         wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
@@ -210,7 +211,7 @@ def _reference_reading(times: Iterator[int]) -> dict[str, float]:
 class _TimedSession(FakeSession):
     """A scripted model that tells its own times."""
 
-    def __init__(self, script: Mapping[str, Any], behaviour: Behaviour, options: LoadOptions) -> None:
+    def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
         super().__init__(script, behaviour, options)
         self._engine_latencies = cycle(script["engine_latency_ns"])
         self._engine_latency = 0
@@ -232,7 +233,7 @@ class _ConcurrentSession(FakeSession):
     ) -> None:
         """The earliest request to end is the next to begin again; the script's times are dealt out in that order."""
         if until_ns is None and count is None:
-            raise ValueError("neither an end nor a number of inferences was given")
+            raise ValueError("neither an end time nor a number of inferences given")
         ends: list[int] = []
         begun = 0
 
@@ -248,14 +249,10 @@ class _ConcurrentSession(FakeSession):
             completions.append(clock())
 
 
-class _TimedConcurrentSession(_TimedSession, _ConcurrentSession):
-    """Both talents."""
-
-
 class _ProfiledSession(FakeSession):
     """A scripted model that times its layers."""
 
-    def __init__(self, script: Mapping[str, Any], behaviour: Behaviour, options: LoadOptions) -> None:
+    def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
         super().__init__(script, behaviour, options)
         self._layers: list[dict[str, Any]] = script["layers"]
         self._overheads: list[dict[str, Any]] = script.get("layer_overheads", [])
@@ -285,18 +282,6 @@ class _ProfiledSession(FakeSession):
         )
 
 
-class _ProfiledTimedSession(_ProfiledSession, _TimedSession):
-    """Both talents."""
-
-
-class _ProfiledConcurrentSession(_ProfiledSession, _ConcurrentSession):
-    """Both talents."""
-
-
-class _ProfiledTimedConcurrentSession(_ProfiledSession, _TimedConcurrentSession):
-    """All three."""
-
-
 def _node(layer: Mapping[str, Any], times: Sequence[int], starts: Sequence[int]) -> EngineNode:
     return EngineNode(
         name=layer["name"],
@@ -318,7 +303,7 @@ def _resolve(spec: TensorSpec, wanted: tuple[int, ...] | None) -> TensorSpec:
     own = spec.shape or ()
     if wanted is None:
         return TensorSpec(name=spec.name, shape=tuple(_size(size) for size in own), dtype=spec.dtype)
-    if len(own) != len(wanted) or not agrees(own[1:], wanted[1:]):
+    if len(own) != len(wanted) or not shapes_fit(own[1:], wanted[1:]):
         raise UnsupportedModel(fixed_shape_message(spec.name, own, wanted))
     return TensorSpec(name=spec.name, shape=wanted, dtype=spec.dtype)
 

@@ -1,4 +1,4 @@
-"""The script of the make-believe engine (`edgewise.runtime.fake`): reading it, and every way to misbehave."""
+"""The script of the fake engine (`edgewise.runtime.fake`): reading it, and every way to misbehave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACES = ("import", "load", "first", "invoke", "outputs", "profile")
 _ALLOCATION_STEP = 16 * 2**20
 
 
-class Behaviour:
+class FakeBehaviour:
     """When to misbehave and how."""
 
     def __init__(self, script: Mapping[str, Any]) -> None:

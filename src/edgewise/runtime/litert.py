@@ -19,6 +19,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.text import means_out_of_memory
 
 #: provider → name of the interpreter's set of kernels
 _RESOLVERS = {
@@ -41,7 +42,7 @@ class LiteRt:
     title = "LiteRT"
     formats: Sequence[str] = ("tflite",)
     providers: Sequence[Provider] = (
-        Provider(name="interpreter", title="Interpreter, XNNPACK where it takes the operator"),
+        Provider(name="interpreter", title="Interpreter, XNNPACK for operators that it supports"),
         Provider(name="compiled", title="CompiledModel on the CPU"),
         Provider(name="interpreter-noxnnpack", title="Interpreter, built-in kernels without XNNPACK"),
         Provider(name="interpreter-reference", title="Interpreter, reference kernels"),
@@ -207,7 +208,7 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
     if options.profile:
         from edgewise.runtime.litert_profiled import ProfiledInterpreterSession
 
-        return ProfiledInterpreterSession(interpreter, options, path)
+        return ProfiledInterpreterSession(interpreter, options, path=path, options=options)
     return InterpreterSession(interpreter, options)
 
 
@@ -301,15 +302,13 @@ def _signature_specs(details: Mapping[str, Mapping[str, Any]], names: Sequence[s
 
 _UNSUPPORTED = re.compile(r"unresolved custom op|not supported|unsupported|Didn't find op|Select TensorFlow op", re.I)
 _INVALID = re.compile(r"not a valid Flatbuffer|model identifier|Failed to load model|Could not open|mmap of size", re.I)
-# "Failed to allocate tensors" is what the engine says of every graph that it can't prepare, not of missing memory.
-_MEMORY = re.compile(r"bad_alloc|failed to allocate memory|out of memory", re.IGNORECASE)
 
 
 def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
     """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     text = str(error)
     line = tell(text, noise=r".*ERROR: \[\S+\]$")
-    if _MEMORY.search(text):
+    if means_out_of_memory(text):
         return MemoryError(line)
     if _UNSUPPORTED.search(text):
         return UnsupportedModel(context + line)

@@ -1,14 +1,16 @@
-"""LiteRT's C API through ctypes, as far as its profiler needs it: what the Python package leaves out.
+"""LiteRT's C API through ctypes, as far as its profiler needs it: the Python package has no profiler.
 
 The package's shared library exports the whole C API, profiler included (``litert/c/litert_profiler.h`` and its
-neighbours in https://github.com/google-ai-edge/LiteRT), but nobody promises that it stays as it is. So it is used only
-with versions whose prototypes and structures were checked, and what it returns is checked again: a structure of another
-size or other fields is noticed before a single pointer in it is followed.
+neighbours in https://github.com/google-ai-edge/LiteRT). It is not a stable interface, so what it returns is checked: a
+structure of another size or with other fields is noticed before a pointer in it is followed. `CHECKED` lists the
+versions on which prototypes and structures were verified; later ones are tried, and the profile says that they were
+not verified.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ from typing import Any
 
 from edgewise.runtime.base import CannotProfile
 
-ADVICE = "pip install 'ai-edge-litert==2.3.0'"
+CHECKED = ("2.1.6", "2.2.0", "2.3.0")
+"""Versions of ai-edge-litert on which the prototypes and the structure of an event below were verified, in order."""
+ADVICE = f"pip install 'ai-edge-litert=={CHECKED[-1]}'"
 MAX_RANK = 8
 MAX_EVENTS = 1_000_000
 _UNTOUCHED = 0xA5
@@ -31,8 +35,8 @@ _integer = ctypes.c_int
 _text = ctypes.c_char_p
 
 
-class _EventOf23(ctypes.Structure):
-    """``ProfiledEventData`` of LiteRT 2.3 on 64-bit Linux: 104 bytes."""
+class EventStructure(ctypes.Structure):
+    """``ProfiledEventData`` of LiteRT on 64-bit Linux: 104 bytes."""
 
     _fields_ = (
         ("tag", ctypes.c_void_p),
@@ -45,9 +49,6 @@ class _EventOf23(ctypes.Structure):
         ("source", ctypes.c_int32),
     )
 
-
-EVENT_LAYOUTS: Mapping[str, type[ctypes.Structure]] = {"2.3.0": _EventOf23}
-"""Version of ai-edge-litert → its structure of one event; the prototypes below were checked with the same versions."""
 
 EVENT_TYPES = frozenset(1 << bit for bit in range(9))
 EVENT_SOURCES = frozenset({0, 1, 2})
@@ -136,21 +137,27 @@ class Event:
 
 
 class Library:
-    """The C API of one verified version.
+    """The C API of one version.
 
-    Raises `CannotProfile` where version, machine or library are none that were checked.
+    Attributes:
+        note: for a profile by a version that was not verified; else "".
+
+    Raises `CannotProfile` on an older version, on another system than 64-bit Linux, or without the library.
     """
 
     def __init__(self, path: Path, version: str) -> None:
-        if version not in EVENT_LAYOUTS:
-            known = ", ".join(sorted(EVENT_LAYOUTS))
+        if _release(version) < _release(CHECKED[0]):
             raise CannotProfile(
-                f"LiteRT's profiler is reached through a C API that is not promised to stay as it is; it was checked "
-                f"with ai-edge-litert {known} and this is {version} ({ADVICE})"
+                f"LiteRT's profiler needs ai-edge-litert {CHECKED[0]} or newer, and this is {version} ({ADVICE})"
             )
         if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
-            raise CannotProfile("LiteRT's C API was checked on 64-bit Linux only, and this machine is none")
-        self._event: type[ctypes.Structure] = EVENT_LAYOUTS[version]
+            raise CannotProfile("LiteRT's C API was verified on 64-bit Linux only, which this machine does not run")
+        self.note = ""
+        if version not in CHECKED:
+            self.note = (
+                f"LiteRT's profiler is not a stable interface. It was verified with ai-edge-litert "
+                f"{', '.join(CHECKED)}, but not with {version}; its events passed all checks"
+            )
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
@@ -189,17 +196,22 @@ class Library:
         if not 0 < count <= MAX_EVENTS:
             raise CannotProfile(f"LiteRT's profiler recorded {count} events")
         # As much again behind it: an event that is longer than expected writes there and not into others' memory.
-        size = count * ctypes.sizeof(self._event)
+        size = count * ctypes.sizeof(EventStructure)
         memory = (ctypes.c_ubyte * (2 * size))()
         ctypes.memset(memory, _UNTOUCHED, 2 * size)
         self("GetProfilerEvents", profiler, count, memory)
         if bytes(memory[size:]) != bytes([_UNTOUCHED]) * size:
-            raise CannotProfile(f"LiteRT's events have another size than expected ({ADVICE})")
-        events = (self._event * count).from_buffer(memory)
+            raise CannotProfile(f"LiteRT's events have an unexpected size ({ADVICE})")
+        events = (EventStructure * count).from_buffer(memory)
         for event in events:
             if event.type not in EVENT_TYPES or event.source not in EVENT_SOURCES or not event.tag:
-                raise CannotProfile(f"LiteRT's events have other fields than expected ({ADVICE})")
+                raise CannotProfile(f"LiteRT's events have unexpected fields ({ADVICE})")
         return [_read_event(event) for event in events]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """``(2, 4, 0)`` of ``2.4.0.dev20261026``."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def _read_event(event: Any) -> Event:
@@ -330,7 +342,7 @@ class TimedModel:
             own = _TensorType()
             library("GetRankedTensorType", handle, ctypes.byref(own))
             if own.element != _ELEMENTS.get(array.dtype.name) or own.layout.rank & 0x7F != array.ndim:
-                raise CannotProfile(f"LiteRT describes the {side.lower()} {name!r} otherwise in C than in Python")
+                raise CannotProfile(f"LiteRT's C and Python APIs describe the {side.lower()} {name!r} differently")
         return ordered
 
     def _name(self, tensor: int) -> str:
@@ -357,7 +369,7 @@ class TimedModel:
             handles.append(self._own("TensorBuffer", handle))
             size = library.create("GetTensorBufferPackedSize", handle, of=_size)
             if size != array.nbytes:
-                raise CannotProfile(f"LiteRT makes {size} bytes of {name!r}, which has {array.nbytes}")
+                raise CannotProfile(f"LiteRT's buffer of {name!r} has {size} bytes instead of {array.nbytes}")
         return (ctypes.c_void_p * len(handles))(*handles)
 
     def _write_inputs(self) -> None:

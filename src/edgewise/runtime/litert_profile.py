@@ -18,10 +18,11 @@ from statistics import median
 from time import monotonic_ns
 from typing import Any
 
+from edgewise.runtime.arrays import time_calls
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile
 from edgewise.runtime.litert import replaced_by
 from edgewise.runtime.litert_capi import Event, Named, TimedModel, library_of, settings_of
-from edgewise.runtime.litert_xnnpack import Meaning, Operator, interpret
+from edgewise.runtime.litert_xnnpack import LiteRtOperator, StepMeaning, interpret_steps
 
 RESOLUTION_NS = 1000
 _REFERENCES = 20
@@ -44,7 +45,7 @@ _KERNEL_MODES = {0: (), 2: ('kernel_mode = "builtin"',)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
+class InterpreterGraph:
     """The model's first graph as the interpreter sees it.
 
     Attributes:
@@ -52,12 +53,12 @@ class Structure:
         partitions: of the delegate, in order: the operators that each replaced.
     """
 
-    operators: Mapping[int, Operator]
-    partitions: tuple[tuple[Operator, ...], ...] = ()
+    operators: Mapping[int, LiteRtOperator]
+    partitions: tuple[tuple[LiteRtOperator, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ProfiledModel:
     """What is to be profiled: the model with the settings and data of a session.
 
     Attributes:
@@ -68,7 +69,7 @@ class Subject:
     path: Path
     provider: str
     threads: int | None
-    structure: Structure
+    structure: InterpreterGraph
     inputs: Sequence[Named]
     outputs: Sequence[Named]
     invoke: Callable[[], object]
@@ -76,7 +77,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inference:
+class ProfiledInference:
     """One profiled inference.
 
     Attributes:
@@ -96,7 +97,7 @@ class Inference:
     wall_ns: int
 
 
-def time_layers(subject: Subject, inferences: int) -> EngineProfile:
+def time_layers(subject: ProfiledModel, inferences: int) -> EngineProfile:
     """Run so many inferences under LiteRT's profiler. Raises `CannotProfile` where that can't be done or trusted."""
     if inferences < 1:
         raise ValueError(f"{inferences} inferences can't be profiled")
@@ -109,7 +110,7 @@ def time_layers(subject: Subject, inferences: int) -> EngineProfile:
     try:
         model.run()
         _compare(model.read_outputs())
-        _compare_times(_shortest_ns(subject.invoke), _shortest_ns(model.run))
+        _compare_times(*(min(time_calls(call, _REFERENCES)) for call in (subject.invoke, model.run)))
         recorded, ordinary = _take_turns(model, subject.invoke, inferences)
     finally:
         model.close()
@@ -123,31 +124,30 @@ def time_layers(subject: Subject, inferences: int) -> EngineProfile:
         inference_ns=tuple(each.wall_ns for each in recorded),
         unprofiled_ns=tuple(ordinary),
         ordered=True,
-        notes=_notes(nodes, subject.provider),
+        notes=(*_notes(nodes, subject.provider), *filter(None, [library.note])),
     )
 
 
-def _take_turns(model: TimedModel, invoke: Callable[[], object], inferences: int) -> tuple[list[Inference], list[int]]:
+def _take_turns(
+    model: TimedModel, invoke: Callable[[], object], inferences: int
+) -> tuple[list[ProfiledInference], list[int]]:
     """So many profiled inferences, and the times of as many ordinary ones of the session, in blocks by turns.
 
     Reading the process's memory use leaves the caches cold: an unprofiled inference of the same model warms them again.
     """
-    recorded: list[Inference] = []
+    recorded: list[ProfiledInference] = []
     ordinary: list[int] = []
     while len(recorded) < inferences:
         count = min(_BLOCK, inferences - len(recorded))
         invoke()  # brings the session's own weights back into the caches
-        for _ in range(count):
-            begin = monotonic_ns()
-            invoke()
-            ordinary.append(monotonic_ns() - begin)
+        ordinary += time_calls(invoke, count)
         for _ in range(count):
             model.run()
             recorded.append(read_inference(*model.record(monotonic_ns)))
     return recorded, ordinary
 
 
-def _overheads(recorded: Sequence[Inference], provider: str) -> Iterator[EngineOverhead]:
+def _overheads(recorded: Sequence[ProfiledInference], provider: str) -> Iterator[EngineOverhead]:
     between = (each.loop_ns - each.reading_ns - 1000 * sum(step.elapsed_us for step in each.steps) for each in recorded)
     yield EngineOverhead(name="between operators", times_ns=tuple(map(float, between)))
     # The interpreter hands no buffers over: what the compiled model does around its graph is no part of it.
@@ -156,13 +156,12 @@ def _overheads(recorded: Sequence[Inference], provider: str) -> Iterator[EngineO
         yield EngineOverhead(name="buffers and call", times_ns=tuple(map(float, around)))
 
 
-def _kernels(subject: Subject) -> tuple[str, ...]:
+def _kernels(subject: ProfiledModel) -> tuple[str, ...]:
     """Lines of settings for the session's kernels. Raises `CannotProfile` where the C API can't run the same."""
     if subject.provider not in _KERNELS:
         raise CannotProfile(
-            f"LiteRT's profiler is part of its compiled models, and these have no kernels like those of "
-            f"{subject.provider}: they run the optimised ones where reference kernels are asked for; "
-            f"profile with --provider interpreter or interpreter-noxnnpack"
+            "LiteRT's profiler works only with compiled models, which have no kernels like those of "
+            f"{subject.provider}; profile with --provider interpreter or interpreter-noxnnpack"
         )
     lines = list(_KERNELS[subject.provider])
     for name, value in subject.extra.items():
@@ -171,7 +170,7 @@ def _kernels(subject: Subject) -> tuple[str, ...]:
         elif name == "xnnpack_flags" and (value is None or type(value) is int):
             lines += [] if value is None else [f"flags = {value}"]
         elif value:
-            raise CannotProfile(f"the profiled pass can't be given the engine setting {name}={value!r}; leave it out")
+            raise CannotProfile(f"the profiled pass does not support the engine setting {name}={value!r}; omit it")
     return tuple(lines)
 
 
@@ -188,18 +187,8 @@ def _compare(outputs: Sequence[tuple[Any, Any]]) -> None:
         if not same:
             raise CannotProfile(
                 "the compiled model that LiteRT's profiler needs gave other outputs than the session, so its times "
-                "are not those of the session (a model that keeps a state from one inference to the next does so)"
+                "can't be used (this happens with models that keep a state between inferences)"
             )
-
-
-def _shortest_ns(invoke: Callable[[], object]) -> int:
-    """The shortest of some inferences without the profiler."""
-    times = []
-    for _ in range(_REFERENCES):
-        begin = monotonic_ns()
-        invoke()
-        times.append(monotonic_ns() - begin)
-    return min(times)
 
 
 def _compare_times(own: int, compiled: int) -> None:
@@ -207,12 +196,12 @@ def _compare_times(own: int, compiled: int) -> None:
     short, long = sorted((own, compiled))
     if long > _FACTOR * short and long - short > _MARGIN_NS:
         raise CannotProfile(
-            f"the compiled model that LiteRT's profiler needs takes {compiled / 1000:.0f} µs where the session takes "
-            f"{own / 1000:.0f} µs: it does not run the same kernels"
+            f"the compiled model that LiteRT's profiler needs takes {compiled / 1000:.0f} µs, but the session takes "
+            f"{own / 1000:.0f} µs, so it runs other kernels"
         )
 
 
-def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> Inference:
+def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> ProfiledInference:
     """Check one inference's events and pick out the steps.
 
     Args:
@@ -231,7 +220,7 @@ def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> Inf
         timed = event.type != _DELEGATED
         inside = not timed or first_us <= event.start_us <= event.start_us + event.elapsed_us <= last_us + 1
         if event.elapsed_us > wall_us or not inside:
-            raise CannotProfile(f"LiteRT's profiler tells times of {event.tag} that don't lie inside its inference")
+            raise CannotProfile(f"LiteRT's profiler reports times of {event.tag} outside its inference")
     loops = [each for each in known if each.type == _LOOP and each.tag == _LOOP_TAG]
     steps = tuple(each for each in known if each.type in (_OPERATOR, _DELEGATED))
     if len(loops) != 1:
@@ -244,8 +233,8 @@ def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> Inf
     total = sum(each.elapsed_us for each in steps)
     # Each timed operator may seem up to a microsecond longer than it was.
     if total > loops[0].elapsed_us + len(steps):
-        raise CannotProfile("LiteRT's profiler tells operators that together take longer than the graph they are in")
-    return Inference(
+        raise CannotProfile("LiteRT's profiler reports operators that together take longer than their graph")
+    return ProfiledInference(
         steps=steps,
         starts_ns=_starts(steps, loops[0], began_ns),
         loop_ns=1000 * loops[0].elapsed_us,
@@ -276,14 +265,14 @@ def _starts(steps: Sequence[Event], loop: Event, began_ns: int) -> tuple[float, 
     return tuple(reversed(starts))
 
 
-def make_nodes(recorded: Sequence[Inference], structure: Structure) -> tuple[EngineNode, ...]:
+def make_nodes(recorded: Sequence[ProfiledInference], structure: InterpreterGraph) -> tuple[EngineNode, ...]:
     """One node per step, with its times in all inferences. Raises `CannotProfile` where inferences differ in steps."""
     first = recorded[0].steps
     shape = [(each.tag, each.type, each.index, each.subgraph) for each in first]
     for inference in recorded:
         if [(each.tag, each.type, each.index, each.subgraph) for each in inference.steps] != shape:
-            raise CannotProfile("LiteRT ran other steps in one inference than in another")
-    names, meanings = _interpret(first, structure)
+            raise CannotProfile("LiteRT ran different steps in different inferences")
+    names, meanings = _interpret_steps(first, structure)
     return tuple(
         EngineNode(
             name=names[at],
@@ -301,14 +290,14 @@ def make_nodes(recorded: Sequence[Inference], structure: Structure) -> tuple[Eng
     )
 
 
-def _interpret(steps: Sequence[Event], structure: Structure) -> tuple[list[str], list[Meaning]]:
+def _interpret_steps(steps: Sequence[Event], structure: InterpreterGraph) -> tuple[list[str], list[StepMeaning]]:
     """Names and meanings of one inference's steps."""
     partitions = _split(steps)
     agree = len(partitions) == len(structure.partitions)
-    names, meanings = [""] * len(steps), [Meaning()] * len(steps)
+    names, meanings = [""] * len(steps), [StepMeaning()] * len(steps)
     for number, places in enumerate(partitions):
         replaced = structure.partitions[number] if agree else ()
-        found = interpret([steps[at].tag for at in places], replaced)
+        found = interpret_steps([steps[at].tag for at in places], replaced)
         for at, meaning in zip(places, found, strict=True):
             names[at], meanings[at] = f"{steps[at].tag} [XNNPACK {number}.{steps[at].index}]", meaning
     for at, step in enumerate(steps):
@@ -317,7 +306,7 @@ def _interpret(steps: Sequence[Event], structure: Structure) -> tuple[list[str],
             if step.subgraph != 0 or operator is None or operator.op != step.tag:
                 raise CannotProfile(f"LiteRT's profiler names an operator that the model does not have: {step.tag}")
             originals = (operator.output,) if operator.output else ()
-            names[at], meanings[at] = f"{step.tag} [{step.index}]", Meaning(originals=originals)
+            names[at], meanings[at] = f"{step.tag} [{step.index}]", StepMeaning(originals=originals)
     return names, meanings
 
 
@@ -329,26 +318,25 @@ def _split(steps: Sequence[Event]) -> list[list[int]]:
             if step.index == 0 or not partitions:
                 partitions.append([])
             if step.index != len(partitions[-1]):
-                raise CannotProfile("LiteRT's profiler numbers the steps of XNNPACK otherwise than expected")
+                raise CannotProfile("LiteRT's profiler numbers the steps of XNNPACK in an unexpected way")
             partitions[-1].append(at)
     return partitions
 
 
 def _notes(nodes: Sequence[EngineNode], provider: str) -> tuple[str, ...]:
     notes = [
-        f"Layers were timed in LiteRT's compiled-model API, with the kernels, threads and inputs of the provider "
-        f"{provider} and the same outputs. The profiler reads the process's memory use around the operators, which "
-        f"lengthens the profiled inferences; this is no part of the overheads."
+        "Layers were timed in LiteRT's compiled-model API, with the kernels, threads, inputs and outputs of the "
+        f"provider {provider}. The profiler reads the process's memory use between operators, which lengthens the "
+        "profiled inferences but is not part of the overheads."
     ]
     if any(node.provider == "XNNPACK" and median(node.times_ns) < RESOLUTION_NS for node in nodes):
         notes.append(
-            "XNNPACK cuts the times of its steps to whole microseconds; those of steps that take less than one are "
-            "known only to within it."
+            "XNNPACK reports step times in whole microseconds, so shorter steps are known only to within a microsecond."
         )
     return tuple(notes)
 
 
-def read_structure(interpreter: Any) -> Structure:
+def read_structure(interpreter: Any) -> InterpreterGraph:
     """Operators and partitions of an interpreter whose tensors were allocated.
 
     Raises `CannotProfile` where this version of the Python package does not list them.
@@ -361,7 +349,7 @@ def read_structure(interpreter: Any) -> Structure:
         raise CannotProfile(f"LiteRT's interpreter does not list its operators: {error}") from error
 
 
-def _structure(nodes: Sequence[Mapping[str, Any]], tensors: Mapping[int, str]) -> Structure:
+def _structure(nodes: Sequence[Mapping[str, Any]], tensors: Mapping[int, str]) -> InterpreterGraph:
     uses = Counter(tensors.values())
 
     def own_name(node: Mapping[str, Any]) -> str:
@@ -371,7 +359,7 @@ def _structure(nodes: Sequence[Mapping[str, Any]], tensors: Mapping[int, str]) -
 
     plain = [node for node in nodes if node["op_name"] != "DELEGATE"]
     operators = {
-        int(node["index"]): Operator(index=int(node["index"]), op=str(node["op_name"]), output=own_name(node))
+        int(node["index"]): LiteRtOperator(index=int(node["index"]), op=str(node["op_name"]), output=own_name(node))
         for node in plain
     }
     producers = {int(tensor): node for node in plain for tensor in node["outputs"]}
@@ -380,4 +368,4 @@ def _structure(nodes: Sequence[Mapping[str, Any]], tensors: Mapping[int, str]) -
         for node in nodes
         if node["op_name"] == "DELEGATE"
     ]
-    return Structure(operators=operators, partitions=tuple(partitions))
+    return InterpreterGraph(operators=operators, partitions=tuple(partitions))

@@ -150,7 +150,7 @@ _DTYPES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class LiteRtOperator:
     """An operator of the model as the interpreter lists it.
 
     Attributes:
@@ -165,7 +165,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class StepMeaning:
     """What a step does, as far as it is certain."""
 
     role: Role = "operator"
@@ -187,7 +187,7 @@ def dtype_of(tag: str) -> str | None:
     return _DTYPES.get(found[1])
 
 
-def interpret(tags: Sequence[str], operators: Sequence[Operator]) -> list[Meaning]:
+def interpret_steps(tags: Sequence[str], operators: Sequence[LiteRtOperator]) -> list[StepMeaning]:
     """What the steps of one partition do.
 
     Args:
@@ -198,11 +198,11 @@ def interpret(tags: Sequence[str], operators: Sequence[Operator]) -> list[Meanin
     return [_meaning(tag, name, operators) for tag, name in zip(tags, names, strict=True)]
 
 
-def _meaning(tag: str, original: Operator | None, operators: Sequence[Operator]) -> Meaning:
+def _meaning(tag: str, original: LiteRtOperator | None, operators: Sequence[LiteRtOperator]) -> StepMeaning:
     # The model asks for conversions only by operators of their own.
     own = original is not None and _FREE_OPERATORS.get(original.op) == "convert"
     asked = own or not operators or any(_FREE_OPERATORS.get(each.op) == "convert" for each in operators)
-    return Meaning(
+    return StepMeaning(
         role="precision" if type_of(tag) == "Convert" and not asked else "operator",
         kinds=KINDS_OF_STEPS.get(type_of(tag), ()),
         originals=(original.output,) if original is not None and original.output else (),
@@ -210,8 +210,8 @@ def _meaning(tag: str, original: Operator | None, operators: Sequence[Operator])
     )
 
 
-def _names(tags: Sequence[str], operators: Sequence[Operator]) -> list[Operator | None]:
-    names: list[Operator | None] = [None] * len(tags)
+def _names(tags: Sequence[str], operators: Sequence[LiteRtOperator]) -> list[LiteRtOperator | None]:
+    names: list[LiteRtOperator | None] = [None] * len(tags)
     computing_steps = [at for at, tag in enumerate(tags) if type_of(tag) not in _FREE_STEPS]
     computing = [at for at, each in enumerate(operators) if each.op not in _FREE_OPERATORS]
     pairs = list(zip(computing_steps, computing, strict=False))
@@ -236,22 +236,22 @@ def _names(tags: Sequence[str], operators: Sequence[Operator]) -> list[Operator 
 class _Gap:
     """What lies between two operators that compute."""
 
-    before: Operator | None
-    after: Operator | None
-    operators: Sequence[Operator]
+    before: LiteRtOperator | None
+    after: LiteRtOperator | None
+    operators: Sequence[LiteRtOperator]
 
-    def name(self, steps: Iterable[int], tags: Sequence[str]) -> list[tuple[int, Operator]]:
+    def name(self, steps: Iterable[int], tags: Sequence[str]) -> list[tuple[int, LiteRtOperator]]:
         """Steps with the operator each belongs to, where only one comes into question."""
         by_purpose: dict[str, list[int]] = {}
         for at in steps:
             by_purpose.setdefault(_FREE_STEPS[type_of(tags[at])], []).append(at)
-        found: list[tuple[int, Operator]] = []
+        found: list[tuple[int, LiteRtOperator]] = []
         for purpose, places in by_purpose.items():
             own = [each for each in self.operators if _FREE_OPERATORS[each.op] == purpose]
             found += self._settle(purpose, places, own)
         return found
 
-    def _settle(self, purpose: str, places: list[int], own: list[Operator]) -> list[tuple[int, Operator]]:
+    def _settle(self, purpose: str, places: list[int], own: list[LiteRtOperator]) -> list[tuple[int, LiteRtOperator]]:
         companion = self._companion(purpose)
         always = purpose == "reshape" and companion is not None
         if len(places) == len(own) and not always:
@@ -261,7 +261,7 @@ class _Gap:
             return list(zip(places, members, strict=True))
         return []
 
-    def _companion(self, purpose: str) -> Operator | None:
+    def _companion(self, purpose: str) -> LiteRtOperator | None:
         """The neighbour that brings such a step with it."""
         if purpose == "clamp":
             return self.before

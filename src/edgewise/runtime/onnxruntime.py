@@ -19,10 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgewise.model.signature import TensorSpec
+from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import (
-    agrees,
     check_dtypes,
     closed,
     fixed_shape_message,
@@ -39,6 +38,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.text import means_out_of_memory
 
 _CPU = Provider(name="cpu", title="CPUExecutionProvider")
 _DISTRIBUTIONS = (
@@ -169,7 +169,7 @@ def _utf8(path: Path) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UnsupportedModel("ONNX Runtime takes only paths in UTF-8; rename the file or its folder") from error
+        raise UnsupportedModel("ONNX Runtime supports only paths in UTF-8; rename the file or its folder") from error
     return text
 
 
@@ -189,7 +189,7 @@ class OnnxSession:
         check_dtypes([spec for spec in self.inputs if spec.dtype != "string"], "input")
         wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
         for spec, shape in zip(self.inputs, wanted, strict=True):
-            if shape is not None and not agrees(spec.shape, shape):
+            if shape is not None and not shapes_fit(spec.shape, shape):
                 raise UnsupportedModel(fixed_shape_message(spec.name, spec.shape or (), shape))
         self._requests = requests
         self.effective: Mapping[str, Any] = _effective(
@@ -362,7 +362,9 @@ def _placement(session: Any, title: str) -> Mapping[str, int] | None:
     for part in tell():
         placement[part.ep_name] += len(part.get_nodes())
     if placement and not placement[title]:
-        raise UnsupportedModel(f"{title} takes no operator of this model; ONNX Runtime would have used the CPU instead")
+        raise UnsupportedModel(
+            f"{title} supports no operator of this model; ONNX Runtime would have used the CPU instead"
+        )
     return dict(placement)
 
 
@@ -400,13 +402,12 @@ _INVALID = re.compile(
     r"Type Error|ShapeInferenceError",
     re.IGNORECASE,
 )
-_MEMORY = re.compile(r"bad_alloc|bad allocation|failed to allocate|out of memory", re.IGNORECASE)
 
 
 def _explain(error: Exception) -> Exception:
     """The engine's error as one of ours where its meaning is known, else as it is."""
     text = str(error)
-    if _MEMORY.search(text):
+    if means_out_of_memory(text):
         return MemoryError(_told(text))
     if _UNSUPPORTED.search(text):
         return UnsupportedModel(_told(text))

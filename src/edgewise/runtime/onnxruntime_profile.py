@@ -1,8 +1,8 @@
 """Layer timing in ONNX Runtime, from the profile that the engine writes, mapped to the model's operators.
 
-A session of its own is profiled, so that the ordinary one is never slowed. It also saves the graph that the engine made
-of the model; the names and tensors that this graph shares with the model's file are where `edgewise.runtime.lineage`
-starts from.
+A separate session is profiled, so that the ordinary one is never slowed. It also saves the graph that the engine made
+of the model; `edgewise.runtime.operator_mapping` starts from the names and tensors that this graph shares with the
+model's file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,14 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.runtime.arrays import closed
+from edgewise.runtime.arrays import closed, time_calls
 from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role
-from edgewise.runtime.lineage import Outline
 from edgewise.runtime.onnxruntime import OnnxSession
-from edgewise.runtime.onnxruntime_lineage import Executed, trace
-from edgewise.runtime.onnxruntime_trace import Step, Trace, read_trace
-from edgewise.runtime.protowire import Damaged, read_outline
-from edgewise.stats.middle import central, central_mean
+from edgewise.runtime.onnxruntime_mapping import MappedNode, map_operators
+from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, read_trace
+from edgewise.runtime.operator_mapping import Outline
+from edgewise.runtime.protowire import read_outline
+from edgewise.stats.central_half import central, central_half_mean
+from edgewise.wire import Damaged
 
 WARMUP = 3
 """Inferences of the profiled session that are not counted."""
@@ -38,8 +38,8 @@ MOST_PARTS = 2
 PLAIN_S = 5.0
 """Ordinary inferences are run for about so long at most; where they take longer, profiling costs next to nothing."""
 _METHOD = (
-    "ONNX Runtime's profiler: the time of each kernel's call, less what profiling adds to it (inferences with and "
-    "without it, in turns; the difference beyond the time between kernels, in equal parts)"
+    "ONNX Runtime's profiler: the time of each kernel's call, minus the cost of profiling (measured by alternating "
+    "inferences with and without it; the part inside kernels is divided equally)"
 )
 _RESOLUTION_NS = 1000.0
 
@@ -133,7 +133,7 @@ class _Timing:
         # The error of a mean from the quartiles of a normal distribution, which interruptions hardly move.
         low, _, high = quantiles(turns, n=4) if len(turns) > 1 else (0.0, 0.0, 0.0)
         chance = 2 * (high - low) / 1.349 / math.sqrt(len(turns))
-        excess = central_mean(self.walls) - central_mean(self.plain)
+        excess = central_half_mean(self.walls) - central_half_mean(self.plain)
         return excess / 1e3 if excess > chance else 0.0
 
 
@@ -230,43 +230,32 @@ def _fitting(inferences: int, path: Path) -> int:
 def _take_turns(profiled: Callable[[], object], plain: Callable[[], object], inferences: int) -> _Timing:
     """Time so many profiled inferences, and ordinary ones between them; the first of each turn is not counted."""
     timing = _Timing(total=WARMUP)
-    _time(profiled, WARMUP)
+    time_calls(profiled, WARMUP)
     while len(timing.walls) < inferences:
         count = min(BLOCK, inferences - len(timing.walls))
         if sum(timing.plain) < PLAIN_S * 1e9:
-            timing.plain += _time(plain, 1 + count)[1:]
-        timing.walls += _time(profiled, 1 + count)[1:]
+            timing.plain += time_calls(plain, 1 + count)[1:]
+        timing.walls += time_calls(profiled, 1 + count)[1:]
         timing.counted += range(timing.total + 1, timing.total + 1 + count)
         timing.total += 1 + count
     return timing
 
 
-def _time(invoke: Callable[[], object], count: int) -> list[int]:
-    """Nanoseconds of each of so many calls."""
-    clock = time.monotonic_ns
-    walls = []
-    for _ in range(count):
-        begin = clock()
-        invoke()
-        walls.append(clock() - begin)
-    return walls
-
-
-def _follow(path: Path, saved: Path | None, steps: Sequence[Step]) -> tuple[list[Executed], tuple[str, ...]]:
+def _follow(path: Path, saved: Path | None, steps: Sequence[KernelTimes]) -> tuple[list[MappedNode], tuple[str, ...]]:
     """What each step executes of the model, and a note where that is not known."""
-    empty = [Executed() for _ in steps]
+    empty = [MappedNode() for _ in steps]
     if saved is None:
-        return empty, ("the engine can't save the graph it runs, so its steps are known by their type and order only",)
+        return empty, ("the engine can't save the graph that it runs, so steps are known only by type and order",)
     try:
         original, optimised = read_outline(path), read_outline(saved)
     except (Damaged, OSError) as error:
         return empty, (f"the graph that the engine runs could not be read back ({error})",)
-    return match_steps(steps, optimised, trace(original, optimised))
+    return match_steps(steps, optimised, map_operators(original, optimised))
 
 
 def match_steps(
-    steps: Sequence[Step], optimised: Outline, executed: Sequence[Executed]
-) -> tuple[list[Executed], tuple[str, ...]]:
+    steps: Sequence[KernelTimes], optimised: Outline, executed: Sequence[MappedNode]
+) -> tuple[list[MappedNode], tuple[str, ...]]:
     """What each timed step executes: the saved graph's operators by name and type, equal ones in order."""
     waiting: dict[tuple[str, str], deque[int]] = {}
     for index, node in enumerate(optimised.nodes):
@@ -276,11 +265,13 @@ def match_steps(
         # The engine makes up a name for an operator that has none: its type and a number.
         queue = waiting.get((step.name, step.op)) or waiting.get(("", step.op))
         lost += not queue
-        found.append(executed[queue.popleft()] if queue else Executed())
+        found.append(executed[queue.popleft()] if queue else MappedNode())
     return found, (f"{lost} steps of the engine are not in the graph it saved",) if lost else ()
 
 
-def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], notes: tuple[str, ...]) -> EngineProfile:
+def _assemble(
+    traced: KernelTrace, timing: _Timing, executed: Sequence[MappedNode], notes: tuple[str, ...]
+) -> EngineProfile:
     steps = traced.steps
     kept = central(timing.walls)
     lengths = [float(np.asarray(step.durations)[kept].mean()) for step in steps]
@@ -295,7 +286,7 @@ def _assemble(traced: Trace, timing: _Timing, executed: Sequence[Executed], note
     names: dict[str, int] = {}
     elsewhere = sorted({step.provider for step in steps if step.provider} - {"CPUExecutionProvider"})
     if elsewhere:
-        notes += (f"kernels of {', '.join(elsewhere)} may go on after the time that is shown, which ends their call",)
+        notes += (f"kernels of {', '.join(elsewhere)} may continue after the reported time, which is that of the call",)
     places = [what.place for what in executed if what.place is not None]
     return EngineProfile(
         method=_METHOD,
@@ -340,11 +331,11 @@ def share_out(cost: float, lengths: Sequence[float]) -> list[float]:
 
 
 def _tell_cost(timing: _Timing, taken: Sequence[float]) -> str:
-    profiled, plain = central_mean(timing.walls) / 1e3, central_mean(timing.plain) / 1e3
+    profiled, plain = central_half_mean(timing.walls) / 1e3, central_half_mean(timing.plain) / 1e3
     return (
-        f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without (in "
-        f"turns); {sum(taken):.1f} µs of that were found inside the steps and taken out, {max(taken):.2f} µs of each "
-        "at most; the rest lies between them"
+        f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without "
+        f"(alternating); {sum(taken):.1f} µs of the difference were inside the steps and were subtracted, at most "
+        f"{max(taken):.2f} µs from each; the rest is between them"
     )
 
 
@@ -352,7 +343,9 @@ def _overhead(name: str, microseconds: Sequence[float]) -> EngineOverhead:
     return EngineOverhead(name=name, times_ns=tuple(1e3 * value for value in microseconds))
 
 
-def _node(step: Step, times: Sequence[float], taken: float, executed: Executed, *, names: dict[str, int]) -> EngineNode:
+def _node(
+    step: KernelTimes, times: Sequence[float], taken: float, executed: MappedNode, *, names: dict[str, int]
+) -> EngineNode:
     role: Role = "copy" if step.op.startswith("Memcpy") else executed.role
     name = _stable_name(step, executed)
     names[name] = names.get(name, 0) + 1
@@ -376,7 +369,7 @@ def _node(step: Step, times: Sequence[float], taken: float, executed: Executed, 
     )
 
 
-def _stable_name(step: Step, executed: Executed) -> str:
+def _stable_name(step: KernelTimes, executed: MappedNode) -> str:
     """The engine's name without what differs from one session to the next: numbers, in no fixed order."""
     plain = _NUMBERED.sub("", step.name)
     tensors = (*executed.outputs, *executed.inputs)

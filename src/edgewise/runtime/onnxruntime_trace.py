@@ -23,7 +23,7 @@ _DTYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class KernelTimes:
     """One kernel in all inferences; times in whole microseconds, cut.
 
     Attributes:
@@ -41,14 +41,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class KernelTrace:
     """Steps in the order of execution, and per inference the time of the executor and of the whole session, µs."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[KernelTimes, ...]
     executions: tuple[int, ...]
     sessions: tuple[int, ...]
 
-    def select(self, runs: Sequence[int]) -> Trace:
+    def select(self, runs: Sequence[int]) -> KernelTrace:
         """The same of some inferences only, given by their place."""
         steps = (
             replace(
@@ -58,7 +58,7 @@ class Trace:
             )
             for step in self.steps
         )
-        return Trace(
+        return KernelTrace(
             tuple(steps), tuple(self.executions[run] for run in runs), tuple(self.sessions[run] for run in runs)
         )
 
@@ -78,14 +78,14 @@ class _Event:
 
 
 @dataclass(slots=True)
-class _Run:
+class _TracedInference:
     start: int
     duration: int
     execution: int
     events: list[_Event]
 
 
-def read_trace(path: Path, *, inferences: int) -> Trace:
+def read_trace(path: Path, *, inferences: int) -> KernelTrace:
     """The last `inferences` inferences in the profile at `path`.
 
     Raises `CannotProfile` where the file is damaged, holds fewer, or its inferences differ in their steps.
@@ -97,24 +97,24 @@ def read_trace(path: Path, *, inferences: int) -> Trace:
         raise CannotProfile(f"ONNX Runtime's profile can't be read: {error.strerror}") from error
 
 
-def parse_trace(lines: Iterable[bytes], *, inferences: int) -> Trace:
+def parse_trace(lines: Iterable[bytes], *, inferences: int) -> KernelTrace:
     """As `read_trace`, from the file's lines."""
     runs = list(_split(_entries(lines)))
     if len(runs) < inferences:
         raise CannotProfile(
-            f"ONNX Runtime's profile holds {len(runs)} of {inferences} inferences; ask for fewer: it keeps a million "
-            "events"
+            f"ONNX Runtime's profile contains {len(runs)} of {inferences} inferences; profile fewer, because it "
+            "keeps a million events"
         )
     runs = runs[-inferences:]
     first = [event.key for event in runs[0].events]
     if not first:
-        raise CannotProfile("ONNX Runtime's profile holds no time of any operator")
+        raise CannotProfile("ONNX Runtime's profile contains no times of operators")
     if any([event.key for event in run.events] != first for run in runs):
-        raise CannotProfile("the inferences in ONNX Runtime's profile differ in their steps")
+        raise CannotProfile("the inferences in ONNX Runtime's profile have different steps")
     if any(sum(event.duration for event in run.events) > run.execution for run in runs):
         raise CannotProfile("ONNX Runtime's profile shows operators that took longer than the whole")
     steps = tuple(_step([run.events[at] for run in runs], runs) for at in range(len(first)))
-    return Trace(steps, tuple(run.execution for run in runs), tuple(run.duration for run in runs))
+    return KernelTrace(steps, tuple(run.execution for run in runs), tuple(run.duration for run in runs))
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[Any]:
@@ -137,7 +137,7 @@ def _entries(lines: Iterable[bytes]) -> Iterator[Any]:
         raise CannotProfile("ONNX Runtime's profile is cut off")
 
 
-def _split(document: Iterable[Any]) -> Iterator[_Run]:
+def _split(document: Iterable[Any]) -> Iterator[_TracedInference]:
     """Every inference with its events."""
     events: list[_Event] = []
     execution = 0
@@ -151,7 +151,7 @@ def _split(document: Iterable[Any]) -> Iterator[_Run]:
             # Bodies have executors of their own, inside the outermost, which takes longest.
             execution = max(execution, _microseconds(entry, "dur"))
         elif category == "Session" and name == "model_run":
-            yield _Run(_microseconds(entry, "ts"), _microseconds(entry, "dur"), execution, events)
+            yield _TracedInference(_microseconds(entry, "ts"), _microseconds(entry, "dur"), execution, events)
             events, execution = [], 0
 
 
@@ -183,7 +183,7 @@ def _microseconds(entry: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def _step(events: Sequence[_Event], runs: Sequence[_Run]) -> Step:
+def _step(events: Sequence[_Event], runs: Sequence[_TracedInference]) -> KernelTimes:
     """One step from its event in every inference."""
     first = events[0]
     provider = first.arguments.get("provider")
@@ -196,7 +196,7 @@ def _step(events: Sequence[_Event], runs: Sequence[_Run]) -> Step:
         detail["inner_steps"] = [
             {"name": event.name, "op": event.op, "time_ns": 1e3 * event.duration} for event in first.inner[:1000]
         ]
-    return Step(
+    return KernelTimes(
         name=first.name,
         op=first.op,
         provider=str(provider) if provider else None,

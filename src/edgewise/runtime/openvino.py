@@ -34,6 +34,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.text import means_out_of_memory
 
 #: the engine's element types → numpy's names
 _DTYPES = {
@@ -222,7 +223,7 @@ class OpenVinoSession:
     ) -> None:
         """Keep a queue of asynchronous requests full; each completion's callback reads `clock`."""
         if until_ns is None and count is None:
-            raise ValueError("neither an end nor a number of inferences was given")
+            raise ValueError("neither an end time nor a number of inferences given")
         if self._pool is None:
             from openvino import AsyncInferQueue
 
@@ -268,7 +269,7 @@ def _find_device(core: Any, provider: str) -> str:
     seen = list(core.available_devices)
     if device == "AUTO" or any(name == device or name.startswith(f"{device}.") for name in seen):
         return device
-    raise UnsupportedModel(f"OpenVINO sees no {device} here (it sees: {', '.join(seen)})")
+    raise UnsupportedModel(f"OpenVINO finds no {device} on this machine (it finds: {', '.join(seen)})")
 
 
 def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -374,7 +375,6 @@ _UNSUPPORTED = re.compile(
     r"OpConversionFailure|NotImplementedFailure|not (?:yet )?(?:supported|implemented)|unsupported|No translator",
     re.IGNORECASE,
 )
-_MEMORY = re.compile(r"bad_alloc|bad allocation|failed to allocate|out of memory|CL_MEM_OBJECT_ALLOC", re.IGNORECASE)
 
 
 def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
@@ -382,7 +382,7 @@ def _explain(error: Exception, *, otherwise: type[Exception], context: str = "")
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
     text = str(error).replace(" with a message:", ":")
-    if _MEMORY.search(text):
+    if means_out_of_memory(text):
         return MemoryError(tell(text, noise=_NOISE))
     # The engine says of every file that no front end takes that its format may not be supported: that is no model.
     kind = UnsupportedModel if _UNSUPPORTED.search(text) and "Unable to read the model" not in text else otherwise

@@ -26,7 +26,7 @@ from edgewise.runtime.base import (
     Role,
 )
 from edgewise.runtime.openvino import OpenVinoSession, _call, _fill
-from edgewise.runtime.openvino_lineage import Origin, Part, find_origins
+from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
 
 BLOCKS = 20
 """The model is compiled for so many blocks of inferences at most."""
@@ -148,7 +148,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
             closed()
         device = self.effective.get("device")
         if device != "CPU":
-            raise CannotProfile(f"what OpenVINO's counters mean is known for its CPU only, not for {device}")
+            raise CannotProfile(f"OpenVINO's counters are supported only on the CPU, not on {device}")
         begin = time.monotonic()
         compiled = self._compile_anew()
         each = time.monotonic() - begin
@@ -163,7 +163,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
                 steps = _Steps(compiled, counters)
             # Names that the engine makes up have a number that grows from one compilation to the next.
             if counters.kinds != steps.kinds:
-                raise CannotProfile("OpenVINO compiled the same model to other steps the second time")
+                raise CannotProfile("OpenVINO compiled the same model to different steps the second time")
             compiled = None
         assert steps is not None
         found = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
@@ -236,12 +236,13 @@ class _Steps:
             if name in self.ran or not self.types[name][1].startswith("unknown")
         }
         if not self.ran & self.shown.keys():
-            raise CannotProfile("OpenVINO's counters show no step of a whole microsecond: the model is too small")
+            raise CannotProfile("no step in OpenVINO's counters takes a whole microsecond: the model is too small")
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ExecutionStep]:
         """What the engine says each step was made of."""
         return [
-            Part((name, self.info[name].get("originalLayersNames", "")), self._fed_with[name]) for name in self.placed
+            ExecutionStep((name, self.info[name].get("originalLayersNames", "")), self._fed_with[name])
+            for name in self.placed
         ]
 
     def layer(self, name: str) -> str:
@@ -252,7 +253,7 @@ class _Steps:
         """Of its outputs."""
         return self.info.get(name, {}).get("outputPrecisions", "")
 
-    def role(self, name: str, origin: Origin) -> Role:
+    def role(self, name: str, origin: StepOrigin) -> Role:
         """What a step is for."""
         layer = self.layer(name)
         if origin.originals:
@@ -289,7 +290,7 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     return max(0.0, increase) / (counts[-1] - counts[-2])
 
 
-def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, Origin]) -> EngineProfile:
+def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, StepOrigin]) -> EngineProfile:
     """The profile; `origins` of all steps that have a place."""
     total = sum(block.count for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
@@ -313,13 +314,13 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, Ori
         ordered=bool(places) and places == sorted(places),
         idle=tuple(dict.fromkeys(idle)),
         notes=(
-            f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in all: the engine "
-            "tells sums only",
+            f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in total, because the "
+            "engine reports only sums",
         ),
     )
 
 
-def _node(name: str, times: Sequence[float], steps: _Steps, origin: Origin) -> EngineNode:
+def _node(name: str, times: Sequence[float], steps: _Steps, origin: StepOrigin) -> EngineNode:
     layer, (kind, kernel), info = steps.layer(name), steps.types[name], steps.info[name]
     role = steps.role(name, origin)
     told = (("layout", "outputLayouts"), ("made_of", "originalLayersNames"))

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-from edgewise.runtime.lineage import Outline, OutlineNode
+from edgewise.runtime.operator_mapping import Outline, OutlineNode
+from edgewise.wire import BYTES, MAX_TEXT_BYTES, Damaged, read_fields
 
 MAX_NODES = 1_000_000
-MAX_NAME_BYTES = 65_536
 MAX_COMPARED_BYTES = 4096
 """Constants up to this size are compared by value; larger ones are weights, which are not read."""
 
@@ -26,10 +26,6 @@ _TENSOR_NAME = 8
 _SPARSE_VALUES = 1
 
 Span = tuple[int, int]
-
-
-class Damaged(ValueError):
-    """The bytes are no such message."""
 
 
 def read_outline(path: Path) -> Outline:
@@ -72,48 +68,13 @@ def parse_outline(view: memoryview) -> Outline:
 
 
 def messages(view: memoryview, span: Span) -> Iterator[tuple[int, Span]]:
-    """Number and place of every field of the message at `span` that has a length; numbers of fixed size are skipped.
-
-    Raises `Damaged` where the bytes end early or make no sense.
-    """
-    at, end = span
-    while at < end:
-        key, at = _varint(view, at, end)
-        number, wire = key >> 3, key & 7
-        if not number:
-            raise Damaged("a field has the number 0")
-        if wire == 0:
-            _, at = _varint(view, at, end)
-        elif wire in (1, 5):
-            at += 8 if wire == 1 else 4
-        elif wire == 2:
-            length, at = _varint(view, at, end)
-            if length > end - at:
-                raise Damaged("a field is longer than what holds it")
-            yield number, (at, at + length)
-            at += length
-        else:
-            raise Damaged(f"a field is of the unknown type {wire}")
-        if at > end:
-            raise Damaged("a field is cut off")
-
-
-def _varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= end:
-            raise Damaged("a number is cut off")
-        byte = view[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise Damaged("a number is too long")
+    """Number and place of every field of the message at `span` that has a length. Raises `Damaged`."""
+    return ((number, (value, after)) for _, number, wire, value, after in read_fields(view, *span) if wire == BYTES)
 
 
 def _text(view: memoryview, span: Span) -> str:
-    if span[1] - span[0] > MAX_NAME_BYTES:
-        raise Damaged(f"a name has more than {MAX_NAME_BYTES} bytes")
+    if span[1] - span[0] > MAX_TEXT_BYTES:
+        raise Damaged(f"a name has more than {MAX_TEXT_BYTES} bytes")
     return bytes(view[span[0] : span[1]]).decode("utf-8", "replace")
 
 

@@ -129,7 +129,7 @@ def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool, 
         BadInput: unequal lengths, no values, or one that is not positive and finite.
     """
     if len(a) != len(b):
-        raise BadInput(f"pairs need as many values of A as of B, not {len(a)} and {len(b)}")
+        raise BadInput(f"pairs need the same number of values of A and B, not {len(a)} and {len(b)}")
     differences = _logarithms(b) - _logarithms(a)
     count = len(differences)
     scatter = float(differences.std(ddof=1)) / math.sqrt(count) if count > 1 else None
@@ -140,7 +140,7 @@ def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool, 
         replicates=count,
         sequential=sequential,
         method=f"Student's t on the log ratios of {count} pairs of fresh processes"
-        + (", several looks allowed for" if sequential else ""),
+        + (", corrected for several looks" if sequential else ""),
         doubt="" if count >= LEAST_REPLICATES else f"{count} pair{'s' if count > 1 else ''} of processes: too few",
     )
 
@@ -167,12 +167,12 @@ def contrast_groups(a: Sequence[float], b: Sequence[float], *, error: float = 0.
         bottom = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
         degrees = variance**2 / bottom if bottom > 0.0 else float(sum(counts) - 2)
         method = f"Welch's t on the logarithms of {counts[0]} and {counts[1]} fresh processes"
-        doubt = "" if few >= LEAST_REPLICATES else "two processes of one side: too few"
+        doubt = "" if few >= LEAST_REPLICATES else "only two processes on one side: too few"
     elif max(counts) >= LEAST_REPLICATES:
         rich = first if len(first) > 1 else second
         variance = float(rich.var(ddof=1)) * (1.0 + 1.0 / len(rich))
         degrees = float(len(rich) - 1)
-        method = f"Student's t: one fresh process against {len(rich)}, whose variance stands for both sides"
+        method = f"Student's t: one fresh process against {len(rich)}, whose variance is used for both sides"
         doubt = ""
     else:
         return Contrast(
@@ -180,8 +180,8 @@ def contrast_groups(a: Sequence[float], b: Sequence[float], *, error: float = 0.
             error=None,
             degrees=math.inf,
             replicates=few,
-            method="one fresh process of a side",
-            doubt="too few processes of both sides: how far processes of one model differ is not known",
+            method="one fresh process on one side",
+            doubt="too few processes on both sides, so the difference between processes is unknown",
         )
     if variance > 0.0:  # Satterthwaite again: the part that is known weighs against the one that was estimated
         degrees *= ((variance + error**2) / variance) ** 2
@@ -240,7 +240,7 @@ def contrast_outcomes(a: Sequence[float], b: Sequence[float]) -> Contrast:
     """
     first, second = np.asarray(a, dtype=np.float64) > 0.5, np.asarray(b, dtype=np.float64) > 0.5
     if len(first) != len(second):
-        raise BadInput(f"{len(first)} outcomes and {len(second)}", advice="both need the same samples")
+        raise BadInput(f"{len(first)} outcomes and {len(second)}", advice="use the same samples for both")
     count = len(first)
     lost, gained = int((first & ~second).sum()), int((~first & second).sum())
     before, after = _logarithms([first.sum(), second.sum()])
@@ -335,7 +335,9 @@ def replicates_to_decide(contrast: Contrast, *, margin: float, tests: int = 1) -
 def _logarithms(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     array = np.asarray(values, dtype=np.float64)
     if not len(array) or not np.isfinite(array).all() or (array <= 0.0).any():
-        raise BadInput("ratios need positive, finite values", advice="measure again: a time of zero is no measurement")
+        raise BadInput(
+            "ratios need positive, finite values", advice=("measure again: a time of zero is not a measurement")
+        )
     return np.asarray(np.log(array))
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgewise.stats.dependence import Samples, checked, split_sessions
+from edgewise.stats.autocorrelation import Samples, checked, split_sessions
 from edgewise.stats.distributions import normal_two_sided
 
 BLOCKS = 20
@@ -46,7 +46,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class SpeedMode:
     """A cluster of samples: its median, in their unit, and its share of them."""
 
     value: float
@@ -147,7 +147,7 @@ def _ranks(blocks: Samples) -> Samples:
     return ranks
 
 
-def modes(samples: ArrayLike) -> tuple[Mode, ...]:
+def modes(samples: ArrayLike) -> tuple[SpeedMode, ...]:
     """Separated clusters, lowest first.
 
     A kernel density (Gaussian, Silverman's bandwidth, of logarithms where all samples are positive) is cut at valleys
@@ -168,7 +168,7 @@ def modes(samples: ArrayLike) -> tuple[Mode, ...]:
         return ()
     edges = _cuts(ordered) if len(ordered) >= LEAST_SAMPLES and np.ptp(ordered) > 0.0 else []
     clusters = _joined(np.split(ordered, edges), abs(float(np.median(ordered))))
-    return tuple(Mode(float(np.median(cluster)), len(cluster) / len(ordered)) for cluster in clusters)
+    return tuple(SpeedMode(float(np.median(cluster)), len(cluster) / len(ordered)) for cluster in clusters)
 
 
 def _cuts(ordered: Samples) -> list[int]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.stats.dependence import Samples, checked, long_run, split_sessions
+from edgewise.stats.autocorrelation import Samples, checked, long_run, split_sessions
 from edgewise.stats.distributions import normal_quantile, t_quantile
 
 LEAST = 3
@@ -92,7 +92,7 @@ def median_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confi
     if len(session) < RANKS_FROM:
         return _few(session, confidence)
     low, high, correlated = _rank_interval(session, [session], confidence)
-    words = "correlation of neighbours included" if correlated else "samples uncorrelated"
+    words = "corrected for the correlation of neighbours" if correlated else "samples uncorrelated"
     return Interval(low, high, f"ranks around the median of one process, {words}")
 
 
@@ -122,7 +122,7 @@ def mean_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confide
     unit = float(np.abs(pooled).max()) or 1.0  # squares of tiny numbers would vanish
     noise = long_run([session / unit for session in sessions])
     half = unit * t_quantile(probability, noise.degrees) * math.sqrt(noise.variance / len(pooled))
-    method = "t of one process's mean, correlation of neighbours included"
+    method = "t for the mean of one process, corrected for the correlation of neighbours"
     if count > 1:
         weights = np.array([len(session) for session in sessions]) / len(pooled)
         deviations = (np.array([session.mean() for session in sessions]) - mean) / unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgewise.stats.dependence import Samples, checked
+from edgewise.stats.autocorrelation import Samples, checked
 
 FAR = 10.0
 """Modified z-score above which a sample is an outlier; the usual 3.5 flags the shoulder of any skewed distribution."""

@@ -24,7 +24,7 @@ def wilson_interval(successes: int, n: int, *, confidence: float = CONFIDENCE) -
         ValueError: no samples, or more successes than samples.
     """
     if not 0 <= successes <= n or n < 1:
-        raise ValueError(f"{successes} of {n} is no proportion")
+        raise ValueError(f"{successes} of {n} is not a proportion")
     z = normal_quantile(0.5 + confidence / 2.0)
     share, square = successes / n, z * z
     centre = (share + square / (2.0 * n)) / (1.0 + square / n)
@@ -67,7 +67,7 @@ def paired_interval(lost: int, gained: int, n: int, *, confidence: float = CONFI
         ValueError: no samples, or more differences than samples.
     """
     if lost < 0 or gained < 0 or lost + gained > n or n < 1:
-        raise ValueError(f"{lost} lost and {gained} gained of {n} samples make no sense")
+        raise ValueError(f"{lost} lost and {gained} gained are more than {n} samples")
     z = normal_quantile(0.5 + confidence / 2.0)
     found = (gained - lost) / n
     low = _cross(-1.0, found, z, lost=lost, gained=gained, n=n)

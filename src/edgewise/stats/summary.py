@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edgewise.record import Summary
-from edgewise.stats.dependence import Samples, split_sessions
+from edgewise.stats.autocorrelation import Samples, split_sessions
 from edgewise.stats.outliers import median_absolute_deviation, outlier_mask
 
 PERCENTILES: dict[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgewise.stats.dependence import Samples, checked
+from edgewise.stats.autocorrelation import Samples, checked
 from edgewise.stats.outliers import MAD_TO_SIGMA
 
 LEAST = 8

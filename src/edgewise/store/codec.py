@@ -60,7 +60,7 @@ def from_document(document: Mapping[str, Any]) -> Run:
         BadInput: a missing or wrong field, named by its path; an unknown or newer schema.
     """
     if not isinstance(document, Mapping):
-        raise BadInput("a record is a JSON object", advice="is this a document that edgewise wrote?")
+        raise BadInput("a record is a JSON object", advice="check that edgewise wrote this document")
     try:
         text = json.dumps(_restored(upgrade(document)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -87,14 +87,14 @@ def parse(text: str | bytes) -> Any:
     """The JSON value in `text`, which must be UTF-8 and without NaN. Raises `BadInput`."""
 
     def refuse(constant: str) -> float:
-        raise BadInput(f"not JSON: {constant} is not a number", advice="write null where a number can't be known")
+        raise BadInput(f"not JSON: {constant} is not a number", advice="write null for an unknown number")
 
     try:
         return json.loads(text, parse_constant=refuse)
     except RecursionError as error:
         raise BadInput("not a record: nested too deeply") from error
     except ValueError as error:
-        raise BadInput(f"not JSON: {error}", advice="is the file whole?") from error
+        raise BadInput(f"not JSON: {error}", advice="check that the file is complete") from error
 
 
 def parse_time(text: str, *, what: str = "created_at") -> datetime:
@@ -163,14 +163,16 @@ def _explained(error: ValidationError) -> BadInput:
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     return BadInput(
         f"{path or 'record'}: {details[0]['msg'].lower()}{more}",
-        advice="'edgewise runs schema' prints what a record is",
+        advice="'edgewise runs schema' prints the schema of a record",
     )
 
 
 def _check(run: Run) -> None:
     """What types alone don't say. Raises `BadInput`."""
     if not _ID.fullmatch(run.id):
-        raise BadInput(f"id: {run.id[:80]!r} is not a run id", advice="letters, digits, '.', '_' and '-', at most 64")
+        raise BadInput(
+            f"id: {run.id[:80]!r} is not a run id", advice=("use letters, digits, '.', '_' and '-', at most 64")
+        )
     if run.schema != SCHEMA:
         raise BadInput(f"schema: {run.schema} is not {SCHEMA}, which this edgewise writes")
     parse_time(run.created_at)
@@ -178,13 +180,13 @@ def _check(run: Run) -> None:
         if row.metric in METRICS and row.unit != METRICS[row.metric].unit:
             raise BadInput(
                 f"measurements[{index}].unit: {row.metric} is in {METRICS[row.metric].unit}, not {row.unit[:20]!r}",
-                advice="units are SI: is this a document that edgewise wrote?",
+                advice="units must be SI; check that edgewise wrote this document",
             )
         if row.session_lengths and (min(row.session_lengths) < 0 or sum(row.session_lengths) != len(row.samples)):
             raise BadInput(
                 f"measurements[{index}].session_lengths: they sum to {sum(row.session_lengths)}, "
                 f"and there are {len(row.samples)} samples",
-                advice="is this a document that edgewise wrote?",
+                advice="check that edgewise wrote this document",
             )
     if run.profile is not None and run.profile.memory is not None:
         _check_memory(run.profile.memory)
@@ -197,11 +199,11 @@ def _check_memory(memory: Mapping[str, Any]) -> None:
     for name in ("live_bytes", "unknown"):
         items = memory.get(name) or []
         if not isinstance(items, list | tuple):
-            raise BadInput(f"profile.memory.{name}: is not a list", advice="is this a document that edgewise wrote?")
+            raise BadInput(f"profile.memory.{name}: is not a list", advice="check that edgewise wrote this document")
         sizes += [(name, item) for item in items] if name == "live_bytes" else []
     for name, size in sizes:
         if not (size is None and name != "live_bytes") and (not isinstance(size, int) or size < 0):
-            raise BadInput(f"profile.memory.{name}: is no count", advice="is this a document that edgewise wrote?")
+            raise BadInput(f"profile.memory.{name}: not a count", advice="check that edgewise wrote this document")
 
 
 def _plain(value: Any, *, path: str) -> Any:
@@ -244,7 +246,7 @@ def _all_finite_floats(values: Iterable[Any]) -> bool:
 
 def _require_finite(value: Any, *, path: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise BadInput(f"{path}: {value} is not a setting", advice="leave it out where the choice is open")
+        raise BadInput(f"{path}: {value} is not a setting", advice="omit it to leave the choice open")
     if is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             _require_finite(getattr(value, field.name), path=f"{path}.{field.name}")

@@ -10,12 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from edgewise.errors import StoreError
-from edgewise.store.location import Location
+from edgewise.store.location import DatabaseLocation
+from edgewise.store.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -60,7 +74,7 @@ class Database:
                 yield connection
 
 
-def open_database(location: Location, *, create: bool, reindex: Callable[[Connection], object]) -> Database:
+def open_database(location: DatabaseLocation, *, create: bool, reindex: Callable[[Connection], object]) -> Database:
     """The database at `location`, its tables up to date.
 
     Args:
@@ -87,8 +101,8 @@ def _open_url(url: str) -> Database:
         backend = parsed.get_backend_name()
         if backend not in _BACKENDS:
             raise StoreError(
-                f"{name}: a store can't be kept in {backend!r}",
-                advice="write a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE",
+                f"{name}: {backend!r} is not supported for a store",
+                advice="use a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE",
             )
         if backend == "sqlite":
             engine = create_engine(parsed, poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -97,10 +111,10 @@ def _open_url(url: str) -> Database:
             patience = {"connect_timeout": 10} if parsed.get_driver_name().startswith("psycopg") else {}
             engine = create_engine(parsed, pool_pre_ping=True, connect_args=patience)
     except NoSuchModuleError as error:
-        raise StoreError(f"{name}: SQLAlchemy knows no such driver", advice="write postgresql://… alone") from error
+        raise StoreError(f"{name}: SQLAlchemy has no such driver", advice="use plain postgresql://…") from error
     except (ArgumentError, ValueError) as error:
         shown = url.rpartition("@")[2]  # what stands before it may be a password
-        raise StoreError(f"{shown!r} is not a database URL", advice="write a path or a URL") from error
+        raise StoreError(f"{shown!r} is not a database URL", advice="use a path or a URL") from error
     except ImportError as error:
         raise StoreError(
             f"{name}: its driver is not installed: {error}", advice="pip install 'edgewise[postgresql]'"
@@ -108,13 +122,13 @@ def _open_url(url: str) -> Database:
     return Database(engine=engine, name=name, read_only=False)
 
 
-def _open_sqlite(location: Location, *, create: bool) -> Database:
+def _open_sqlite(location: DatabaseLocation, *, create: bool) -> Database:
     path = location.path
     assert path is not None
     name = str(path)
     try:
         if path.is_dir():
-            raise StoreError(f"the store {name} is a folder", advice="name a file in it: --store PATH/runs.db")
+            raise StoreError(f"the store {name} is a folder", advice="give a file in it: --store PATH/runs.db")
         missing = not path.exists()
         if missing and not create:
             raise StoreError(f"there is no store at {name}", advice="check --store, or measure something first")
@@ -202,26 +216,37 @@ def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], obj
     if revision == HEAD:
         return
     if database.read_only and revision is None:
-        raise StoreError(f"{database.name} holds no store", advice="use another one: --store PATH")
-    config = _alembic_config()
-    if revision is not None:
+        raise StoreError(f"{database.name} contains no store", advice="use another one: --store PATH")
+    config = None if revision is None else _alembic_config()
+    if revision is not None and config is not None:
         _require_known(revision, config=config, name=database.name)
     if database.read_only:
         raise StoreError(
-            f"the store {database.name} is read-only, and its tables are those of an older edgewise",
-            advice="copy it to a folder that can be written, and name the copy: --store PATH",
+            f"the store {database.name} is read-only, and its tables are from an older edgewise",
+            advice="copy it to a writable folder and use the copy: --store PATH",
         )
     with database.writing() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
         # Another process may have done it while this one waited for the lock.
-        if _revision(connection, name=database.name) != HEAD:
+        revision = _revision(connection, name=database.name)
+        if revision is None:
+            _create_tables(connection)
+        elif revision != HEAD:
             from alembic import command
 
+            config = config or _alembic_config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-            if revision is not None:
-                reindex(connection)
+            reindex(connection)
+
+
+def _create_tables(connection: Connection) -> None:
+    """The newest tables, without the migrations that lead to them: Alembic takes long to import."""
+    metadata.create_all(connection, checkfirst=False)
+    version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+    version.create(connection, checkfirst=True)
+    connection.execute(version.insert(), {"version_num": HEAD})
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:
@@ -231,7 +256,7 @@ def _revision(connection: Connection, *, name: str) -> str | None:
         found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         return None if found is None else str(found)
     if connection.dialect.name == "sqlite" and present:
-        raise StoreError(f"{name} is a database of something else", advice="use another file: --store PATH")
+        raise StoreError(f"{name} is a database, but not a store of edgewise", advice="use another file: --store PATH")
     return None
 
 
@@ -253,7 +278,10 @@ def _require_known(revision: str, *, config: Config, name: str) -> None:
         ScriptDirectory.from_config(config).get_revision(revision)
     except CommandError as error:
         raise StoreError(
-            f"the store {name} was written by a newer edgewise (revision {revision!r}; this one knows up to {HEAD!r})",
+            (
+                f"the store {name} was written by a newer edgewise (revision {revision!r}; this one supports up to "
+                f"{HEAD!r})"
+            ),
             advice="update edgewise, or use another store: --store PATH",
         ) from error
 
@@ -272,12 +300,14 @@ def explaining(name: str) -> Iterator[None]:
 def _explained(error: BaseException, *, name: str) -> StoreError:
     reason = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, sqlite3.Error):
-        return StoreError(f"the store {name}: {reason}", advice="is the server up, and are user and database right?")
+        return StoreError(
+            f"the store {name}: {reason}", advice=("check that the server is running, and the user and the database")
+        )
     match _primary_code(error):
         case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
             return StoreError(
                 f"the store {name} can't be written: {reason}",
-                advice="is the disk full? make room; what was saved before is kept",
+                advice="if the disk is full, free some space; saved runs are kept",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return StoreError(f"the store {name} is read-only: {reason}", advice="use another one: --store PATH")
@@ -289,7 +319,7 @@ def _explained(error: BaseException, *, name: str) -> StoreError:
             )
     return StoreError(
         f"the store {name} is corrupt or not a store: {reason}",
-        advice="try 'edgewise runs reindex'; else move it away and import an export, or use sqlite3's .recover",
+        advice="try 'edgewise runs reindex'; otherwise move it away and import an export, or use sqlite3's .recover",
     )
 
 

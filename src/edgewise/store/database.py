@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_
+from sqlalchemy import Connection, Select, delete, func, insert, select, tuple_
 from sqlalchemy import text as sql
 from sqlalchemy.exc import DBAPIError
 
@@ -25,9 +25,9 @@ from edgewise.store import tables
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
 from edgewise.store.location import find_location
+from edgewise.store.merging import later_version
 from edgewise.store.tables import RunRow, documents, measurement_rows, reading_rows, run_row, runs, tag_rows
 from edgewise.store.upgrade import upgrade
-from edgewise.store.versions import later_version
 
 MIN_PREFIX = 4
 _MAX_LISTED = 8
@@ -52,7 +52,7 @@ _Texts = list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergeResult:
     """What `Store.merge` did.
 
     Attributes:
@@ -67,11 +67,33 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reindexed:
+class ReindexResult:
     """What `Store.reindex` did: runs indexed, and ``(id, why)`` of each whose document can't be read."""
 
     indexed: int
     unreadable: tuple[tuple[str, str], ...]
+
+
+class RunFilter(TypedDict, total=False):
+    """Which runs `Store.rows` lists. None and what is left out set no condition.
+
+    Attributes:
+        model: part of the model's name, in any case, or the beginning of its sha256 (eight characters or more).
+        runtime: its name.
+        status: ``done``, ``failed`` or ``cancelled``.
+        since: made then or later.
+        metric: only runs that have a value of it.
+        before: only those that come after this run in the list: with `limit`, the next page. As in `Store.get`.
+        limit: the most rows.
+    """
+
+    model: str | None
+    runtime: str | None
+    status: str | None
+    since: datetime | None
+    metric: str | None
+    before: str | None
+    limit: int | None
 
 
 def open_store(url: str | None = None, *, create: bool = True) -> Store:
@@ -122,7 +144,7 @@ class Store:
         with self._database.writing() as connection:
             _write(connection, run, text)
 
-    def merge(self, incoming: Iterable[Run]) -> Merged:
+    def merge(self, incoming: Iterable[Run]) -> MergeResult:
         """Keep what of `incoming` is not there yet, read one after the other: all of it or, on an error, nothing.
 
         Of two versions of a run the later one stays (`later_version`), with the tags that the stored one has.
@@ -141,7 +163,7 @@ class Store:
                 later = later_version(stored, run)
                 if later is None:
                     raise BadInput(
-                        f"run {run.id} is stored already, with other content",
+                        f"run {run.id} is already stored, with different content",
                         advice=f"keep one of them: 'edgewise runs rm {run.id}' removes the stored one",
                     )
                 if later is stored:
@@ -150,7 +172,7 @@ class Store:
                     later = replace(later, tags=stored.tags)
                     _write(connection, later, encode(later))
                     updated += 1
-        return Merged(added=added, skipped=skipped, updated=updated)
+        return MergeResult(added=added, skipped=skipped, updated=updated)
 
     def get(self, reference: str) -> Run:
         """The run that `reference` names.
@@ -198,66 +220,20 @@ class Store:
         with self._database.reading() as connection:
             return list(self._find_all(connection, references))
 
-    def list(
-        self,
-        *,
-        model: str | None = None,
-        runtime: str | None = None,
-        status: str | None = None,
-        since: datetime | None = None,
-        metric: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> _Rows:
+    def list(self, **wanted: Unpack[RunFilter]) -> _Rows:
         """The rows of `rows`."""
-        return list(
-            self.rows(
-                model=model, runtime=runtime, status=status, since=since, metric=metric, before=before, limit=limit
-            )
-        )
+        return list(self.rows(**wanted))
 
-    def rows(
-        self,
-        *,
-        model: str | None = None,
-        runtime: str | None = None,
-        status: str | None = None,
-        since: datetime | None = None,
-        metric: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[RunRow]:
-        """The index of the runs that match everything given, newest first, read as it is asked for.
-
-        Args:
-            model: part of the model's name, in any case, or the beginning of its sha256 (eight characters or more).
-            runtime: its name.
-            status: ``done``, ``failed`` or ``cancelled``.
-            since: made then or later.
-            metric: only those that have a value of it.
-            before: only those that come after this run in the list: with `limit`, the next page. As in `get`.
-            limit: at most so many.
-        """
-        if not all(text is None or text.isprintable() for text in (model, runtime, status)):
+    def rows(self, **wanted: Unpack[RunFilter]) -> Iterator[RunRow]:
+        """The index of the runs that match everything in `wanted`, newest first, read as it is asked for."""
+        if unknown := wanted.keys() - RunFilter.__annotations__.keys():
+            raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
+        texts = (wanted.get("model"), wanted.get("runtime"), wanted.get("status"))
+        if not all(text is None or text.isprintable() for text in texts):
             return
-        query = select(runs).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(limit)
-        if model is not None:
-            found = runs.c.model.icontains(model, autoescape=True)
-            if len(model) >= 8:
-                found |= runs.c.sha256.startswith(model.lower(), autoescape=True)
-            query = query.where(found)
-        if runtime is not None:
-            query = query.where(runs.c.runtime == runtime)
-        if status is not None:
-            query = query.where(runs.c.status == status)
-        if since is not None:
-            query = query.where(runs.c.created >= since.timestamp())
-        if metric is not None:
-            rows_of = tables.measurements.c
-            query = query.where(
-                runs.c.id.in_(select(rows_of.run).where(rows_of.metric == metric, rows_of.value.is_not(None)))
-            )
+        query = _select_rows(wanted)
         names = [field.name for field in fields(RunRow) if field.name != "tags"]
+        before = wanted.get("before")
         with self._database.reading() as connection:
             if before is not None:
                 last = select(runs.c.created, runs.c.id).where(runs.c.id == self._find(connection, before))
@@ -268,7 +244,9 @@ class Store:
             query = query.with_only_columns(*(runs.c[name] for name in names)).execution_options(yield_per=1000)
             for row in connection.execute(query):
                 if not isinstance(row.value, float | int | None):
-                    raise StoreError(f"the index of {self.name} is damaged", advice="'edgewise runs reindex' mends it")
+                    raise StoreError(
+                        f"the index of {self.name} is damaged", advice=("'edgewise runs reindex' repairs it")
+                    )
                 yield RunRow(**dict(zip(names, row, strict=True)), tags=tagged.get(row.id, ()))
 
     def readings(self, machine: str) -> Sequence[Reading]:
@@ -291,7 +269,7 @@ class Store:
         with self._database.writing() as connection:
             for one in wanted:
                 if not connection.execute(delete(documents).where(documents.c.id == one)).rowcount:
-                    raise BadInput(f"no run has the id {one!r}", advice="see 'edgewise runs list'")
+                    raise BadInput(f"there is no run with the id {one!r}", advice="see 'edgewise runs list'")
         return len(wanted)
 
     def tag(self, name: str, reference: str, *, move: bool = False) -> str:
@@ -308,14 +286,14 @@ class Store:
         if not _TAG.fullmatch(name) or _RESERVED.fullmatch(name):
             raise BadInput(
                 f"{name!r} can't be a tag",
-                advice="begin with a letter, go on with letters, digits and . _ / + -; not 'all' nor 'last…'",
+                advice="use a letter, then letters, digits and . _ / + -; 'all' and 'last…' are reserved",
             )
         with self._database.writing() as connection:
             one = self._find(connection, reference)
             others = [holder for holder in _tagged(connection, name) if holder != one]
             if others and not move:
                 raise BadInput(
-                    f"the tag {name!r} is on run {others[0]}", advice="move it with --move, or choose another name"
+                    f"the tag {name!r} is on run {others[0]}", advice="move it with --move, or use another name"
                 )
             for holder in others:
                 self._retag(connection, holder, remove=name)
@@ -328,12 +306,12 @@ class Store:
         with self._database.writing() as connection:
             holders = _tagged(connection, name)
             if not holders:
-                raise BadInput(f"no run has the tag {name!r}", advice="see 'edgewise runs list'")
+                raise BadInput(f"there is no run with the tag {name!r}", advice="see 'edgewise runs list'")
             for holder in holders:
                 self._retag(connection, holder, remove=name)
         return len(holders)
 
-    def reindex(self) -> Reindexed:
+    def reindex(self) -> ReindexResult:
         """Make the index tables again from the documents. What can't be read keeps the index it has."""
         with self._database.writing() as connection:
             return _index_again(connection)
@@ -373,8 +351,8 @@ class Store:
         if len(found) > 1:
             raise _ambiguous(reference, found)
         if not found:
-            short = f" (a beginning of an id needs {MIN_PREFIX} characters)" if len(reference) < MIN_PREFIX else ""
-            raise BadInput(f"no run is called {reference!r}{short}", advice="see 'edgewise runs list'")
+            short = f" (give at least {MIN_PREFIX} characters of an id)" if len(reference) < MIN_PREFIX else ""
+            raise BadInput(f"there is no run {reference!r}{short}", advice="see 'edgewise runs list'")
         return found[0]
 
     def _find_all(self, connection: Connection, references: Iterable[str]) -> dict[str, None]:
@@ -391,6 +369,27 @@ class Store:
             return [self._find(connection, reference)]
         group = _find_group(connection, reference.removeprefix("group:"))
         return connection.scalars(in_order.where(runs.c.group == group)).all()
+
+
+def _select_rows(wanted: RunFilter) -> Select[Any]:
+    """The query for what `wanted` says, but for `before`."""
+    query = select(runs).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(wanted.get("limit"))
+    if (model := wanted.get("model")) is not None:
+        found = runs.c.model.icontains(model, autoescape=True)
+        if len(model) >= 8:
+            found |= runs.c.sha256.startswith(model.lower(), autoescape=True)
+        query = query.where(found)
+    if (runtime := wanted.get("runtime")) is not None:
+        query = query.where(runs.c.runtime == runtime)
+    if (status := wanted.get("status")) is not None:
+        query = query.where(runs.c.status == status)
+    if (since := wanted.get("since")) is not None:
+        query = query.where(runs.c.created >= since.timestamp())
+    if (metric := wanted.get("metric")) is not None:
+        rows_of = tables.measurements.c
+        having = select(rows_of.run).where(rows_of.metric == metric, rows_of.value.is_not(None))
+        query = query.where(runs.c.id.in_(having))
+    return query
 
 
 def _write(connection: Connection, run: Run, text: str) -> None:
@@ -412,7 +411,7 @@ def _document(connection: Connection, run_id: str) -> str:
     return text
 
 
-def _index_again(connection: Connection) -> Reindexed:
+def _index_again(connection: Connection) -> ReindexResult:
     ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
     unreadable = []
     for one in ids:
@@ -420,7 +419,7 @@ def _index_again(connection: Connection) -> Reindexed:
             _write_index(connection, decode(_document(connection, one)))
         except BadInput as error:
             unreadable.append((one, f"run {one} can't be read: {error.message}"))
-    return Reindexed(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
+    return ReindexResult(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
 
 
 def _write_index(connection: Connection, run: Run) -> None:
@@ -447,7 +446,7 @@ def _last(connection: Connection, back: int, reference: str) -> str:
     found = connection.scalar(query)
     if found is None:
         count = connection.scalar(select(func.count()).select_from(runs)) or 0
-        raise BadInput(f"{reference!r} names no run: the store has {count}", advice="see 'edgewise runs list'")
+        raise BadInput(f"there is no run {reference!r}: the store has {count}", advice="see 'edgewise runs list'")
     return str(found)
 
 
@@ -460,7 +459,7 @@ def _beginning(connection: Connection, column: Any, prefix: str) -> _Texts:
 def _require_text(reference: str) -> None:
     """Refuse stray bytes of a command line, which a database can't even be asked for. Raises `BadInput`."""
     if not reference.isprintable():
-        raise BadInput(f"no run is called {reference!a}", advice="see 'edgewise runs list'")
+        raise BadInput(f"there is no run {reference!a}", advice="see 'edgewise runs list'")
 
 
 def _find_group(connection: Connection, reference: str) -> str:
@@ -474,10 +473,10 @@ def _find_group(connection: Connection, reference: str) -> str:
     if len(found) > 1:
         raise _ambiguous(f"group:{reference}", found)
     if not found:
-        raise BadInput(f"no group of runs is called {reference!r}", advice="see 'edgewise runs list --json'")
+        raise BadInput(f"there is no group {reference!r}", advice="see 'edgewise runs list --json'")
     return found[0]
 
 
 def _ambiguous(reference: str, found: Sequence[str]) -> BadInput:
     listed = ", ".join(found[:_MAX_LISTED]) + (", …" if len(found) > _MAX_LISTED else "")
-    return BadInput(f"{reference!r} names several: {listed}", advice="write more of the id")
+    return BadInput(f"{reference!r} matches several runs: {listed}", advice="give more of the id")

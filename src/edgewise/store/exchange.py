@@ -20,9 +20,9 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
-from edgewise.store.places import without_places_of
+from edgewise.store.merging import later_version
+from edgewise.store.redaction import redact_run_paths
 from edgewise.store.upgrade import schema_of
-from edgewise.store.versions import later_version
 from edgewise.text import for_csv, for_markdown
 from edgewise.units import format_bytes, format_quantity
 
@@ -53,7 +53,7 @@ def bundle_document(runs: Iterable[Run]) -> dict[str, Any]:
     return {"schema": SCHEMA, "kind": KIND, "runs": [to_document(run) for run in runs]}
 
 
-def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False, for_others: bool = False) -> int:
+def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False, redact: bool = False) -> int:
     """Write `runs` to `path`, one after the other, and say how many they were.
 
     Args:
@@ -61,7 +61,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
         path: its ending says how: ``.json`` (everything; a bundle with one run a line), ``.jsonl`` (the lines alone),
             ``.csv`` (one row a measurement, SI base units) or ``.md`` (a table of headline metrics).
         overwrite: whether a file that is there may be replaced.
-        for_others: leave out where models lie on this machine.
+        redact: leave out where models lie on this machine.
 
     Raises:
         BadInput: another ending, a file that is there, or a path that can't be written.
@@ -77,7 +77,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
             yield run
 
     def lines() -> Iterator[str]:
-        return (without_places_of(encode(run), [run]) if for_others else encode(run) for run in counted())
+        return (redact_run_paths(encode(run), [run]) if redact else encode(run) for run in counted())
 
     text: Iterable[str]
     match path.suffix.lower():
@@ -91,7 +91,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
             text = map(to_markdown, [counted()])
         case other:
             raise BadInput(
-                f"can't export to {other or 'a file without an ending'!r}", advice="write .json, .jsonl, .csv or .md"
+                f"can't export to {other or 'a file without an extension'!r}", advice="use .json, .jsonl, .csv or .md"
             )
     write_file(path, text, overwrite=overwrite)
     return written
@@ -120,7 +120,7 @@ def import_runs(path: str | Path) -> list[Run]:
     for index, run in enumerate(read_runs(path)):
         later = later_version(found.get(run.id, run), run)
         if later is None:
-            raise BadInput(f"{path}: runs[{index}]: run {run.id} comes twice, with different content")
+            raise BadInput(f"{path}: runs[{index}]: run {run.id} occurs twice, with different content")
         found[run.id] = later
     return list(found.values())
 
@@ -162,7 +162,7 @@ def _runs_of(file: BinaryIO, path: Path) -> Iterator[Run]:
         return
     document = parse(first + second + _read(file.read, path))
     if not isinstance(document, Mapping):
-        raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
+        raise BadInput(f"{path} contains no runs", advice="export some with 'edgewise runs export -o F.json'")
     if "runs" not in document:
         yield _run(document, where=str(path))
         return
@@ -176,14 +176,14 @@ def _runs_of_lines(line: bytes, file: BinaryIO, path: Path, *, end: bytes = b"")
     index = 0
     while (text := line.strip()) != end or (line and not end):
         if not line:
-            raise BadInput(f"{path}: not JSON: it ends after {index} runs", advice="is the file whole?")
+            raise BadInput(f"{path}: not JSON: it ends after {index} runs", advice="check that the file is complete")
         if text:
             where = f"{path}: runs[{index}]" if end or index else str(path)
             yield _run(text.removesuffix(b",") if end else text, where=where)
             index += 1
         line = _read(file.readline, path)
     if end and _read(file.read, path).strip():
-        raise BadInput(f"{path}: not JSON: text follows its end", advice="are these two files in one?")
+        raise BadInput(f"{path}: not JSON: text follows its end", advice="check whether two files were joined")
 
 
 def _check_head(document: Mapping[str, Any], path: Path) -> None:
@@ -191,13 +191,15 @@ def _check_head(document: Mapping[str, Any], path: Path) -> None:
     if not isinstance(document["runs"], list):
         raise BadInput(f"{path}: runs: is not a list", advice="export it again with 'edgewise runs export -o F.json'")
     if document.get("kind", KIND) != KIND:
-        raise BadInput(f"{path}: kind: {document['kind']!r} is not {KIND!r}", advice="is this a file of edgewise?")
+        raise BadInput(
+            f"{path}: kind: {document['kind']!r} is not {KIND!r}", advice=("check that edgewise wrote this file")
+        )
     if "schema" in document:
         schema = schema_of(document)
         if schema > SCHEMA:
             raise BadInput(
                 f"{path} has schema {schema}: it was written by a newer edgewise (this one reads up to {SCHEMA})",
-                advice="update edgewise, or read it where it was written",
+                advice="update edgewise",
             )
 
 
@@ -274,7 +276,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: b
             _put_where_nothing_is(temporary, path)
     except OSError as error:
         kind = StoreError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) else BadInput
-        raise kind(f"can't write {path}: {error.strerror}", advice="write to another place") from error
+        raise kind(f"can't write {path}: {error.strerror}", advice="use another path") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -292,7 +294,7 @@ def _put_where_nothing_is(temporary: Path, path: Path) -> None:
 
 
 def _exists(path: Path) -> BadInput:
-    return BadInput(f"{path} is there already", advice="write to another place, or replace it with --force")
+    return BadInput(f"{path} already exists", advice="use another path, or --force to overwrite it")
 
 
 def _read(read: Callable[[int], bytes], path: Path) -> bytes:
@@ -339,8 +341,8 @@ def _require_sizes(document: Any) -> None:
             left += value.values() if isinstance(value, dict) else value
         elif isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
             raise BadInput(
-                f"a number in it is beyond {LARGEST:g}, larger than any quantity",
-                advice="is this a document that edgewise wrote?",
+                f"it contains a number beyond {LARGEST:g}, larger than any quantity",
+                advice="check that edgewise wrote this document",
             )
 
 

@@ -19,7 +19,7 @@ _POSTGRESQL = re.compile(r"postgres(?:ql)?://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class DatabaseLocation:
     """A store's place.
 
     Attributes:
@@ -33,27 +33,27 @@ class Location:
     chosen: bool
 
 
-def find_location(url: str | None = None) -> Location:
+def find_location(url: str | None = None) -> DatabaseLocation:
     """The place that `url` names: a path, ``sqlite:///path`` or any database URL; None asks the environment.
 
     Raises:
         StoreError: a SQLite URL with settings behind a question mark, which would be taken as part of the file's name.
     """
     if url is not None and not url.strip():
-        raise StoreError("the store's name is empty", advice="give a path or a URL to --store, or leave it out")
+        raise StoreError("the store's name is empty", advice="give a path or a URL to --store, or omit it")
     asked = url or os.environ.get(ENVIRONMENT_VARIABLE) or None
     if asked is None:
-        return Location(url="", path=default_path(), chosen=False)
+        return DatabaseLocation(url="", path=default_path(), chosen=False)
     if not _SCHEME.match(asked):
-        return Location(url="", path=_absolute(asked), chosen=True)
+        return DatabaseLocation(url="", path=_absolute(asked), chosen=True)
     if asked in ("sqlite://", "sqlite:///:memory:"):
-        return Location(url="sqlite://", path=None, chosen=True)
+        return DatabaseLocation(url="sqlite://", path=None, chosen=True)
     sqlite = _SQLITE_FILE.fullmatch(asked)
     if sqlite is None:
-        return Location(url=_POSTGRESQL.sub("postgresql+psycopg://", asked, count=1), path=None, chosen=True)
+        return DatabaseLocation(url=_POSTGRESQL.sub("postgresql+psycopg://", asked, count=1), path=None, chosen=True)
     if "?" in sqlite[1] or not sqlite[1]:
-        raise StoreError(f"{asked!r} does not name a SQLite file", advice="write sqlite:///PATH, or the path alone")
-    return Location(url="", path=_absolute(sqlite[1]), chosen=True)
+        raise StoreError(f"{asked!r} does not name a SQLite file", advice="use sqlite:///PATH, or only the path")
+    return DatabaseLocation(url="", path=_absolute(sqlite[1]), chosen=True)
 
 
 def default_path() -> Path:
@@ -65,8 +65,8 @@ def default_path() -> Path:
 
 def _absolute(text: str) -> Path:
     if "\0" in text:  # SQLite would end the name there and open another file
-        raise StoreError(f"{text!r} is not a file name", advice="write the path without control characters")
+        raise StoreError(f"{text!r} is not a file name", advice="use a path without control characters")
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:  # no home folder to expand ~ to
-        raise StoreError(f"{text!r} can't be resolved: {error}", advice="write the whole path") from error
+        raise StoreError(f"{text!r} can't be resolved: {error}", advice="give the full path") from error

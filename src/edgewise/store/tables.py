@@ -157,12 +157,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "status": run.status,
         "cause": run.failure.cause if run.failure else None,
         "grade": run.trust.grade if run.trust else None,
-        "metric": _text(headline.metric) if headline else None,
-        "value": _finite(headline.value) if headline else None,
-        "low": _finite(headline.low) if headline else None,
-        "high": _finite(headline.high) if headline else None,
-        "unit": _text(headline.unit) if headline else None,
-        "basis": headline.basis if headline else None,
+        **_value_columns(headline),
         "machine": _text(_machine(run)),
     }
 
@@ -173,15 +168,17 @@ def measurement_rows(run: Run) -> list[dict[str, Any]]:
         {
             "run": run.id,
             "position": position,
-            "metric": _text(row.metric),
-            "value": _finite(row.value),
-            "low": _finite(row.low),
-            "high": _finite(row.high),
-            "unit": _text(row.unit),
-            "basis": row.basis,
+            **_value_columns(row),
         }
         for position, row in enumerate(run.measurements)
     ]
+
+
+def _value_columns(row: Measurement | None) -> dict[str, Any]:
+    if row is None:
+        return dict.fromkeys(("metric", "value", "low", "high", "unit", "basis"))
+    numbers = {"value": _finite(row.value), "low": _finite(row.low), "high": _finite(row.high)}
+    return {"metric": _text(row.metric), **numbers, "unit": _text(row.unit), "basis": row.basis}
 
 
 def reading_rows(run: Run) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def _latency_is_the_call(document: Document) -> Document:
         engine["method"] = str(engine["method"]).replace(_CALL, _ENGINE)
         rows = [_without_call(row) if row in by_engine else _about_engine(row) for row in rows] + [engine]
         if by_engine[0]["metric"] == _headline(document) and document.get("trust"):
-            document["trust"] = {"grade": "D", "reasons": ["there is no headline number"]}
+            document["trust"] = {"grade": "D", "reasons": ["no headline value"]}
     else:
         return document
     sessions = document.get("sessions")
@@ -103,12 +103,14 @@ def upgrade(document: Mapping[str, Any], *, steps: Mapping[int, Step] = STEPS, t
     if schema > target:
         raise BadInput(
             f"this record has schema {schema}: it was written by a newer edgewise (this one reads up to {target})",
-            advice="update edgewise, or read it where it was written",
+            advice="update edgewise",
         )
     current = dict(document)
     for number in range(schema, target):
         if number not in steps:
-            raise BadInput(f"no way leads from schema {schema} to {target}", advice="report this to edgewise")
+            raise BadInput(
+                f"schema {schema} can't be upgraded to {target}", advice=("report this to the authors of edgewise")
+            )
         current = {**steps[number](current), "schema": number + 1}
     return current
 
@@ -118,7 +120,7 @@ def schema_of(document: Mapping[str, Any]) -> int:
     schema = document.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise BadInput(
-            "schema: a record carries its schema number, a whole number from 1",
-            advice="is this a document that edgewise wrote?",
+            "schema: a record must have its schema number, a whole number from 1",
+            advice="check that edgewise wrote this document",
         )
     return schema

@@ -6,6 +6,9 @@ import math
 
 from edgewise.metrics import METRICS
 from edgewise.run.meters.base import Meter, Reading
+from edgewise.testing.rules import requiring
+
+_require = requiring("")
 
 
 def check_meter(meter: Meter, *, samples: int = 3) -> tuple[Reading, ...]:
@@ -51,9 +54,3 @@ def _check_reading(meter: Meter, reading: Reading, *, where: str) -> None:
         _require(low > 0, f"{where}: {reading.metric} of {low} {METRICS[reading.metric].unit} can't be")
     if METRICS[reading.metric].unit == "J":
         _require(reading.value > 0, f"{where}: an energy of {reading.value} J is a reading that should be left out")
-
-
-def _require(condition: bool, message: str) -> None:
-    # Not `assert`: the check must also hold under python -O.
-    if not condition:
-        raise AssertionError(message)

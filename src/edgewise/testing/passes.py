@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import open_model
-from edgewise.optimizing.base import CannotApply, Facts, Pass, PassKind, Product, Recipe, Work
+from edgewise.optimizing.base import CannotApply, Facts, Pass, PassKind, PassResult, PassTask, Recipe
+from edgewise.testing.rules import probe_import, requiring
 
-DEADLINE_S = 120.0
+_require = requiring("pass")
+
 MODULES = ("torch", "onnxruntime", "openvino", "nncf", "onnxslim", "ai_edge_quantizer", "ai_edge_litert", "tensorflow")
 """Heavy libraries that may be imported by `Pass.apply` alone."""
 
@@ -58,20 +58,20 @@ def check_pass(
     chosen = recipe or recipes[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        work = Work(
+        task = PassTask(
             model=str(facts.path),
             format=facts.format,
             settings=chosen.settings,
             folder=folder,
             calibration=None if calibration is None else Path(calibration),
         )
-        _check_product(one, facts, work)
-        rules.append("product")
+        _check_result(one, facts, task)
+        rules.append("result")
         if one.capabilities.calibrates:
-            _check_without_samples(one, work)
+            _check_without_samples(one, task)
             rules.append("no samples")
         if one.capabilities.keeps_float:
-            _check_nothing_left(one, facts, work)
+            _check_nothing_left(one, facts, task)
             rules.append("keep_float")
     return tuple(rules)
 
@@ -89,19 +89,9 @@ def _check_metadata(one: Pass, facts: Facts) -> None:
 
 def _check_import(one: Pass) -> bool:
     """Whether it is available; it must say so without importing what it works with."""
-    location = f"{type(one).__module__}:{type(one).__qualname__}"
-    # -P would hide a plug-in that lies beside the test, so this process's path is handed on instead.
-    code = f"import sys; sys.path[:] = {sys.path!r}\n{_PROBE}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, location, *MODULES],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("PROBE")]
-    _require(bool(lines), f"import: {location} can't be imported: {done.stderr.strip().splitlines()[-1:]}")
-    told = json.loads(lines[0].removeprefix("PROBE"))
+    told, tail = probe_import(one, _PROBE, *MODULES)
+    if told is None:
+        raise AssertionError(f"pass: import: {type(one).__module__}:{type(one).__qualname__} can't be imported: {tail}")
     _require(not told["heavy"], f"import: the module or availability() imports {', '.join(told['heavy'])}")
     if not told["available"]:
         _require(bool(told["reason"] and told["hint"]), "availability: it says not why it is missing or what to do")
@@ -117,7 +107,9 @@ def _check_recipes(one: Pass, facts: Facts) -> Sequence[Recipe]:
     _require(ranks == sorted(ranks), f"recipes: the most promising must come first, their ranks are {ranks}")
     for recipe in recipes:
         try:
-            same = json.loads(json.dumps(dict(recipe.settings), allow_nan=False)) == dict(recipe.settings)
+            same = (
+                json.loads(json.dumps(recipe.settings.to_document(), allow_nan=False)) == recipe.settings.to_document()
+            )
         except (TypeError, ValueError):
             same = False
         _require(same, f"recipes: the settings of {recipe.label!r} are not JSON-shaped")
@@ -126,30 +118,32 @@ def _check_recipes(one: Pass, facts: Facts) -> Sequence[Recipe]:
     return recipes
 
 
-def _check_product(one: Pass, facts: Facts, work: Work) -> Product:
+def _check_result(one: Pass, facts: Facts, task: PassTask[Any]) -> PassResult:
     before = _digests(facts.path)
-    product = _apply(one, work)
-    _require(_digests(facts.path) == before, "product: apply() changed the model that it was given")
-    _require(all(note and "\n" not in note for note in product.notes), f"product: notes are not lines: {product.notes}")
-    _require(bool(product.versions), "product: it does not tell versions")
-    if product.unchanged:
-        return product
-    _require(product.model.resolve().is_relative_to(work.folder.resolve()), "product: it is not in the given folder")
-    model = open_model(product.model)
+    result = _apply(one, task)
+    _require(_digests(facts.path) == before, "result: apply() changed the model that it was given")
+    _require(all(note and "\n" not in note for note in result.notes), f"result: notes are not lines: {result.notes}")
+    _require(bool(result.versions), "result: it does not tell versions")
+    if result.unchanged:
+        return result
+    if result.model is None:
+        raise AssertionError("result: there is neither a model nor `unchanged`")
+    _require(result.model.resolve().is_relative_to(task.folder.resolve()), "result: it is not in the given folder")
+    model = open_model(result.model)
     wanted = one.capabilities.writes or facts.format
-    _require(model.ref.format == wanted, f"product: it is {model.ref.format}, capabilities say {wanted}")
+    _require(model.ref.format == wanted, f"result: it is {model.ref.format}, capabilities say {wanted}")
     if model.ref.format == "onnx":
-        _check_onnx(product.model)
+        _check_onnx(result.model)
     _require(
         len(model.signature.inputs) == len(facts.signature.inputs)
         and len(model.signature.outputs) == len(facts.signature.outputs),
-        "product: it has another number of inputs or outputs",
+        "result: it has another number of inputs or outputs",
     )
-    left = {path.resolve() for path in work.folder.rglob("*") if path.is_file()} - {
+    left = {path.resolve() for path in task.folder.rglob("*") if path.is_file()} - {
         file.resolve() for file in model.files
     }
-    _require(not left, f"product: files are left over: {sorted(path.name for path in left)}")
-    return product
+    _require(not left, f"result: files are left over: {sorted(path.name for path in left)}")
+    return result
 
 
 def _check_onnx(path: Path) -> None:
@@ -159,13 +153,13 @@ def _check_onnx(path: Path) -> None:
     try:
         onnx.checker.check_model(str(path))
     except onnx.checker.ValidationError as error:
-        raise AssertionError(f"product: onnx.checker refuses it: {error}") from error
+        raise AssertionError(f"result: onnx.checker refuses it: {error}") from error
 
 
-def _check_without_samples(one: Pass, work: Work) -> None:
+def _check_without_samples(one: Pass, task: PassTask[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            one.apply(replace(work, folder=Path(folder), calibration=None))
+            one.apply(replace(task, folder=Path(folder), calibration=None))
         except CannotApply as error:
             _require(bool(str(error)) and "\n" not in str(error), "no samples: CannotApply is not one line")
             return
@@ -174,32 +168,26 @@ def _check_without_samples(one: Pass, work: Work) -> None:
     _require(False, "no samples: it makes something all the same")
 
 
-def _check_nothing_left(one: Pass, facts: Facts, work: Work) -> None:
+def _check_nothing_left(one: Pass, facts: Facts, task: PassTask[Any]) -> None:
     """With every layer kept in float there is nothing to do, and it must say so."""
     everything = tuple(operator.name for operator in facts.graph.operators)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            product = one.apply(replace(work, folder=Path(folder), keep_float=everything))
+            result = one.apply(replace(task, folder=Path(folder), keep_float=everything))
         except CannotApply:
             return
-        _require(product.unchanged, "keep_float: it changes a model of which every layer is to be kept")
+        _require(result.unchanged, "keep_float: it changes a model of which every layer is to be kept")
 
 
-def _apply(one: Pass, work: Work) -> Product:
+def _apply(one: Pass, task: PassTask[Any]) -> PassResult:
     try:
-        return one.apply(work)
+        return one.apply(task)
     except CannotApply as error:
-        raise AssertionError(f"pass: product: it can't change the given model: {error}") from error
+        raise AssertionError(f"pass: result: it can't change the given model: {error}") from error
     except EdgewiseError as error:
-        raise AssertionError(f"pass: product: it refuses the given model: {error}") from error
+        raise AssertionError(f"pass: result: it refuses the given model: {error}") from error
 
 
 def _digests(path: Path) -> dict[str, str]:
     """Hashes of the files of the model at `path`."""
     return {str(file): sha256(file.read_bytes()).hexdigest() for file in open_model(path).files}
-
-
-def _require(condition: bool, message: str) -> None:
-    # Not `assert`: the check must also hold under python -O.
-    if not condition:
-        raise AssertionError(f"pass: {message}")

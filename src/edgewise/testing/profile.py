@@ -12,6 +12,9 @@ from typing import Any
 from edgewise.model.cost import KINDS
 from edgewise.profiling.message import read_profile
 from edgewise.runtime.base import CannotProfile, EngineProfile, LoadOptions, ProfilesLayers, Runtime, Session
+from edgewise.testing.rules import requiring
+
+_require = requiring("runtime: layers")
 
 INFERENCES = 8
 TOLERANCE = 1e-6
@@ -112,9 +115,3 @@ def _check_session(session: Session, before: Sequence[Any]) -> None:
         limit = TOLERANCE * float(np.max(np.abs(left), initial=0.0))
         same = left.shape == right.shape and np.allclose(left, right, rtol=0.0, atol=limit, equal_nan=True)
         _require(same, "after layers were timed the same inputs give other outputs")
-
-
-def _require(condition: bool, message: str) -> None:
-    # Not `assert`: the check must also hold under python -O.
-    if not condition:
-        raise AssertionError(f"runtime: layers: {message}")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgewise.model.signature import shapes_fit
 from edgewise.runtime.base import InvalidModel, LoadOptions, Runtime, Session, UnsupportedModel
 from edgewise.runtime.fake_script import MARK
 from edgewise.testing.profile import check_profile
+from edgewise.testing.rules import probe_import, requiring
 
-DEADLINE_S = 120.0
+_require = requiring("runtime")
+
 TOLERANCE = 1e-6
 """Outputs of the same inputs may differ by so much, relative to the largest one: some engines sum in any order."""
 
@@ -37,7 +38,7 @@ print("PROBE" + json.dumps({"early": early, "available": bool(availability), "re
 
 
 def write_fake_model(path: str | Path, **script: Any) -> Path:
-    """Write a model for the make-believe engine and return its path; keys as in `edgewise.runtime.fake`."""
+    """Write a model for the fake engine and return its path; keys as in `edgewise.runtime.fake`."""
     path = Path(path)
     path.write_text(f"{MARK}\n{json.dumps(script)}\n")
     return path
@@ -99,18 +100,12 @@ def _check_metadata(runtime: Runtime) -> Sequence[str]:
 
 def _check_import(runtime: Runtime) -> bool:
     """Whether the engine is there; in a fresh process, because this one may have imported it long ago."""
-    location = f"{type(runtime).__module__}:{type(runtime).__qualname__}"
-    # -P would hide a plug-in that lies beside the test, so this process's path is handed on instead.
-    code = f"import sys; sys.path[:] = {sys.path!r}\n{_PROBE}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, location], capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("PROBE")]
-    tail = done.stderr.strip().splitlines()[-1:]
-    _require(
-        bool(lines), f"import: {location} can't be imported, or says it is available and its engine is not: {tail}"
-    )
-    told = json.loads(lines[0].removeprefix("PROBE"))
+    told, tail = probe_import(runtime, _PROBE)
+    if told is None:
+        name = f"{type(runtime).__module__}:{type(runtime).__qualname__}"
+        raise AssertionError(
+            f"runtime: import: {name} can't be imported, or says it is available and its engine is not: {tail}"
+        )
     _require(not told["early"], f"import: the module or availability() imports {', '.join(told['early'])}")
     if not told["available"]:
         _require(
@@ -174,11 +169,9 @@ def _check_outputs(session: Session, inputs: Sequence[Any]) -> None:
     for array, spec in zip(first, session.outputs, strict=True):
         _require(isinstance(array, np.ndarray), f"outputs: {spec.name!r} is a {type(array).__name__}, not an array")
         _require(str(array.dtype) == spec.dtype, f"outputs: {spec.name!r} is {array.dtype}, not {spec.dtype}")
-        fits = spec.shape is None or (
-            array.ndim == len(spec.shape)
-            and all(not isinstance(size, int) or size == is_ for size, is_ in zip(spec.shape, array.shape, strict=True))
+        _require(
+            shapes_fit(spec.shape, array.shape), f"outputs: {spec.name!r} has shape {array.shape}, not {spec.shape}"
         )
-        _require(fits, f"outputs: {spec.name!r} has shape {array.shape}, not {spec.shape}")
     kept = [array.copy() for array in first]
     for array in given:
         array[...] = 0
@@ -261,9 +254,3 @@ def _check_bad_files(runtime: Runtime, path: Path, options: LoadOptions) -> None
                     False, f"bad files: {what} raises {type(error).__name__}, not InvalidModel or UnsupportedModel"
                 )
             _require(False, f"bad files: {what} is loaded")
-
-
-def _require(condition: bool, message: str) -> None:
-    # Not `assert`: the check must also hold under python -O.
-    if not condition:
-        raise AssertionError(f"runtime: {message}")

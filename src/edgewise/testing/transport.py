@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgewise.device.transport import Process, Transport
+from edgewise.testing.rules import requiring
+
+_require = requiring("transport")
 
 DEADLINE_S = 30.0
 _ALL_BYTES = bytes(range(256)) * 1024
@@ -29,7 +32,7 @@ def check_transport(transport: Transport, *, folder: Path, environment: Mapping[
 
 
 def _check_streams(transport: Transport, folder: Path, environment: Mapping[str, str]) -> None:
-    process = transport.start(["sh", "-c", "cat; echo heard >&2; exit 3"], folder=folder, environment=environment)
+    process = _start(transport, ["sh", "-c", "cat; echo heard >&2; exit 3"], folder=folder, environment=environment)
     try:
         _require(process.returncode is None, "a process has an exit code before its end")
         _require(process.pid > 0, f"pid is {process.pid}")
@@ -51,8 +54,8 @@ def _check_streams(transport: Transport, folder: Path, environment: Mapping[str,
 
 def _check_surroundings(transport: Transport, folder: Path, environment: Mapping[str, str]) -> None:
     variables = {**environment, "EDGEWISE_CHECK": "a b\tc"}
-    process = transport.start(
-        ["sh", "-c", 'printf %s "$EDGEWISE_CHECK"; : > made'], folder=folder, environment=variables
+    process = _start(
+        transport, ["sh", "-c", 'printf %s "$EDGEWISE_CHECK"; : > made'], folder=folder, environment=variables
     )
     try:
         _require(_read(process, 5) == b"a b\tc", "environment variables do not arrive as they are")
@@ -64,7 +67,7 @@ def _check_surroundings(transport: Transport, folder: Path, environment: Mapping
 
 def _check_kill(transport: Transport, folder: Path, environment: Mapping[str, str]) -> None:
     script = "sh -c 'sleep 1000' & echo up; wait"
-    process = transport.start(["sh", "-c", script], folder=folder, environment=environment)
+    process = _start(transport, ["sh", "-c", script], folder=folder, environment=environment)
     pipe = -1
     try:
         _require(_read(process, 3) == b"up\n", "the process does not speak")
@@ -82,7 +85,7 @@ def _check_kill(transport: Transport, folder: Path, environment: Mapping[str, st
 
 
 def _check_crash(transport: Transport, folder: Path, environment: Mapping[str, str]) -> None:
-    process = transport.start(["sh", "-c", "kill -SEGV $$"], folder=folder, environment=environment)
+    process = _start(transport, ["sh", "-c", "kill -SEGV $$"], folder=folder, environment=environment)
     try:
         _require(_read(process, 1) == b"", "a crashed process's standard output has no end")
         process.kill()
@@ -92,7 +95,7 @@ def _check_crash(transport: Transport, folder: Path, environment: Mapping[str, s
 
 
 def _check_timeout(transport: Transport, folder: Path, environment: Mapping[str, str]) -> None:
-    process = transport.start(["cat"], folder=folder, environment=environment)
+    process = _start(transport, ["cat"], folder=folder, environment=environment)
     try:
         try:
             process.wait(0.01)
@@ -109,11 +112,15 @@ def _check_timeout(transport: Transport, folder: Path, environment: Mapping[str,
 
 def _check_missing(transport: Transport, folder: Path, environment: Mapping[str, str]) -> None:
     try:
-        process = transport.start(["edgewise-no-such-command"], folder=folder, environment=environment)
+        process = _start(transport, ["edgewise-no-such-command"], folder=folder, environment=environment)
     except OSError:
         return
     process.kill()
     _require(False, "starting a command that does not exist raises no OSError")
+
+
+def _start(transport: Transport, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> Process:
+    return transport.start(command, folder=folder, environment=environment, stderr=folder / "stderr")
 
 
 def _read(process: Process, count: int) -> bytes:
@@ -127,9 +134,3 @@ def _read(process: Process, count: int) -> bytes:
             break
         data += piece
     return data
-
-
-def _require(condition: bool, message: str) -> None:
-    # Not `assert`: the check must also hold under python -O.
-    if not condition:
-        raise AssertionError(f"transport: {message}")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
-from edgewise.model.signature import TensorSpec
+from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.record import InputSpec
-from edgewise.workload.sizes import CONVERTED, TEXT
+from edgewise.workload.input_shapes import CONVERTED, TEXT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
     import numpy as np
 
     if seed < 0:
-        raise BadInput(f"a seed of {seed} makes no sense", advice="0 or more")
+        raise BadInput(f"--seed must be at least 0, not {seed}", advice="0 or more")
     arrays = []
     for position, spec in enumerate(specs):
         if spec.value is not None:
@@ -78,7 +78,7 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
             return draw("u1", count).view(spec.dtype).copy()
         case "bool" | "int16" | "int32" | "int64" | "uint16" | "uint32" | "uint64":
             return (draw("u1", count) >> 7).astype(spec.dtype)
-    raise BadInput(f"no data of type {spec.dtype} can be made for input {spec.name!r}", advice="give --input-data")
+    raise BadInput(f"data of type {spec.dtype} can't be generated for input {spec.name!r}", advice="give --input-data")
 
 
 def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
@@ -92,11 +92,7 @@ def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int
         for spec, name in zip(inputs, _match_names(path, list(entries), inputs), strict=True):
             with archive.open(entries[name]) as stream:
                 shape, _, _ = _read_header(io.BytesIO(stream.read(_HEADER_BYTES)), entries[name].filename, path)
-            sizes = spec.shape or shape
-            fits = len(sizes) == len(shape) and all(
-                own == size or not isinstance(own, int) for own, size in zip(sizes, shape, strict=True)
-            )
-            if spec.dynamic and fits and 0 not in shape:
+            if spec.dynamic and shapes_fit(spec.shape, shape) and 0 not in shape:
                 found[spec.name] = shape
     return found
 
@@ -133,7 +129,7 @@ def _read_archive(
 ) -> tuple[list[Array], tuple[str, ...]]:
     entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
-        raise BadInput(f"{path.name} is compressed in a way numpy does not", advice="write it with numpy.savez")
+        raise BadInput(f"{path.name} has a compression that numpy does not support", advice="write it with numpy.savez")
     declared = sum(info.file_size for info in archive.infolist())
     if declared > MAX_FILE_BYTES or len(entries) > MAX_FILE_ARRAYS:
         raise BadInput(
@@ -169,8 +165,8 @@ def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec | Tenso
     expected = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape or ())}" for spec in specs)
     missing = [name for name in wanted if name not in found]
     extra = [name for name in found if name not in wanted]
-    what = f"lacks {', '.join(missing[:9])}" if missing else f"holds {', '.join(extra[:9])}, which is no input"
-    raise BadInput(f"{path.name} {what}", advice=f"it needs exactly: {expected}")
+    what = f"lacks {', '.join(missing[:9])}" if missing else f"contains {', '.join(extra[:9])}, which is not an input"
+    raise BadInput(f"{path.name} {what}", advice=f"give exactly: {expected}")
 
 
 def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spec: InputSpec) -> Array:
@@ -181,9 +177,11 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spe
         header = io.BytesIO(stream.read(_HEADER_BYTES))
         shape, fortran, dtype = _read_header(header, info.filename, path)
         if dtype.hasobject or dtype.names or dtype.subdtype:
-            raise BadInput(f"array {spec.name!r} holds Python objects or records", advice=f"make it {spec.dtype}")
+            raise BadInput(
+                f"array {spec.name!r} contains Python objects or records", advice=f"convert it to {spec.dtype}"
+            )
         if shape != spec.shape:
-            advice = f"the model is fed {list(spec.shape)}; change the array, --batch or --shape"
+            advice = f"the model needs {list(spec.shape)}; change the array, --batch or --shape"
             raise BadInput(f"the array for {spec.name!r} has shape {list(shape)}", advice=advice)
         size = math.prod(shape) * dtype.itemsize
         stream.seek(header.tell())
@@ -202,7 +200,7 @@ def _read_header(header: io.BytesIO, name: str, path: Path) -> tuple[tuple[int, 
     try:
         return readers[np.lib.format.read_magic(header)](header)
     except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
-        raise BadInput(f"{name} in {path.name} is no array", advice="write it with numpy.savez") from error
+        raise BadInput(f"{name} in {path.name} is not an array", advice="write it with numpy.savez") from error
 
 
 def _convert(path: Path, array: Array, spec: InputSpec) -> Array:
@@ -212,13 +210,13 @@ def _convert(path: Path, array: Array, spec: InputSpec) -> Array:
     if spec.dtype == TEXT:
         if array.dtype.kind != "U":
             raise BadInput(
-                f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes text",
+                f"the array for {spec.name!r} in {path.name} is {array.dtype}, but the model needs text",
                 advice="store it as text: numpy.array(['a', 'b'])",
             )
         return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
     wanted = np.dtype(spec.dtype)
     refused = BadInput(
-        f"the array for {spec.name!r} in {path.name} is {array.dtype}, the model takes {wanted}",
+        f"the array for {spec.name!r} in {path.name} is {array.dtype}, but the model needs {wanted}",
         advice=f"convert it yourself, scaled as the model expects: array.astype({spec.dtype!r})",
     )
     if array.dtype.kind + wanted.kind not in {"ff", "bb", "ii", "uu", "iu", "ui", "bi", "bu"}:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import select
 import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, cast
+
+from edgewise.cancellation import wait_readable
 
 KEPT_BYTES = 64 * 2**10
 """Of what a process prints on standard error, its end."""
 ESCAPED_S = 1.0
 
 
-class _Ear:
+class _StderrTail:
     """Reads a stream as it comes and keeps its end, so that a flood fills neither a disk nor memory.
 
     Its thread waits in the kernel: a process that prints nothing is not disturbed.
@@ -27,10 +29,10 @@ class _Ear:
         self._stream = stream
         self._file: Path | None = file
         self._kept = bytearray()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def _listen(self) -> None:
+    def _read(self) -> None:
         with self._stream:
             while piece := os.read(self._stream.fileno(), KEPT_BYTES):
                 self._kept += piece
@@ -55,7 +57,7 @@ class LocalProcess:
 
     def __init__(self, child: subprocess.Popen[bytes], stderr: Path) -> None:
         self._child = child
-        self._ear = _Ear(cast(BinaryIO, child.stderr), stderr) if child.stderr is not None else None
+        self._stderr_tail = _StderrTail(cast(BinaryIO, child.stderr), stderr) if child.stderr is not None else None
         self.stderr = stderr
 
     @property
@@ -95,7 +97,7 @@ class LocalProcess:
                 raise TimeoutError(f"process {self.pid} has not ended within {timeout:g} s")
             self._kill_group()
             self._child.wait()
-        self._hear_out()
+        self._finish_stderr()
         return self._child.returncode
 
     def kill(self) -> None:
@@ -108,16 +110,16 @@ class LocalProcess:
                     os.kill(pid, signal.SIGKILL)
             self._kill_group()
             self._child.wait()
-        self._hear_out()
+        self._finish_stderr()
         for stream in (self._child.stdin, self._child.stdout):
             # What was still buffered for a dead process is lost, which is no error here.
             with contextlib.suppress(OSError):
                 if stream is not None:
                     stream.close()
 
-    def _hear_out(self) -> None:
-        if self._ear is not None:
-            self._ear.close()
+    def _finish_stderr(self) -> None:
+        if self._stderr_tail is not None:
+            self._stderr_tail.close()
 
     def _kill_group(self) -> None:
         self._signal_group(signal.SIGKILL)
@@ -132,8 +134,10 @@ class LocalTransport:
 
     name = "local"
 
-    def start(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> LocalProcess:
-        """Start `command` in `folder`; ``stderr`` there gets the end of its standard error. Raises OSError."""
+    def start(
+        self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
+    ) -> LocalProcess:
+        """Start `command` in `folder`; the file `stderr` gets the end of its standard error. Raises OSError."""
         child = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
@@ -144,38 +148,36 @@ class LocalTransport:
             close_fds=True,
             start_new_session=True,
         )
-        return LocalProcess(child, folder / "stderr")
+        return LocalProcess(child, stderr)
 
 
 def _ends_within(pid: int, timeout: float | None) -> bool:
-    """Whether child `pid` ends within `timeout` s. Blocks in the kernel and leaves the child to be reaped."""
-    if timeout is None:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        return True
+    """Whether child `pid` ends within `timeout` s, forever with None. Blocks in the kernel and does not reap the child.
+
+    Raises `edgewise.cancellation.Cancelled`.
+    """
     # `subprocess` would wake up again and again to look, and so slow what is being measured.
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):  # Linux before 5.3
-        return _ends_within_by_thread(pid, timeout)
+        descriptor = _closed_at_end(pid)
     try:
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
-        return bool(poller.poll(max(0.0, timeout) * 1000))
+        return bool(wait_readable([descriptor], math.inf if timeout is None else timeout))
     finally:
         os.close(descriptor)
 
 
-def _ends_within_by_thread(pid: int, timeout: float) -> bool:
-    """The same as `_ends_within`, with a thread that blocks in the kernel until the child ends."""
+def _closed_at_end(pid: int) -> int:
+    """A descriptor that a thread closes the other end of when child `pid` has ended."""
+    reader, writer = os.pipe()
 
     def wait() -> None:
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        os.close(writer)
 
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    thread.join(timeout)
-    return not thread.is_alive()
+    threading.Thread(target=wait, daemon=True).start()
+    return reader
 
 
 def _descendants(pid: int) -> list[int]:

@@ -1,1 +1,1 @@
-"""Readers of data sets, one format a file."""
+"""Readers of data sets, one format per file."""

@@ -38,7 +38,7 @@ _KINDS = "biufU"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What an array says of itself before its data, `offset` bytes in."""
+    """The header of an array; its data begins after `offset` bytes."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -96,8 +96,8 @@ class Entry:
     """One array of an ``.npz`` file.
 
     Attributes:
-        stored: where its data begins in the file, if it lies there as it is; else it is unpacked once, when it is first
-            asked for, and kept.
+        stored: where its data begins in the file, if it is not compressed; else it is unpacked once, on first
+            use.
     """
 
     path: Path
@@ -155,7 +155,7 @@ def open_archive(path: Path) -> dict[str, Entry]:
     """The arrays of an ``.npz`` file by name: headers are read, data is not.
 
     Raises:
-        BadInput: no such file, no archive, damaged, absurdly large, or holding something that is no array of numbers.
+        BadInput: no such file, not an archive, damaged, too large, or with an entry that is not an array of numbers.
     """
     if not path.is_file() or not zipfile.is_zipfile(path):
         what = "is not an .npz file" if path.exists() else "is not there"
@@ -185,7 +185,7 @@ def _open_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> 
         ) from error
     if header.size != info.file_size - header.offset:
         raise BadInput(
-            f"{info.filename} in {path.name} says it has {header.size} bytes of data, it has "
+            f"{info.filename} in {path.name} declares {header.size} bytes of data and has "
             f"{info.file_size - header.offset}",
             advice="write it again with numpy.savez",
         )

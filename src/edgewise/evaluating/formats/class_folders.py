@@ -1,17 +1,20 @@
-"""Folders of files, one folder a class: how they are split, which classes there are, and which file is of which."""
+"""Folders of images or recordings, one folder per class: their splits, their classes, and each file's class."""
 
 from __future__ import annotations
 
 import bisect
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import Dataset, Kind, Sample
+from edgewise.evaluating.formats.images import decode_image
 from edgewise.evaluating.formats.listing import glance_media, list_folder, suffix_of, walk_files
-from edgewise.evaluating.formats.split import ALL, find_split, name_splits
+from edgewise.evaluating.formats.sounds import decode_sound
+from edgewise.evaluating.formats.split import ALL, Split, choose, find_split, name_splits, stamp_files
 from edgewise.evaluating.formats.strings import Strings
 
 
@@ -21,7 +24,7 @@ class Listed:
 
     Attributes:
         root: what `files` are relative to.
-        labels: index of the class of each file; None where nothing says it.
+        labels: index of the class of each file; None where there are none.
     """
 
     root: Path
@@ -31,7 +34,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Runs(Sequence[int]):
-    """The label of file i where the files of a class stand together: the class whose `ends` is the first above i."""
+    """The label of file i where files are sorted by class: the class whose `ends` is the first above i."""
 
     ends: Sequence[int]
 
@@ -119,10 +122,83 @@ def _prefix_of(file: str) -> str:
     return prefix
 
 
-def relate_to(root: Path, splits: dict[str, Listed]) -> None:
-    """Have all files named from `root` on, so that a sample's name tells its split."""
-    for listed in splits.values():
-        if listed.root != root:
-            before = listed.root.relative_to(root).as_posix()
-            listed.files = Strings(f"{before}/{name}" for name in listed.files)
-            listed.root = root
+@dataclass(kw_only=True)
+class ClassFiles(Split):
+    """Images or recordings of one split, decoded when they are read.
+
+    Attributes:
+        root: what `files` are relative to.
+        labels: index of the class of each; None where there are none.
+    """
+
+    root: Path
+    files: Sequence[str]
+    labels: Sequence[int] | None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def read(self, index: int) -> Sample:
+        """The sample, decoded now. Raises `CorruptSample`."""
+        name = self.files[index]
+        label = None if self.labels is None else self.labels[index]
+        if self.kind == "image":
+            return Sample(index=index, name=name, data=decode_image(self.root / name, name), label=label)
+        data, rate = decode_sound(self.root / name, name)
+        return Sample(index=index, name=name, data=data, label=label, rate=rate)
+
+    def stamp(self) -> str:
+        """From names, sizes and times."""
+        return stamp_files(self.root, self.files, extra=(self.classes, self.labelled))
+
+
+def open_class_folders(
+    path: Path,
+    options: Mapping[str, str],
+    *,
+    form: str,
+    kind: Kind,
+    endings: Collection[str],
+    what: str,
+    leave_out: Collection[str] = (),
+    divide: Callable[[Path, Listed], dict[str, Listed]] | None = None,
+) -> dict[str, Dataset]:
+    """The splits of class folders, by the options ``label`` and ``sort``.
+
+    Args:
+        what: the files, in messages.
+        divide: splits what has no folders of splits.
+
+    Raises:
+        BadInput: no such files, or an option that does not fit them.
+    """
+    by = choose(options, "label", ("folder", "prefix", "none")) or "folder"
+    by_number = choose(options, "sort", ("name", "number")) == "number"
+    splits = find_split_folders(path)
+    if by == "prefix":
+        listed, classes = label_by_prefix(splits, endings)
+    else:
+        listed, classes = list_classes(splits, endings, by_number=by_number, leave_out=leave_out)
+    if not any(len(found.files) for found in listed.values()):
+        raise BadInput(f"{path} holds no {what}", advice="is it the right folder? Its sub-folders are the classes")
+    for found in listed.values():
+        if found.root != path:  # a sample's name tells its split
+            before = found.root.relative_to(path).as_posix()
+            found.files = Strings(f"{before}/{name}" for name in found.files)
+            found.root = path
+    if divide is not None and list(listed) == [ALL]:
+        listed = divide(path, listed[ALL])
+    datasets: dict[str, Dataset] = {}
+    for split, found in listed.items():
+        labels = found.labels if by != "none" else None
+        datasets[split] = ClassFiles(
+            name=path.name, path=path, format=form, split=split, kind=kind, classes=() if labels is None else classes,
+            labelled=labels is not None, root=path, files=found.files, labels=labels,
+        )  # fmt: skip
+    return datasets
+
+
+def check_folder(path: Path) -> None:
+    """Raises `BadInput` where `path` is not a folder."""
+    if not path.is_dir():
+        raise BadInput(f"{path} is not a folder", advice="give the folder that holds a folder for every class")

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box, Dataset, Sample
 from edgewise.evaluating.formats.images import decode_image, require_pillow
 from edgewise.evaluating.formats.inside import check_name, check_some_there, find_inside
-from edgewise.evaluating.formats.recognition import find_instances, recognise
+from edgewise.evaluating.formats.recognition import BuiltInFormat, find_instances
 from edgewise.evaluating.formats.split import ALL, Split, check_options, find_split, stamp_files
 from edgewise.evaluating.formats.strings import Strings
 
@@ -79,7 +80,7 @@ class BoxedImages(Split):
         return stamp_files(self.root, self.files, extra=about)
 
 
-class Coco:
+class Coco(BuiltInFormat):
     """An annotation file of COCO (``instances_val2017.json``), or a folder with such in ``annotations/`` or beside its
     images. Images are looked for beside the file, in ``images/``, and in the folder that the file's name names.
 
@@ -88,10 +89,6 @@ class Coco:
 
     name = "coco"
     title = "COCO: images, and one JSON file of the objects in them"
-
-    def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
-        return recognise(path) == self.name
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits. Raises `BadInput`, `Unavailable`."""
@@ -147,7 +144,7 @@ def _load(file: Path) -> dict[str, Any]:
         return entry
 
     def refuse(word: str) -> NoReturn:
-        raise ValueError(f"{word} is no number")
+        raise ValueError(f"{word} is not a number")
 
     try:
         if file.stat().st_size > MAX_JSON_BYTES:
@@ -203,19 +200,24 @@ def _read_boxes(entries: Sequence[Mapping[str, Any]], into: BoxedImages) -> None
     categories = {number: index for index, number in enumerate(into.category_ids)}
     by_image: list[list[int]] = [[] for _ in into.image_ids]
     for position, entry in enumerate(entries):
+        check()
         what = f"annotation {entry.get('id', position)}"
         image = _whole(entry, "image_id", into.file, what)
         if image not in images:
-            raise BadInput(f"{what} of {into.file.name} is of image {image}, which it has not", advice=_ADVICE)
+            raise BadInput(
+                f"{what} of {into.file.name} is of image {image}, which the file does not have", advice=_ADVICE
+            )
         by_image[images[image]].append(position)
     for positions in by_image:
+        check()
         for position in positions:
             entry = entries[position]
             what = f"annotation {entry.get('id', position)}"
             category = _whole(entry, "category_id", into.file, what)
             if category not in categories:
                 raise BadInput(
-                    f"{what} of {into.file.name} is of category {category}, which it has not", advice=_ADVICE
+                    f"{what} of {into.file.name} is of category {category}, which the file does not have",
+                    advice=_ADVICE,
                 )
             box = entry.get("bbox")
             if not (isinstance(box, list) and len(box) == 4 and all(_is_finite(value) for value in box)):
@@ -230,10 +232,10 @@ def _read_boxes(entries: Sequence[Mapping[str, Any]], into: BoxedImages) -> None
 
 def _find_images(file: Path, first: list[str], asked: Path | None) -> Path:
     """The folder that the names of images are relative to."""
-    advice = "say where they are: images=FOLDER"
+    advice = "set their folder: images=FOLDER"
     if asked is not None:
         if not asked.is_dir():
-            raise BadInput(f"{asked} is no folder", advice=advice)
+            raise BadInput(f"{asked} is not a folder", advice=advice)
         check_some_there(asked, first, advice=advice)
         return asked
     base = file.absolute().parent

@@ -1,4 +1,4 @@
-"""Tables: names of files, texts, or numbers, one sample a row."""
+"""Tables: names of files, texts, or numbers, one sample per row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgewise.evaluating.formats.images import decode_image, require_pillow
 from edgewise.evaluating.formats.inside import check_name, check_some_there, find_inside
 from edgewise.evaluating.formats.labels import KINDS, Labels, is_number, read_words
 from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, suffix_of
-from edgewise.evaluating.formats.recognition import recognise
+from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
 from edgewise.evaluating.formats.split import (
     ALL,
@@ -46,7 +46,7 @@ class TableRows(Split):
         root: what names of files are relative to; None where samples are in the table itself.
         rows: which rows of the table are of this split.
         lines: of the table, for every row.
-        reading: what the user said of the table.
+        reading: the user's options for the table.
         features: of all rows, one after the other, `width` numbers each.
     """
 
@@ -94,7 +94,7 @@ class TableRows(Split):
         return stamp_files(self.root, (self.sources[row] for row in self.rows), extra=about)
 
 
-class Csv:
+class Csv(BuiltInFormat):
     """A table with names of columns in its first row: ``path`` (images, ``.npy``, WAV), or ``text``, or numbers in all
     columns; ``label``, and ``split`` if there is one.
 
@@ -107,11 +107,7 @@ class Csv:
     """
 
     name = "csv"
-    title = "tables: names of files, texts or numbers, one sample a row"
-
-    def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
-        return recognise(path) == self.name
+    title = "tables: names of files, texts or numbers, one sample per row"
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits. Raises `BadInput`, `Unavailable`."""
@@ -119,7 +115,7 @@ class Csv:
         choose(options, "label_kind", KINDS)
         choose(options, "header", ("yes", "no"))
         if not path.is_file():
-            raise BadInput(f"{path} is no file", advice="give a .csv or .tsv file")
+            raise BadInput(f"{path} is not a file", advice="give a .csv or .tsv file")
         table = _read_table(path, options)
         root = Path(options["root"]) if "root" in options else path.parent
         kind = _find_kind(path, table, root)
@@ -165,8 +161,8 @@ def _read_table(file: Path, options: Mapping[str, str]) -> _Table:
         for number in columns.features:
             if not is_number(row[number]):
                 raise BadInput(
-                    f"{file.name}, line {line}: {row[number][:40]!r} in the column {names[number]!r} is no number",
-                    advice="say which columns are fed with columns=a,b, or where files or texts are: path=, text=",
+                    f"{file.name}, line {line}: {row[number][:40]!r} in the column {names[number]!r} is not a number",
+                    advice="name the columns of numbers with columns=a,b, or those of files or texts with path=, text=",
                 )
             table.features.append(float(row[number]))
         if columns.label is not None:

@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face as `save_to_disk` leaves them: nothing is fetched, and no code of theirs is run."""
+"""Data sets of Hugging Face as `save_to_disk` leaves them: nothing is downloaded, and none of their code is run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgewise.evaluating.formats.images import decode_image, decode_mask, requir
 from edgewise.evaluating.formats.inside import find_inside
 from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_numbers, read_words
 from edgewise.evaluating.formats.listing import list_folder
-from edgewise.evaluating.formats.recognition import recognise
+from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
 from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
 from edgewise.evaluating.offline import environment
@@ -49,7 +49,7 @@ class TableSplit(Split):
     Attributes:
         folder: of the split.
         table: the `datasets.Dataset`, images and recordings as they are stored.
-        reading: what the user said of the columns.
+        reading: the user's options for the columns.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class TableSplit(Split):
         name = f"{self.split}[{index}]"
         try:
             row = self.table[index]
-        except Exception as error:  # what pyarrow says of damaged files
+        except Exception as error:  # pyarrow's errors of damaged files
             raise CorruptSample(name, f"can't be read: {_line(error)}") from error
         rate = None
         source = row[self.plan.sources[0]]
@@ -97,7 +97,7 @@ class TableSplit(Split):
         return stamp_files(self.folder, list_folder(self.folder)[1], extra=about)
 
 
-class HuggingFace:
+class HuggingFace(BuiltInFormat):
     """A folder that `save_to_disk` wrote: one split, or several.
 
     Samples are the first column of images, else of recordings, else the texts in ``text``, ``sentence`` or the only
@@ -111,16 +111,12 @@ class HuggingFace:
     name = "huggingface"
     title = "data sets of Hugging Face on disk"
 
-    def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
-        return recognise(path) == self.name
-
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits. Raises `BadInput`, `Unavailable`."""
         check_options(options, known=_OPTIONS, form=self.name)
         choose(options, "label_kind", KINDS)
         if not path.is_dir():
-            raise BadInput(f"{path} is no folder", advice=_ADVICE)
+            raise BadInput(f"{path} is not a folder", advice=_ADVICE)
         found: dict[str, Dataset] = {}
         for split, folder in _find_folders(path).items():
             table = _load(folder)
@@ -205,7 +201,7 @@ def _find_label(path: Path, features: Mapping[str, Any]) -> str | None:
         return by_name
     found = [name for name, feature in features.items() if isinstance(feature, datasets.ClassLabel)]
     if len(found) > 1:
-        raise BadInput(f"{path} has labels in {', '.join(found)}", advice=f"say which: label={found[0]}")
+        raise BadInput(f"{path} has labels in {', '.join(found)}", advice=f"choose one: label={found[0]}")
     return found[0] if found else None
 
 
@@ -237,7 +233,7 @@ def _find_sources(path: Path, features: Mapping[str, Any], options: Mapping[str,
     if not arrays:
         raise BadInput(
             f"{path} has no column of images, recordings, one text or arrays; it has: {', '.join(features)}",
-            advice="say which one: image=, audio=, text= or columns=a,b",
+            advice="choose them: image=, audio=, text= or columns=a,b",
         )
     return "array", _check_arrays(path, features, arrays)
 
@@ -250,7 +246,7 @@ def _check_arrays(path: Path, features: Mapping[str, Any], names: Sequence[str])
         while hasattr(inner, "feature") or isinstance(inner, list):
             inner = inner[0] if isinstance(inner, list) else inner.feature
         if not any(word in str(getattr(inner, "dtype", "")) for word in ("int", "float", "bool")):
-            raise BadInput(f"the column {name!r} of {path} holds no numbers", advice="say which do: columns=a,b")
+            raise BadInput(f"the column {name!r} of {path} holds no numbers", advice="choose them: columns=a,b")
     return list(names)
 
 
@@ -271,7 +267,7 @@ def _read_labels(table: Any, column: str, feature: Any, *, split: str, kind: str
     names = tuple(getattr(feature, "names", None) or ())
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or kind == "text":
-        raise BadInput(f"the labels in {column!r} are no text and no numbers that are known", advice="label=COLUMN")
+        raise BadInput(f"the labels in {column!r} are neither text nor numbers", advice="label=COLUMN")
     if names:
         return Labels(values=check_indices(array, place), classes=names)
     return read_numbers(array.astype(np.int64) if array.dtype.kind == "b" else array, kind=kind, place=place)
@@ -290,12 +286,12 @@ def _to_array(value: Any, column: str, name: str) -> Any:
     except ValueError:
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
-        raise CorruptSample(name, f"{column} is no array of numbers")
+        raise CorruptSample(name, f"{column} is not an array of numbers")
     return array
 
 
 def _content(value: Any, folder: Path, name: str) -> Path | bytes:
-    """A file that is stored in the table, or beside it and not elsewhere."""
+    """A file stored in the table or in its folder."""
     if not isinstance(value, dict) or not (value.get("bytes") or value.get("path")):
         raise CorruptSample(name, "nothing is stored")
     if isinstance(value.get("bytes"), bytes):

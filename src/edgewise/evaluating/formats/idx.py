@@ -1,4 +1,4 @@
-"""The files of MNIST and its family: ``train-images-idx3-ubyte`` beside ``train-labels-idx1-ubyte``, packed or not."""
+"""The files of MNIST and its family: ``train-images-idx3-ubyte`` beside ``train-labels-idx1-ubyte``, gzipped or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Sample
 from edgewise.evaluating.formats.labels import check_indices
 from edgewise.evaluating.formats.listing import list_folder
-from edgewise.evaluating.formats.recognition import IDX_NAME, recognise
+from edgewise.evaluating.formats.recognition import IDX_NAME, BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, check_options, find_split, stamp_files
 from edgewise.workload.inputs import MAX_FILE_BYTES
 
@@ -31,7 +31,7 @@ _MAX_DIMENSIONS = 8
 
 @dataclass(kw_only=True)
 class IdxFile:
-    """An array in a file. A packed one is unpacked once, when it is first asked for, and kept."""
+    """An array in a file. A gzipped one is unpacked once, on first use."""
 
     path: Path
     shape: tuple[int, ...]
@@ -63,7 +63,7 @@ class IdxFile:
             except (OSError, EOFError, zlib.error) as error:
                 raise _damaged(self.path, str(error)) from error
             if more:
-                raise _damaged(self.path, f"it has more data than the {size} bytes it says")
+                raise _damaged(self.path, f"it has more data than the {size} bytes it declares")
             self._whole = self._to_array(data, self.shape)
         return self._whole
 
@@ -96,7 +96,7 @@ class IdxRows(Split):
         return stamp_files(self.files[0].parent, [file.name for file in self.files], extra=self.split)
 
 
-class Idx:
+class Idx(BuiltInFormat):
     """A folder of IDX files, ``train-…`` and ``t10k-…`` or ``test-…``, or one file of images, its labels beside it.
 
     Options: ``prefix``, which data set of several in one folder: ``emnist-letters`` of
@@ -105,10 +105,6 @@ class Idx:
 
     name = "idx"
     title = "IDX files: MNIST and its family"
-
-    def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
-        return recognise(path) == self.name
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits. Raises `BadInput`, `Unavailable`."""
@@ -120,13 +116,16 @@ class Idx:
             }
         found = IDX_NAME.fullmatch(path.name)
         if found is None or not path.is_file():
-            raise BadInput(f"{path} is no IDX file", advice="called as train-images-idx3-ubyte is, or a folder of them")
+            raise BadInput(
+                f"{path} is not an IDX file",
+                advice="give a file named like train-images-idx3-ubyte, or a folder of them",
+            )
         pairs = _pair_names(list_folder(path.absolute().parent)[1])
         images, labels = pairs.get(found["stem"], (None, None))
         if found["what"].lower() == "images":
             images = path.name
         if images is None:
-            raise BadInput(f"{path} has labels only", advice="its images are called as train-images-idx3-ubyte is")
+            raise BadInput(f"{path} has labels only", advice="its images are named like train-images-idx3-ubyte")
         split = _split_of(found["stem"])[1]
         beside = path.parent
         return {split: _open_split(path, split, beside / images, beside / labels if labels else None)}
@@ -137,7 +136,7 @@ def _find_pairs(folder: Path, prefix: str | None) -> dict[str, tuple[Path, Path 
     pairs = _pair_names(list_folder(folder)[1])
     prefixes = sorted({_split_of(stem)[0] for stem, (images, _) in pairs.items() if images})
     if not prefixes:
-        raise BadInput(f"{folder} has no IDX files of images", advice="they are called as train-images-idx3-ubyte is")
+        raise BadInput(f"{folder} has no IDX files of images", advice="they are named like train-images-idx3-ubyte")
     if prefix is None and len(prefixes) > 1:
         raise BadInput(f"{folder} holds {len(prefixes)} data sets", advice=f"prefix= one of: {', '.join(prefixes)}")
     wanted = prefixes[0] if prefix is None else prefix.removesuffix("-")
@@ -198,14 +197,14 @@ def _open_split(path: Path, split: str, images: Path, labels: Path | None) -> Id
 
 
 def _open_file(path: Path) -> IdxFile:
-    """Reads the header, and checks what it says against the size of the file."""
+    """Reads the header, and checks it against the size of the file."""
     try:
         with _open(path) as stream:
             magic = stream.read(4)
             if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
-                raise _damaged(path, "it does not begin as an IDX file does")
+                raise _damaged(path, "it does not begin like an IDX file")
             if not 1 <= magic[3] <= _MAX_DIMENSIONS:
-                raise _damaged(path, f"it says it has {magic[3]} dimensions")
+                raise _damaged(path, f"it declares {magic[3]} dimensions")
             shape = struct.unpack(f">{magic[3]}I", stream.read(4 * magic[3]))
         size = path.stat().st_size
         if _is_packed(path):
@@ -220,7 +219,7 @@ def _open_file(path: Path) -> IdxFile:
     if promised > MAX_FILE_BYTES:
         raise BadInput(f"{path.name} would unpack to {promised} bytes", advice=f"at most {MAX_FILE_BYTES}")
     if size != promised % 2**32 and (size != promised or _is_packed(path)):
-        raise _damaged(path, f"it says it has {promised} bytes, it has {size}")
+        raise _damaged(path, f"it declares {promised} bytes and has {size}")
     return IdxFile(path=path, shape=shape, dtype=dtype, offset=offset)
 
 

@@ -1,4 +1,4 @@
-"""Image files to arrays, with Pillow: pixels as people see them, and masks as they are stored."""
+"""Image files to arrays, with Pillow: upright pixels, and masks as stored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int
     Args:
         source: a file, or its bytes.
         name: of the sample, for errors.
-        stored_size: (width, height) that labels refer to; where only the image as it lies in the file has this size,
+        stored_size: (width, height) that labels refer to; where only the image before rotation has this size,
             its orientation is not applied.
 
     Raises:
@@ -52,9 +52,7 @@ def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int
         pixels = picture_to_array(_turn_upright(image, stored_size), name)
         height, width = pixels.shape[:2]
         if stored_size is not None and (width, height) != stored_size:
-            raise CorruptSample(
-                name, f"the image is {width}x{height}, its label says {stored_size[0]}x{stored_size[1]}"
-            )
+            raise CorruptSample(name, f"the image is {width}x{height}, its label {stored_size[0]}x{stored_size[1]}")
         return pixels
 
 
@@ -74,15 +72,9 @@ def decode_mask(source: Path | bytes, name: str) -> Array:
         return np.asarray(image).astype(np.uint8 if image.mode in ("P", "L", "1") else np.int32)
 
 
-def image_size(source: Path | bytes, name: str) -> tuple[int, int]:
-    """(width, height) as stored, from a file's first bytes. Raises as `decode_image`."""
-    with _opened(source, name) as image:
-        return int(image.width), int(image.height)
-
-
 @contextmanager
 def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
-    """The image, not yet unpacked; whatever goes wrong until the end is a `CorruptSample`."""
+    """The image, not yet unpacked; any error inside is a `CorruptSample`."""
     require_pillow()
     from PIL import Image
 
@@ -115,7 +107,7 @@ def _turn_upright(image: Any, stored_size: tuple[int, int] | None) -> Any:
 
     try:
         turned = image.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
-    except Exception:  # damaged metadata says nothing, and the pixels may be fine
+    except Exception:  # with damaged metadata the pixels may still be fine
         image.load()
         return image
     if turned and stored_size == image.size != (image.height, image.width):

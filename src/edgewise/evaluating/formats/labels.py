@@ -1,4 +1,4 @@
-"""Labels as files have them, numbers or words, to what samples carry: class indices, floats or texts."""
+"""From labels in files, numbers or words, to those of samples: class indices, floats or texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 KINDS = ("class", "float", "text")
 """What the option ``label_kind`` takes."""
-_ADVICE = "say what labels are with label_kind=class, float or text"
+_ADVICE = "set the kind of labels with label_kind=class, float or text"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -56,15 +56,15 @@ def read_words(
     separator: str | None = None,
     classes: Sequence[str] = (),
 ) -> Labels:
-    """Labels that stand as text in a table.
+    """Labels that are text in a table.
 
     Whole numbers are class indices and other numbers are values to predict, if all of them are; anything else are names
     of classes, numbered in the order of their names.
 
     Args:
         kind: one of `KINDS`, instead of finding out.
-        place: where a word stands, for errors.
-        separator: what stands between the texts of which any counts.
+        place: the place of a word, for errors.
+        separator: between texts of which any counts.
         classes: names in the order of their indices, where the user gave it.
 
     Raises:
@@ -86,7 +86,8 @@ def read_words(
     for number, word in enumerate(words):
         if word.strip() not in index:
             raise BadInput(
-                f"{place(number)} has the label {word.strip()!r}, which is no class", advice=f"classes: {_list(names)}"
+                f"{place(number)} has the label {word.strip()!r}, which is not a class",
+                advice=f"classes: {_list(names)}",
             )
         values.append(index[word.strip()])
     return Labels(values=values, classes=names)
@@ -111,13 +112,13 @@ def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]
             raise BadInput(f"{place(int(wrong[0]))} has a label that is not finite", advice="labels are numbers")
     if flat.ndim == 2:
         if kind == "class":
-            raise BadInput(f"{place(0)} has a label of {flat.shape[1]} numbers, which is no class", advice=_ADVICE)
+            raise BadInput(f"{place(0)} has a label of {flat.shape[1]} numbers, which is not a class", advice=_ADVICE)
         return Labels(values=list(flat.astype(np.float64)), kind="float")
     if kind == "float" or (kind is None and flat.dtype.kind == "f"):
         return Labels(values=array("d", flat.astype(np.float64).tolist()), kind="float")
     if flat.dtype.kind == "f" and not np.array_equal(flat, np.round(flat)):
         wrong = np.flatnonzero(flat != np.round(flat))
-        raise BadInput(f"{place(int(wrong[0]))} has the label {flat[wrong[0]]}, which is no class", advice=_ADVICE)
+        raise BadInput(f"{place(int(wrong[0]))} has the label {flat[wrong[0]]}, which is not a class", advice=_ADVICE)
     return Labels(values=check_indices(flat, place))
 
 
@@ -151,7 +152,7 @@ def _read_floats(words: Sequence[str], place: Callable[[int], str]) -> Sequence[
     values = array("d")
     for index, word in enumerate(words):
         if not is_number(word) or not math.isfinite(float(word)):
-            raise BadInput(f"{place(index)} has the label {word.strip()!r}, which is no number", advice=_ADVICE)
+            raise BadInput(f"{place(index)} has the label {word.strip()!r}, which is not a number", advice=_ADVICE)
         values.append(float(word))
     return values
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
+from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.formats.strings import Strings
 
@@ -65,6 +66,7 @@ def walk_files(root: str | Path, below: str, endings: Collection[str]) -> Iterat
     seen: set[tuple[int, int]] = set()
     pending = [below]
     while pending:
+        check()
         folder = pending.pop()
         full = os.path.join(root, folder)  # noqa: PTH118
         try:

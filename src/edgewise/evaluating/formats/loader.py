@@ -1,4 +1,4 @@
-"""Data that a Python function of the user makes: ``module:function`` or ``file.py:function``."""
+"""Data from a Python function of the user: ``module:function`` or ``file.py:function``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
 from edgewise.evaluating.formats.images import picture_to_array
 from edgewise.evaluating.formats.labels import Labels, read_numbers, read_words
-from edgewise.evaluating.formats.recognition import recognise
+from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split
-from edgewise.model.user_code import call, explained, find, import_module, own_code
+from edgewise.model.callable_loader import call, explained, find, import_module, own_code
 
 _MEMBERS = ("name", "path", "format", "split", "kind", "classes", "labelled", "stamp", "read", "__len__")
 _ADVICE = "return (x, y), a sequence of (data, label), a data set, or a mapping of names of splits to any of these"
 
 
-class Loader:
-    """A function that gives data; it is run, as it is the user's own.
+class Loader(BuiltInFormat):
+    """A function that returns data; it is the user's code, and is run.
 
     It gives one of
 
@@ -39,10 +39,6 @@ class Loader:
 
     name = "loader"
     title = "module:function or file.py:function that gives data"
-
-    def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
-        return recognise(path) == self.name
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits. Raises `BadInput`, also for whatever the function raises."""
@@ -152,7 +148,7 @@ def _name_splits(target: str, made: Any) -> dict[str, Any]:
     if not isinstance(made, Mapping):
         return {ALL: made}
     if "x" in made:
-        raise BadInput(f"{target} gave a mapping with 'x', which is no name of a split", advice="return (x, y)")
+        raise BadInput(f"{target} gave a mapping with 'x', which is not the name of a split", advice="return (x, y)")
     if not made or not all(isinstance(name, str) and name for name in made):
         raise BadInput(f"{target} gave a mapping without names of splits", advice=_ADVICE)
     return dict(made)
@@ -161,14 +157,14 @@ def _name_splits(target: str, made: Any) -> dict[str, Any]:
 def _wrap(source: _Source, split: str, given: Any) -> Dataset:
     if all(hasattr(given, member) for member in ("read", "kind", "__len__")):
         return _wrap_own(source, split, given)
-    # A tuple, not a list: what stands in it are columns, and no two samples.
+    # A tuple, not a list: it holds columns, not two samples.
     if isinstance(given, tuple) and len(given) == 2 and all(_is_column(part) for part in given):
         return _wrap_arrays(source, split, given[0], given[1])
     if _is_array(given):
         return _wrap_arrays(source, split, given, None)
     if hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, str | bytes):
         return _wrap_sequence(source, split, given)
-    raise BadInput(f"{source.target} gave {type(given).__name__}, which is no data", advice=_ADVICE)
+    raise BadInput(f"{source.target} gave {type(given).__name__}, which is not data", advice=_ADVICE)
 
 
 def _wrap_own(source: _Source, split: str, own: Any) -> Wrapped:
@@ -285,7 +281,7 @@ def _to_data(data: Any, kind: Kind, name: str) -> Any:
         return picture_to_array(data, name)
     array = np.asarray(data)
     if array.dtype.kind not in "biuf":
-        raise CorruptSample(name, f"{type(data).__name__} is no array of numbers")
+        raise CorruptSample(name, f"{type(data).__name__} is not an array of numbers")
     if kind == "image" and (array.dtype != np.uint8 or array.ndim != 3):
         raise CorruptSample(name, f"{array.dtype} {list(array.shape)} where the first sample is an image")
     return array

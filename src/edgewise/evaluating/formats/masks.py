@@ -11,7 +11,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
 from edgewise.evaluating.formats.images import decode_image, decode_mask
 from edgewise.evaluating.formats.listing import IMAGES, list_files, list_folder
-from edgewise.evaluating.formats.split import ALL, Split, find_split, name_splits, stamp_files
+from edgewise.evaluating.formats.split import ALL, Split, find_split, name_splits, read_names, stamp_files
 from edgewise.evaluating.formats.strings import Strings
 
 IMAGE_FOLDER, MASK_FOLDER = "images", "masks"
@@ -52,10 +52,10 @@ def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str
     ``images/`` and ``masks/``, both with the same splits inside or none; or both inside every split.
 
     Args:
-        masks: what the user calls the folder of the masks.
+        masks: the folder of the masks, as the user names it.
 
     Raises:
-        BadInput: there is no folder that is called as the user said.
+        BadInput: the folder that the user named does not exist.
     """
     word = masks or MASK_FOLDER
     if Path(word).is_absolute() or ".." in Path(word).parts:
@@ -120,11 +120,4 @@ def _stem(file: str, folder: str) -> str:
 def _read_classes(root: Path) -> tuple[str, ...]:
     """The lines of ``classes.txt``; empty where there is no such file."""
     file = root / "classes.txt"
-    if not file.is_file():
-        return ()
-    try:
-        if file.stat().st_size > _MAX_CLASSES_BYTES:
-            raise BadInput(f"{file} is too large for names of classes", advice="one name a line")
-        return tuple(line.strip() for line in file.read_text("utf-8").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"can't read {file}: {error}", advice="names of classes, one a line, in UTF-8") from error
+    return tuple(read_names(file, "a list of classes", most=_MAX_CLASSES_BYTES)) if file.is_file() else ()

@@ -13,7 +13,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
 from edgewise.evaluating.formats.arrays import Array, Entry, open_archive
 from edgewise.evaluating.formats.labels import KINDS, Labels, read_numbers, read_words
-from edgewise.evaluating.formats.recognition import recognise
+from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
 
 _SPLITS = {"train": "train", "test": "test", "val": "validation", "valid": "validation", "validation": "validation",
@@ -77,7 +77,7 @@ class Arrays(Split):
         return stamp_files(self.file.parent, [self.file.name], extra=(self.split, self.kind, self.rate, inputs, labels))
 
 
-class Npz:
+class Npz(BuiltInFormat):
     """One ``.npz`` file: ``x`` with ``y``, or both for each of ``train``, ``test``, ``val`` and ``calibration``.
 
     Without an ``x``, all arrays but the labels (``y``, ``labels``, ``targets``) are inputs by their names. ``classes``
@@ -91,10 +91,6 @@ class Npz:
 
     name = _FORM
     title = "NumPy archives: x and y, or x_train, y_train, x_test, y_test"
-
-    def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
-        return recognise(path) == self.name
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits. Raises `BadInput`, `Unavailable`."""
@@ -137,7 +133,9 @@ def _find_inputs(
     lengths = {len(entry) for entry in found.values()}
     if len(lengths) > 1:
         sizes = ", ".join(f"{name} {len(entry)}" for name, entry in list(found.items())[:9])
-        raise BadInput(f"the arrays of {path.name} have different lengths: {sizes}", advice="say which with inputs=a,b")
+        raise BadInput(
+            f"the arrays of {path.name} have different lengths: {sizes}", advice="choose them with inputs=a,b"
+        )
     return found
 
 
@@ -153,7 +151,7 @@ def _open_split(
     first, entry = next(iter(inputs.items()))
     for name, each in inputs.items():
         if not each.header.shape:
-            raise BadInput(f"{name} in {path.name} is one number, no array of samples", advice=_ADVICE)
+            raise BadInput(f"{name} in {path.name} is one number, not an array of samples", advice=_ADVICE)
         if len(each) != len(entry):
             raise BadInput(
                 f"{path.name} has {len(entry)} samples in {first}, {len(each)} in {name}", advice="one row a sample"
@@ -182,7 +180,7 @@ def _open_split(
 
 
 def _find_kind(path: Path, inputs: Mapping[str, Entry], asked: str | None) -> Kind:
-    """What samples are: what was asked for, if they can be that; else as the shape and type of the array have it."""
+    """The kind of samples: the requested one if it fits, else by the shape and type of the array."""
     entry = next(iter(inputs.values()))
     shape, dtype = entry.header.shape[1:], entry.header.dtype
     texts = [name for name, each in inputs.items() if each.header.dtype.kind == "U"]
@@ -197,13 +195,13 @@ def _find_kind(path: Path, inputs: Mapping[str, Entry], asked: str | None) -> Ki
     is_image = dtype == np.uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in _CHANNELS))
     if asked == "image" and not is_image:
         raise BadInput(
-            f"{entry.name} in {path.name} is {dtype} {list(shape)} a sample, which is no image",
+            f"{entry.name} in {path.name} is {dtype} {list(shape)} per sample, not an image",
             advice="an image is uint8 of shape height, width, channels (1, 3 or 4)",
         )
     is_sound = dtype.kind in "fi" and len(shape) in (1, 2) and (dtype.kind == "f" or dtype.itemsize == 2)
     if asked == "audio" and not is_sound:
         raise BadInput(
-            f"{entry.name} in {path.name} is {dtype} {list(shape)} a sample, which is no waveform",
+            f"{entry.name} in {path.name} is {dtype} {list(shape)} per sample, not a waveform",
             advice="a waveform is floats or int16 of shape frames, or frames and channels",
         )
     if asked == "image" or (asked is None and is_image and len(shape) == 3):
@@ -248,7 +246,7 @@ def _read_classes(path: Path, entries: Mapping[str, Entry]) -> tuple[str, ...]:
 
 
 def _find_rate(path: Path, entries: Mapping[str, Entry], options: Mapping[str, str]) -> int | None:
-    """Frames per second, as the user or the archive says; None where nobody does."""
+    """Frames per second, from the user or the archive; None where neither has it."""
     value: Any = options.get("rate")
     if value is None:
         entry = next((entries[name] for name in _RATES if name in entries and entries[name].header.shape == ()), None)
@@ -260,7 +258,7 @@ def _find_rate(path: Path, entries: Mapping[str, Entry], options: Mapping[str, s
     except (ValueError, OverflowError):
         rate = 0
     if rate < 1 or (not isinstance(value, str) and rate != value):
-        raise BadInput(f"a rate of {value} in {path.name} makes no sense", advice="frames per second: rate=16000")
+        raise BadInput(f"{value} in {path.name} is not a sampling rate", advice="frames per second: rate=16000")
     return rate
 
 

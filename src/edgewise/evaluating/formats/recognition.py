@@ -1,4 +1,4 @@
-"""Which of the built-in formats a file or folder is in: decided in one place, so that no two formats claim the same."""
+"""Which of the built-in formats a file or folder is in: decided in one place, so that only one format claims it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ import re
 from pathlib import Path
 
 from edgewise.evaluating.formats.listing import glance_media, suffix_of
-from edgewise.model.user_code import is_factory
+from edgewise.model.callable_loader import is_factory
 
 IDX_NAME = re.compile(r"(?P<stem>.+)-(?P<what>images|labels)[-.]idx\d+-[a-z]+\d*(?P<packed>\.gz)?", re.IGNORECASE)
 """``train-images-idx3-ubyte.gz``, ``t10k-labels.idx1-ubyte`` …"""
 _COCO_KEYS = (b'"images"', b'"annotations"', b'"categories"')
 _GLANCE_BYTES = 2**16
+
+
+class BuiltInFormat:
+    """What the built-in formats share; see `edgewise.evaluating.dataset.DataFormat`."""
+
+    name: str
+
+    def matches(self, path: Path) -> bool:
+        """Whether it looks like one."""
+        return recognise(path) == self.name
 
 
 def recognise(path: Path) -> str | None:

@@ -77,7 +77,7 @@ def _check_whole(stream: BinaryIO, name: str) -> None:
         kind, size = struct.unpack("<4sI", stream.read(8))
         at += 8
         if kind == b"data":
-            # What writes into a pipe can't know the size, and says the largest one.
+            # A writer into a pipe can't know the size, and declares the largest.
             if end - at < size < _UNKNOWN_SIZE:
                 raise CorruptSample(name, f"truncated: {end - at} of {size} bytes of sound are there")
             return

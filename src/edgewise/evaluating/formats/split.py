@@ -1,4 +1,4 @@
-"""What splits of all formats have in common: how they are described, named, and which options they take."""
+"""What the splits of all formats share: description, names and options."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, SPLITS_TO_JUDGE, Kind
 
@@ -19,7 +20,7 @@ _KNOWN = (frozenset(SPLITS_TO_JUDGE) | frozenset(SPLITS_TO_CALIBRATE)) - {ALL}
 
 @dataclass(kw_only=True)
 class Split:
-    """What `edgewise.evaluating.dataset.Dataset` says of itself; formats add how its samples are read."""
+    """The attributes of `edgewise.evaluating.dataset.Dataset`; formats add how samples are read."""
 
     name: str
     path: Path | None
@@ -37,7 +38,7 @@ def find_split(word: str) -> str | None:
 
 
 def name_splits(words: Sequence[str]) -> list[str]:
-    """A name for each: that of the split where no other has the same, else the word as it is."""
+    """A name for each: that of the split if it is unique, else the word itself."""
     found = [find_split(word) or word for word in words]
     return [name if found.count(name) == 1 else word for name, word in zip(found, words, strict=True)]
 
@@ -47,8 +48,8 @@ def check_options(options: Mapping[str, str], *, known: Sequence[str], form: str
     for name, value in options.items():
         if name not in known:
             raise BadInput(
-                f"data of the format {form} takes no option {name!r}",
-                advice=f"it takes: {', '.join(known) or 'none'}",
+                f"data of the format {form} has no option {name!r}",
+                advice=f"its options: {', '.join(known) or 'none'}",
             )
         if not value:
             raise BadInput(f"the data option {name} has no value", advice=f"give it as {name}=VALUE")
@@ -58,7 +59,7 @@ def choose(options: Mapping[str, str], name: str, possible: Sequence[str]) -> st
     """The value of an option that is one of a few words; None where it is not given. Raises `BadInput`."""
     value = options.get(name)
     if value is not None and value not in possible:
-        raise BadInput(f"the data option {name}={value} makes no sense", advice=f"one of: {', '.join(possible)}")
+        raise BadInput(f"the data option {name} can't be {value}", advice=f"one of: {', '.join(possible)}")
     return value
 
 
@@ -76,6 +77,7 @@ def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> st
     found = hashlib.sha256(repr(extra).encode("utf-8", "surrogateescape"))
     base = os.fspath(root)
     for file in files:
+        check()
         try:
             about = os.stat(os.path.join(base, file))  # noqa: PTH116, PTH118 - a million of them
             size, changed = about.st_size, about.st_mtime_ns
@@ -83,3 +85,13 @@ def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> st
             size, changed = -1, 0
         found.update(b"%s\0%d\0%d\0" % (os.fsencode(file), size, changed))
     return found.hexdigest()
+
+
+def read_names(file: Path, what: str, *, most: int) -> list[str]:
+    """The lines of a text file in UTF-8 of at most `most` bytes, without empty ones. Raises `BadInput`."""
+    try:
+        if file.stat().st_size > most:
+            raise BadInput(f"{file} is too large for {what}", advice="one name per line")
+        return [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"can't read {file}: {error}", advice="one name per line, in UTF-8") from error

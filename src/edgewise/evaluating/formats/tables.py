@@ -1,4 +1,4 @@
-"""Tables in text files: their rows, and which column is what."""
+"""Tables in text files: their rows and columns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.formats.labels import is_number
 from edgewise.evaluating.formats.split import parse_words
@@ -44,7 +45,7 @@ class Columns:
 
 
 def find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) -> Columns:
-    """Which column is what: as the user says, else by their names.
+    """The columns' roles: from the user, else by their names.
 
     Raises:
         BadInput: a column that is not there, or names that could mean two things.
@@ -72,7 +73,7 @@ def find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) -
     if path is not None and text is not None:
         raise BadInput(
             f"{file.name} has files in {names[path]!r} and texts in {names[text]!r}",
-            advice=f"say which are the samples: path={names[path]} or text={names[text]}",
+            advice=f"choose the samples: path={names[path]} or text={names[text]}",
         )
     features = [number for number in range(len(names)) if number not in taken] if path is None and text is None else []
     if path is None and text is None and not features:
@@ -93,6 +94,7 @@ def read_rows(file: Path, options: Mapping[str, str]) -> Iterator[tuple[int, lis
             reader = csv.reader(stream, delimiter=_find_delimiter(file, head, options), strict=True)
             width = None
             for row in reader:
+                check()
                 if not any(row):
                     continue
                 if width is None:
@@ -101,13 +103,13 @@ def read_rows(file: Path, options: Mapping[str, str]) -> Iterator[tuple[int, lis
                         yield 0, [str(number) for number in range(width)]
                     elif all(is_number(word) for word in row):
                         raise BadInput(
-                            f"the first row of {file.name} holds numbers, no names of columns",
+                            f"the first row of {file.name} has numbers, not names of columns",
                             advice="header=no if it has none: columns are then called 0, 1, …",
                         )
                 if len(row) != width:
                     raise BadInput(
                         f"{file.name}, line {reader.line_num}: {len(row)} columns, the first row has {width}",
-                        advice="text with a delimiter in it stands in quotes",
+                        advice="put text that contains a delimiter in quotes",
                     )
                 yield reader.line_num, row
             if width is None:
@@ -115,18 +117,18 @@ def read_rows(file: Path, options: Mapping[str, str]) -> Iterator[tuple[int, lis
     except UnicodeDecodeError as error:
         raise BadInput(f"{file.name} is not text in UTF-8: {error.reason}", advice="save it in UTF-8") from error
     except csv.Error as error:
-        raise BadInput(f"{file.name} is no table: {error}", advice="say delimiter= if it is another") from error
+        raise BadInput(f"{file.name} is not a table: {error}", advice="set delimiter= if it is another") from error
     except OSError as error:
         raise BadInput(f"can't read {file}: {error.strerror or error}", advice="give a .csv file") from error
 
 
 def _find_delimiter(file: Path, head: str, options: Mapping[str, str]) -> str:
-    """What the user says; a tab in a ``.tsv``; else whichever of comma, semicolon and tab the first line has most."""
+    """The user's; a tab in a ``.tsv``; else the most frequent of comma, semicolon and tab in the first line."""
     if "delimiter" in options:
         found = _DELIMITERS.get(options["delimiter"], options["delimiter"])
         if len(found) != 1 or found in '"\r\n ':
             raise BadInput(
-                f"delimiter={options['delimiter']} is no single character", advice="or comma, semicolon, tab, pipe"
+                f"delimiter={options['delimiter']} is not a single character", advice="or comma, semicolon, tab, pipe"
             )
         return found
     if file.suffix.lower() == ".tsv":

@@ -1,1 +1,1 @@
-"""What outputs are judged by, one task a file."""
+"""Tasks, one per file."""

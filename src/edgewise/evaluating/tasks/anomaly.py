@@ -1,4 +1,4 @@
-"""Anomaly detection: how well a score per sample tells anomalies (label 1) from normal samples (label 0).
+"""Anomaly detection: how well a score per sample separates anomalies (label 1) from normal samples (label 0).
 
 Areas are exact, ties included: the ROC curve goes straight through samples of equal score, average precision takes them
 as one threshold. Both are as scikit-learn has them.
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.outputs import (
-    check_labelled,
-    check_options,
+    OutputScorer,
+    OutputTask,
+    brief,
     choose_number,
-    choose_output,
     elements_of,
+    scalar_label,
 )
 
 Array = NDArray[Any]
@@ -75,7 +76,7 @@ class AnomalyTable:
             self.confusion = self._confusion  # only here is there an answer
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         ordered = counts[self._order]
         above = np.cumsum(ordered, out=self._above[1:])
@@ -115,63 +116,57 @@ class AnomalyTable:
         return [[int(count) for count in row] for row in cells.reshape(2, 2)]
 
 
-class AnomalyJudge:
+class AnomalyScorer(OutputScorer):
     """Makes one score of an output. A record is ``[label, score]``, the score None where it is NaN."""
 
     headline = "auroc"
 
-    def __init__(self, setting: Setting, *, task: str) -> None:
-        self._data = setting.data.name
-        self._number = choose_output(setting, task)
-        self._normal = _find_normal(setting)
-        self._threshold = choose_number(setting, "threshold")
-        self._score = _choose_score(setting, self._number)
-        spec = setting.signature.outputs[self._number]
-        self.settings: Mapping[str, Any] = {"output": spec.name, "score": self._score, "threshold": self._threshold}
+    def __init__(self, context: TaskContext, *, task: str) -> None:
+        super().__init__(context, task=task)
+        self._normal = _find_normal(context)
+        self._threshold = choose_number(context, "threshold")
+        self._score = _choose_score(context, self._number)
+        self.settings = {**self.settings, "score": self._score, "threshold": self._threshold}
         if self._score == "mse":
             self.settings = {**self.settings, "reconstructed": "what the model was fed"}
         if self._normal is not None:
-            self.settings = {**self.settings, "normal": setting.data.classes[self._normal]}
+            self.settings = {**self.settings, "normal": context.data.classes[self._normal]}
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """As `Judge.record`."""
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
         label = self._read(sample)
-        score = self._reduce(np.asarray(outputs[self._number], dtype=np.float64), sample, feed)
+        score = self._reduce(np.asarray(outputs[self._number], dtype=np.float64), sample, preparation)
         return [label, None if np.isnan(score) else score]
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """As `Judge.tabulate`."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
         labels = np.array([record[0] for record in records], dtype=np.bool_)
         scores = np.array([np.nan if record[1] is None else record[1] for record in records], dtype=np.float64)
         return AnomalyTable(labels, scores, threshold=self._threshold)
 
     def _read(self, sample: Sample) -> int:
-        label = sample.label
-        if isinstance(label, np.ndarray) and label.size == 1:
-            label = label.reshape(-1)[0]
-        whole = isinstance(label, int | np.integer | bool | np.bool_)
-        if whole and self._normal is not None and label >= 0:
+        label = scalar_label(sample)
+        if isinstance(label, int) and self._normal is not None and label >= 0:
             return int(label != self._normal)
-        if not whole or int(label) not in {0, 1}:
-            text = " ".join(repr(sample.label).split())[:60]
+        if not isinstance(label, int) or label not in {0, 1}:
             raise BadInput(
-                f"{sample.name} of {self._data} has the label {text}",
+                f"{sample.name} of {self._data} has the label {brief(sample.label)}",
                 advice="labels are 0 (normal) and 1 (anomaly); of classes, --task-option normal=NAME says which is 0",
             )
-        return int(label)
+        return label
 
-    def _reduce(self, array: Floats, sample: Sample, feed: Feed) -> float:
+    def _reduce(self, array: Floats, sample: Sample, preparation: Preparation) -> float:
         if array.size == 0:
             raise BadInput(f"the output for {sample.name} is empty")
         if self._score == "value":
             if array.size != 1:
                 raise BadInput(
-                    f"the output has {array.size} numbers, and the score is one",
-                    advice="say how they become one: --task-option score=max, mean, mse, or the element's number",
+                    f"the output has {array.size} numbers, but a score is one number",
+                    advice="set --task-option score=max, mean, mse, or the element's number",
                 )
             return float(array.reshape(-1)[0])
         if self._score == "mse":
-            return _reconstruction_error(array, sample, feed)
+            return _reconstruction_error(array, sample, preparation)
         if self._score in {"max", "mean"}:
             return float(array.max() if self._score == "max" else array.mean())
         if int(self._score) >= array.size:
@@ -179,24 +174,20 @@ class AnomalyJudge:
         return float(array.reshape(-1)[int(self._score)])
 
 
-class Anomaly:
-    """``anomaly``: is it unlike the normal ones?"""
+class Anomaly(OutputTask):
+    """``anomaly``: whether a sample is unlike the normal ones."""
 
     name = "anomaly"
     title = "Anomaly detection"
     kinds: Sequence[Kind] = ("array", "image", "audio")
     metrics: Sequence[str] = ("auroc", "average_precision", "error_rate")
-
-    def prepare(self, setting: Setting) -> Judge:
-        """As `Task.prepare`."""
-        check_options(setting, self.name, _OPTIONS)
-        check_labelled(setting, self.name)
-        return AnomalyJudge(setting, task=self.name)
+    options = _OPTIONS
+    scorer = AnomalyScorer
 
 
-def _reconstruction_error(array: Floats, sample: Sample, feed: Feed) -> float:
+def _reconstruction_error(array: Floats, sample: Sample, preparation: Preparation) -> float:
     """The mean squared difference from what was fed; of several windows, over them all."""
-    stored = feed.fed[0] if feed.fed else sample.data
+    stored = preparation.fed[0] if preparation.fed else sample.data
     if not isinstance(stored, np.ndarray) or stored.size != array.size:
         size = f"{stored.size} numbers" if isinstance(stored, np.ndarray) else "no single array"
         raise BadInput(
@@ -206,34 +197,32 @@ def _reconstruction_error(array: Floats, sample: Sample, feed: Feed) -> float:
     return float(np.mean((array.reshape(-1) - stored.reshape(-1).astype(np.float64)) ** 2))
 
 
-def _choose_score(setting: Setting, number: int) -> str:
-    asked = setting.options.get("score")
+def _choose_score(context: TaskContext, number: int) -> str:
+    asked = context.options.get("score")
     if asked is not None:
         if asked not in _SCORES and not (asked.isdecimal() and len(asked) <= 9):
-            raise BadInput(
-                f"--task-option score={asked} makes no sense", advice=f"it is {_OPTIONS['score']}, counted from 0"
-            )
+            raise BadInput(f"--task-option score must be {_OPTIONS['score']}, from 0, not {asked}")
         return asked
-    size = elements_of(setting.signature.outputs[number])
-    inputs = setting.signature.inputs
+    size = elements_of(context.signature.outputs[number])
+    inputs = context.signature.inputs
     if size == 1:
         return "value"
     if size is not None and len(inputs) == 1 and elements_of(inputs[0]) == size:
         return "mse"  # it gives back what it was fed: an autoencoder
     raise BadInput(
-        "nothing tells how the model's output becomes one score per sample",
-        advice="say it with --task-option score=max, mean, mse, or the number of an output element",
+        "the model's output is not one score per sample",
+        advice="set --task-option score=max, mean, mse, or the number of an output element",
     )
 
 
-def _find_normal(setting: Setting) -> int | None:
+def _find_normal(context: TaskContext) -> int | None:
     """Which of the data's classes is the normal one; None where labels are 0 and 1 already."""
-    names = [str(name) for name in setting.data.classes]
-    asked = setting.options.get("normal")
+    names = [str(name) for name in context.data.classes]
+    asked = context.options.get("normal")
     if asked is not None:
         if asked not in names:
             known = ", ".join(names[:10]) or "none"
-            raise BadInput(f"{setting.data.name} has no class {asked!r}", advice=f"its classes are: {known}")
+            raise BadInput(f"{context.data.name} has no class {asked!r}", advice=f"its classes are: {known}")
         return names.index(asked)
     if not names or names == ["0", "1"]:
         return None
@@ -245,6 +234,6 @@ def _find_normal(setting: Setting) -> int | None:
     if len(names) == 2 and len([name for name in names if name.casefold() in _ANOMALOUS]) == 1:
         return next(number for number, name in enumerate(names) if name.casefold() not in _ANOMALOUS)
     raise BadInput(
-        f"nothing tells which class of {setting.data.name} is the normal one: {', '.join(names[:10])}",
-        advice="say it with --task-option normal=NAME",
+        f"it is not known which class of {context.data.name} is normal: {', '.join(names[:10])}",
+        advice="set --task-option normal=NAME",
     )

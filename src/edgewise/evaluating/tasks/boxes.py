@@ -1,4 +1,4 @@
-"""Boxes: from a detector's outputs to corners, without near-duplicates, in pixels of the image as stored."""
+"""Boxes: from a detector's outputs to corners in pixels of the stored image, without near-duplicates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from edgewise.evaluating.task import Feed
+from edgewise.evaluating.task import Preparation
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Order = Literal["ltrb", "yxyx", "xywh", "cxcywh"]
@@ -16,7 +16,7 @@ ORDERS: tuple[Order, ...] = ("ltrb", "yxyx", "xywh", "cxcywh")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Detections:
     """N detections.
 
     Attributes:
@@ -29,9 +29,9 @@ class Found:
     scores: Array
     classes: Array
 
-    def take(self, chosen: Array) -> Found:
+    def take(self, chosen: Array) -> Detections:
         """Some of them, by index or mask."""
-        return Found(boxes=self.boxes[chosen], scores=self.scores[chosen], classes=self.classes[chosen])
+        return Detections(boxes=self.boxes[chosen], scores=self.scores[chosen], classes=self.classes[chosen])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class Anchors:
     y_first: bool = False
 
 
-class Unreadable(Exception):
-    """Outputs that the decoder can't read; the message says why. The judge names the sample."""
+class UnreadableOutputs(Exception):
+    """Outputs that the decoder can't read; the message says why. The scorer names the sample."""
 
 
 def to_corners(boxes: Array, order: Order) -> Array:
@@ -78,7 +78,7 @@ def overlaps(box: Array, boxes: Array) -> Array:
     return result
 
 
-def suppress(found: Found, *, overlap: float | None, most: int, agnostic: bool) -> Found:
+def suppress(found: Detections, *, overlap: float | None, most: int, agnostic: bool) -> Detections:
     """Greedy non-maximum suppression: the best first, without those that overlap a better one of their class.
 
     Args:
@@ -100,38 +100,38 @@ def suppress(found: Found, *, overlap: float | None, most: int, agnostic: bool) 
     return found.take(np.array(kept, np.int64))
 
 
-def to_stored(boxes: Array, feed: Feed) -> Array:
+def to_stored(boxes: Array, preparation: Preparation) -> Array:
     """Corners in pixels of the input → in pixels of the image as stored, cut at its edges.
 
     Raises:
-        Unreadable: `feed` does not tell how the image was brought to the model.
+        UnreadableOutputs: `preparation` does not hold how the image was scaled.
     """
-    if feed.scale is None or feed.size is None:
-        raise Unreadable("the sample is no image, so boxes can't be brought back to it")
-    scale, offset = np.array(feed.scale * 2), np.array(feed.offset * 2)
-    edges = np.array(feed.size * 2, np.float64)
+    if preparation.scale is None or preparation.size is None:
+        raise UnreadableOutputs("the sample is not an image, so boxes can't be mapped back to it")
+    scale, offset = np.array(preparation.scale * 2), np.array(preparation.offset * 2)
+    edges = np.array(preparation.size * 2, np.float64)
     result: Array = np.clip((boxes - offset) / scale, 0.0, edges)
     return result
 
 
 def one_image(output: Array, rank: int) -> Array:
-    """`output` of one image with `rank` dimensions left: the leading ones of size 1 go. Raises `Unreadable`."""
+    """`output` of one image with `rank` dimensions left: the leading ones of size 1 go. Raises `UnreadableOutputs`."""
     shape = output.shape
     while output.ndim > rank and output.shape[0] == 1:
         output = output[0]
     if output.ndim != rank:
-        raise Unreadable(f"an output of shape {shape} is not of one image with {rank} dimensions")
+        raise UnreadableOutputs(f"an output of shape {shape} is not of one image with {rank} dimensions")
     return output
 
 
-def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count: Array | None) -> Found:
+def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count: Array | None) -> Detections:
     """Lists of boxes [N, 4], scores [N] and classes [N], of which the first `count` are meant.
 
     Boxes stay in the order of the model. Without classes there is one, without scores all boxes are sure.
     """
     boxes = one_image(boxes, 2)
     if boxes.shape[1] != 4:
-        raise Unreadable(f"boxes of shape {boxes.shape} have not four numbers each")
+        raise UnreadableOutputs(f"boxes of shape {boxes.shape} have not four numbers each")
     size = len(boxes)
     lists = [
         np.zeros(size) if classes is None else _list(classes, "classes", size),
@@ -139,16 +139,12 @@ def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count
     ]
     if count is not None:
         if count.size != 1 or not np.isfinite(count).all():
-            raise Unreadable(f"a count of shape {count.shape} is not one number")
+            raise UnreadableOutputs(f"a count of shape {count.shape} is not one number")
         size = min(size, max(0, round(float(count.reshape(-1)[0]))))
-    return Found(
-        boxes=boxes[:size].astype(np.float64),
-        scores=lists[1][:size].astype(np.float64),
-        classes=_numbers(lists[0][:size]),
-    )
+    return _detections(boxes[:size], lists[1][:size], lists[0][:size])
 
 
-def read_rows(rows: Array) -> Found:
+def read_rows(rows: Array) -> Detections:
     """Rows of seven (image, class, score, left, top, right, bottom: OpenVINO's DetectionOutput, ended by an image of
     -1) or of six (left, top, right, bottom, score, class).
     """
@@ -156,19 +152,13 @@ def read_rows(rows: Array) -> Found:
     if rows.shape[1] == 7:
         ends = np.flatnonzero(rows[:, 0] < 0)
         rows = rows[: ends[0]] if ends.size else rows
-        return Found(
-            boxes=rows[:, 3:].astype(np.float64),
-            scores=rows[:, 2].astype(np.float64),
-            classes=_numbers(rows[:, 1]),
-        )
+        return _detections(rows[:, 3:], rows[:, 2], rows[:, 1])
     if rows.shape[1] != 6:
-        raise Unreadable(f"rows of shape {rows.shape} have neither six nor seven numbers each")
-    return Found(
-        boxes=rows[:, :4].astype(np.float64), scores=rows[:, 4].astype(np.float64), classes=_numbers(rows[:, 5])
-    )
+        raise UnreadableOutputs(f"rows of shape {rows.shape} have neither six nor seven numbers each")
+    return _detections(rows[:, :4], rows[:, 4], rows[:, 5])
 
 
-def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float) -> Found:
+def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float) -> Detections:
     """Box encodings against anchors, in one order; boxes come as centre x, centre y, width, height.
 
     Formula: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016), equation 2, solved for the box; the scale
@@ -180,7 +170,7 @@ def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float)
         above: scores that are not larger are left out.
     """
     if len(encodings) != len(anchors.boxes) or len(scores) != len(anchors.boxes):
-        raise Unreadable(
+        raise UnreadableOutputs(
             f"there are {len(anchors.boxes)} anchors, but {len(encodings)} boxes and {len(scores)} rows of scores"
         )
     rows, classes = _above(scores, above, every_class=True)
@@ -192,10 +182,10 @@ def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float)
     boxes = np.concatenate([centre, size], axis=1)
     if anchors.y_first:
         boxes = boxes[:, [1, 0, 3, 2]]
-    return Found(boxes=boxes, scores=scores[rows, classes].astype(np.float64), classes=classes)
+    return Detections(boxes=boxes, scores=scores[rows, classes].astype(np.float64), classes=classes)
 
 
-def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool) -> Found:
+def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool) -> Detections:
     """Rows of centre x, centre y, width, height, (objectness,) and one score per class; boxes come as they are.
 
     Args:
@@ -205,7 +195,7 @@ def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool)
     """
     first = 5 if objectness else 4
     if rows.shape[1] <= first:
-        raise Unreadable(f"rows of {rows.shape[1]} numbers have no room for a class")
+        raise UnreadableOutputs(f"rows of {rows.shape[1]} numbers have no room for a class")
     if objectness:
         # No class can lift a row above its objectness; most rows go here, before anything is multiplied.
         rows = rows[~(rows[:, 4] <= above)]
@@ -213,13 +203,13 @@ def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool)
     else:
         scores = rows[:, 4:]
     chosen, classes = _above(scores, above, every_class=every_class)
-    return Found(
+    return Detections(
         boxes=rows[chosen, :4].astype(np.float64), scores=scores[chosen, classes].astype(np.float64), classes=classes
     )
 
 
 def activate(scores: Array, activation: str, *, background: int | None) -> Array:
-    """[A, C] class outputs → scores without the background's column. Raises `Unreadable`."""
+    """[A, C] class outputs → scores without the background's column. Raises `UnreadableOutputs`."""
     scores = np.asarray(scores, np.float64)
     if activation == "softmax":
         raised = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -231,14 +221,14 @@ def activate(scores: Array, activation: str, *, background: int | None) -> Array
     if background is None:
         return scores
     if background >= scores.shape[1]:
-        raise Unreadable(f"there is no class {background}, which should be the background")
+        raise UnreadableOutputs(f"there is no class {background}, which should be the background")
     return np.delete(scores, background, axis=1)
 
 
 def _above(scores: Array, above: float, *, every_class: bool) -> tuple[Array, Array]:
     """Rows and classes of the scores that are larger; all scores must be numbers."""
     if np.isnan(scores).any():
-        raise Unreadable("there are scores that are no numbers")
+        raise UnreadableOutputs("some scores are not numbers")
     if every_class:
         rows, classes = np.nonzero(scores > above)
         return rows, classes
@@ -249,19 +239,23 @@ def _above(scores: Array, above: float, *, every_class: bool) -> tuple[Array, Ar
 
 def _list(values: Array, what: str, size: int) -> Array:
     if values.size != size:
-        raise Unreadable(f"there are {size} boxes, but {values.size} {what}")
+        raise UnreadableOutputs(f"there are {size} boxes, but {values.size} {what}")
     return values.reshape(-1)
 
 
-def _numbers(values: Array) -> Array:
-    """Class numbers as whole numbers; what is none becomes -1, which the judge refuses if its score counts."""
+def _detections(boxes: Array, scores: Array, classes: Array) -> Detections:
+    return Detections(boxes=boxes.astype(np.float64), scores=scores.astype(np.float64), classes=_class_numbers(classes))
+
+
+def _class_numbers(values: Array) -> Array:
+    """Class numbers as whole numbers; any other becomes -1, which the scorer refuses if its score counts."""
     values = np.where(np.abs(values) < 2**31, values, -1).astype(np.float64)  # neither NaN nor infinity is smaller
     nearest = np.rint(values)
     return np.where(np.abs(values - nearest) < 1e-3, nearest, -1).astype(np.int64)
 
 
-def check_numbers(found: Found) -> None:
-    """Raise `Unreadable` for a box or score that is not a number; infinite sizes are cut later."""
+def check_numbers(found: Detections) -> None:
+    """Raise `UnreadableOutputs` for a box or score that is not a number; infinite sizes are cut later."""
     for role in ("boxes", "scores"):
         if np.isnan(getattr(found, role)).any():
-            raise Unreadable(f"there are {role} that are no numbers")
+            raise UnreadableOutputs(f"some {role} are not numbers")

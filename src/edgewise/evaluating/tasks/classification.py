@@ -1,4 +1,4 @@
-"""Classification: the best class of each sample against its label, in images, arrays and sounds.
+"""Classification: the best class of each sample against its label, of images, arrays and recordings.
 
 Means over classes ("macro") are taken as scikit-learn takes them: over the classes that occur, as a label or as an
 answer; a class that was never answered has a precision of 0, one that is no label a recall of 0. Balanced accuracy is
@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.labels import Labels
 from edgewise.evaluating.tasks.outputs import (
     WIDE_INTEGERS,
-    check_labelled,
-    check_options,
+    Binary,
+    OutputScorer,
+    OutputTask,
     choose_count,
-    choose_number,
-    choose_output,
-    choose_word,
     elements_of,
     row_of,
 )
@@ -38,20 +36,14 @@ Integers = NDArray[np.intp]
 
 TOP = 5
 SHOWN = 3
-"""Of the best classes of one sample, which a reader sees."""
+"""Best classes of one sample that reports show."""
 NO_ANSWER = -1
-"""Of outputs with NaN: wrong, whatever the label."""
+"""Of outputs with NaN: always wrong."""
 
 MOST_CLASSES = 1_000_000
-"""Beyond, an integer output is no class."""
+"""An integer output beyond is not a class."""
 
-_OPTIONS = {
-    "output": "NAME",
-    "offset": "1 (outputs before the first class)",
-    "positive": "logit or probability (what a single output is)",
-    "threshold": "NUMBER (of a single output; above it the answer is class 1)",
-}
-_THRESHOLDS = {"logit": 0.0, "probability": 0.5}
+_OPTIONS = {"output": "NAME", "offset": "1 (outputs before the first class)", **Binary.OPTIONS}
 
 
 class ClassificationTable:
@@ -60,7 +52,7 @@ class ClassificationTable:
     Args:
         labels, answers: numbers of classes, `NO_ANSWER` where there was no answer.
         ranks: how many classes were before the label's; -1 where the model gives only its best class.
-        classes: of the model; 0 where nobody knows.
+        classes: of the model; 0 where that is not known.
 
     Attributes:
         unanswered: samples whose outputs were NaN; they count as wrong and as no class's.
@@ -91,11 +83,11 @@ class ClassificationTable:
         self._answer_places = np.where(self._answers < 0, seen.size, np.searchsorted(seen, self._answers))
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         return self.values_of(np.bincount(self.groups, weights=weights, minlength=self._labels.size).astype(np.float64))
 
     def values_of(self, counts: Array) -> Mapping[str, float]:
-        """As `Groups.values_of`."""
+        """As `HasGroups.values_of`."""
         total = float(counts.sum())
         names = [*self.proportions, "accuracy_balanced", "precision_macro", "recall_macro", "f1_macro"]
         if total <= 0.0:
@@ -155,7 +147,7 @@ class ClassificationTable:
 
 
 class _Confusion(Sequence[Sequence[int]]):
-    """Rows that are made when they are asked for: of 20,000 classes nobody wants them all."""
+    """Rows, made on demand: a matrix of 20,000 classes is rarely read whole."""
 
     def __init__(self, labels: Integers, answers: Integers, counts: Integers, *, classes: int) -> None:
         self._labels, self._answers, self._counts, self._classes = labels, answers, counts, classes
@@ -180,34 +172,26 @@ class _Confusion(Sequence[Sequence[int]]):
         return (self[index] for index in range(self._classes))
 
 
-class ClassificationJudge:
+class ClassificationScorer(OutputScorer):
     """Reads one row of scores, one number for two classes, or the number of the best class.
 
     A record is ``[label, answer, rank, classes]``: rank is how many classes are before the label's (of equal ones the
-    last comes first), -1 where outputs don't tell.
+    last comes first), -1 where the outputs have no scores.
     """
 
     headline = "accuracy_top1"
 
-    def __init__(self, setting: Setting, *, task: str) -> None:
-        self._task = task
-        self._number = choose_output(setting, task)
-        spec = setting.signature.outputs[self._number]
-        self._positive = choose_word(setting, "positive", tuple(_THRESHOLDS))
-        self._threshold = choose_number(setting, "threshold")
-        if self._positive is not None and self._threshold is None:
-            self._threshold = _THRESHOLDS[self._positive]
-        self._labels = Labels(setting, offset=choose_count(setting, "offset", default=0))
-        width = elements_of(spec)
-        if width is not None and not (width == 1 and spec.dtype in WIDE_INTEGERS):
+    def __init__(self, context: TaskContext, *, task: str) -> None:
+        super().__init__(context, task=task)
+        self._binary = Binary(context)
+        self._labels = Labels(context, offset=choose_count(context, "offset", default=0))
+        width = elements_of(self._spec)
+        if width is not None and not (width == 1 and self._spec.dtype in WIDE_INTEGERS):
             self._settle(width)
-        self.settings: Mapping[str, Any] = {"output": spec.name, **self._labels.settings}
-        if self._positive is not None:
-            self.settings = {**self.settings, "positive": self._positive, "threshold": self._threshold}
+        self.settings = {**self.settings, **self._labels.settings, **self._binary.settings}
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """As `Judge.record`."""
-        del feed
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
         row = row_of(outputs[self._number], task=self._task)
         if row.size == 1 and row.dtype.kind in "iu":
             return self._record_class(int(row[0]), sample)
@@ -219,24 +203,23 @@ class ClassificationJudge:
         self._settle(row.size)
         label = self._labels.read(sample)
         if row.size == 1:
-            assert self._threshold is not None  # _settle saw to it
-            answer = NO_ANSWER if np.isnan(row[0]) else int(row[0] > self._threshold)
+            answer = NO_ANSWER if np.isnan(row[0]) else int(row[0] > (self._binary.threshold or 0.0))
             return [label, answer, int(answer != label), 2]
         if np.isnan(row).any():
             return [label, NO_ANSWER, int(row.size), int(row.size)]
         before = np.count_nonzero(row > row[label]) + np.count_nonzero(row[label + 1 :] == row[label])
         return [label, int(row.argmax()), int(before), int(row.size)]
 
-    def rank(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
-        """As `Ranks.rank`, of the best three; empty where the model gives no score of each class."""
+    def top_classes(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
+        """As `RanksClasses.top_classes`, of the best three; empty where the model gives no score of each class."""
         row = row_of(outputs[self._number], task=self._task)
         if row.size == 1 or not np.isfinite(row).all():
             return {}
         best = np.argsort(-row.astype(np.float64), kind="stable")[:SHOWN]
         return {"label": self._labels.read(sample), "top": [[int(each), float(row[each])] for each in best]}
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """As `Judge.tabulate`."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
         columns = np.array(records, dtype=np.intp).reshape(-1, 4)
         classes = int(columns[:, 3].max(initial=0))
         return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
@@ -251,13 +234,13 @@ class ClassificationJudge:
         return [label, max(answer, NO_ANSWER), -1, known or 0]
 
     def _settle(self, width: int) -> None:
-        """The output has so many numbers."""
-        if width == 1 and self._positive is None:
+        """Check the number of the output's elements."""
+        if width == 1 and self._binary.positive is None:
             raise BadInput(
-                "the model has a single output: nothing tells whether it is a logit or a probability",
-                advice="say it with --task-option positive=logit or positive=probability",
+                "the model has a single output, which may be a logit or a probability",
+                advice="set --task-option positive=logit or positive=probability",
             )
-        if width > 1 and (self._positive is not None or self._threshold is not None):
+        if width > 1 and (self._binary.positive is not None or self._binary.threshold is not None):
             raise BadInput(
                 f"the model has {width} outputs: the best one is the answer",
                 advice="positive and threshold are for models with a single one",
@@ -265,8 +248,8 @@ class ClassificationJudge:
         self._labels.settle(max(width, 2))
 
 
-class Classification:
-    """``classification``: which class is it?"""
+class Classification(OutputTask):
+    """``classification``: the class of an image or an array."""
 
     name = "classification"
     title = "Image classification"
@@ -275,16 +258,12 @@ class Classification:
         "accuracy_top1", "accuracy_top5", "error_rate", "accuracy_balanced",
         "precision_macro", "recall_macro", "f1_macro",
     )  # fmt: skip
-
-    def prepare(self, setting: Setting) -> Judge:
-        """As `Task.prepare`."""
-        check_options(setting, self.name, _OPTIONS)
-        check_labelled(setting, self.name)
-        return ClassificationJudge(setting, task=self.name)
+    options = _OPTIONS
+    scorer = ClassificationScorer
 
 
 class AudioClassification(Classification):
-    """``audio-classification``: the same, of sounds or of features made from them."""
+    """``audio-classification``: the class of a recording, or of features computed from it."""
 
     name = "audio-classification"
     title = "Audio classification"

@@ -1,4 +1,4 @@
-"""COCO's mean average precision: pycocotools matches boxes once, and what it found is added up as often as needed.
+"""COCO's mean average precision: pycocotools matches boxes once; the matches are summed again for every resample.
 
 Definitions: T.-Y. Lin et al., "Microsoft COCO: Common Objects in Context" (2014), and the evaluation code that belongs
 to it, ``pycocotools.cocoeval``. All areas, at most 100 detections of a category in an image.
@@ -21,12 +21,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 METRICS = ("map_50_95", "map_50", "map_75", "recall_100")
 _RECALLS = np.linspace(0.0, 1.0, 101)
 _AT_75 = 5
-"""Where IoU 0.75 stands among 0.50, 0.55 … 0.95."""
+"""Index of IoU 0.75 among 0.50, 0.55 … 0.95."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """What pycocotools matched, for the categories that have objects. D detections stand by category, and there by
+    """What pycocotools matched, for the categories that have objects. D detections are sorted by category and
     falling score; equal scores stay in the order of their images, as in pycocotools.
 
     Attributes:
@@ -56,12 +56,11 @@ class CocoTable:
         """The four metrics; NaN where no sample with weight has an object that counts.
 
         Args:
-            weights: how often each image stands in the data, whole numbers. The copies of an image stand beside each
-                other: of detections with one score, those of the same image come in their order, all copies of one
-                before the next.
+            weights: how often each image occurs, whole numbers. Copies of an image are adjacent: of detections with
+                equal scores, all of one copy come before those of the next.
 
         Raises:
-            ValueError: weights that are no whole numbers.
+            ValueError: weights that are not whole numbers.
         """
         return add_up(self.matches, np.ones(self.n) if weights is None else np.asarray(weights, np.float64))
 
@@ -198,12 +197,12 @@ def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
             side.dataset = {"images": images, "categories": categories, "annotations": numbered}
             side.createIndex()
             sides.append(side)
-        judge = COCOeval(*sides, iouType="bbox")
-        judge.params.areaRng = judge.params.areaRng[:1]
-        judge.params.areaRngLbl = judge.params.areaRngLbl[:1]
-        judge.params.maxDets = [100]
-        judge.evaluate()
-    return list(judge.evalImgs)
+        scorer = COCOeval(*sides, iouType="bbox")
+        scorer.params.areaRng = scorer.params.areaRng[:1]
+        scorer.params.areaRngLbl = scorer.params.areaRngLbl[:1]
+        scorer.params.maxDets = [100]
+        scorer.evaluate()
+    return list(scorer.evalImgs)
 
 
 def _annotation(image: int, row: Sequence[Any]) -> dict[str, Any]:

@@ -9,50 +9,47 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import Box, Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from edgewise.evaluating.tasks.boxes import Found
-    from edgewise.evaluating.tasks.detection_options import Reading
+    from edgewise.evaluating.tasks.boxes import Detections
+    from edgewise.evaluating.tasks.detection_options import BoxDecoding
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-_SMALLEST_INPUT = 16
-"""Pixels below which an input is too small to tell pixels from parts of its size."""
-
 
 class Detection:
-    """Objects and their boxes, judged as COCO does. Options: see `edgewise.evaluating.tasks.detection_options`."""
+    """Objects and their boxes, scored as COCO does. Options: see `edgewise.evaluating.tasks.detection_options`."""
 
     name = "detection"
     title = "Object detection"
     kinds: Sequence[Kind] = ("image",)
     metrics: Sequence[str] = ("map_50_95", "map_50", "map_75", "recall_100")
 
-    def prepare(self, setting: Setting) -> Judge:
-        """The judge. Raises `BadInput` for options and outputs that leave doubt, `Unavailable` without pycocotools."""
+    def prepare(self, context: TaskContext) -> Scorer:
+        """The scorer. Raises `BadInput` for ambiguous options and outputs, `Unavailable` without pycocotools."""
         from edgewise.evaluating.tasks.detection_options import read_class_map, read_options
         from edgewise.evaluating.tasks.outputs import check_labelled
 
         if find_spec("pycocotools") is None:
             raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
-        check_labelled(setting, self.name)
-        classes, origin = read_class_map(setting)
-        reading, told = read_options(setting, categories=len(setting.data.classes))
-        same = classes is None or classes == tuple(range(len(setting.data.classes)))
-        return DetectionJudge(
+        check_labelled(context, self.name)
+        classes, origin = read_class_map(context)
+        reading, told = read_options(context, categories=len(context.data.classes))
+        same = classes is None or classes == tuple(range(len(context.data.classes)))
+        return DetectionScorer(
             reading,
             settings={**told, "class_map": origin, "categories_of_classes": None if same else list(classes or ())},
             classes=classes,
-            categories=len(setting.data.classes),
-            mapped=setting.options.get("class_map") is not None,
+            categories=len(context.data.classes),
+            mapped=context.options.get("class_map") is not None,
         )
 
 
-class DetectionJudge:
-    """Of one detector.
+class DetectionScorer:
+    """Scores one detector.
 
     Records: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …],
     "dt": [[left, top, right, bottom, category, score] …]}`` in pixels of the image as stored.
@@ -60,14 +57,14 @@ class DetectionJudge:
     Args:
         classes: the category of each of the model's classes, None for one that the data has not; None: the same.
         categories: of the data; 0: not known.
-        mapped: whether the user said how classes belong together.
+        mapped: whether the user gave a class map.
     """
 
     headline = "map_50_95"
 
     def __init__(
         self,
-        reading: Reading,
+        reading: BoxDecoding,
         *,
         settings: Mapping[str, Any],
         classes: tuple[int | None, ...] | None,
@@ -80,17 +77,17 @@ class DetectionJudge:
         self._categories = categories
         self._mapped = mapped
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """One image's objects and detections. Raises `BadInput` for outputs or labels that can't be read."""
-        from edgewise.evaluating.tasks.boxes import Unreadable, suppress, to_stored
+        from edgewise.evaluating.tasks.boxes import UnreadableOutputs, suppress, to_stored
 
         objects = self._objects(sample)
         try:
-            found = self._decode(outputs, feed, sample)
+            found = self._decode(outputs, preparation, sample)
             reading = self._reading
             found = suppress(found, overlap=reading.overlap, most=reading.most, agnostic=reading.agnostic)
-            boxes = to_stored(found.boxes, feed)
-        except Unreadable as error:
+            boxes = to_stored(found.boxes, preparation)
+        except UnreadableOutputs as error:
             raise BadInput(
                 f"{sample.name}: {error}", advice=f"is decode={self._reading.decode} right for this model?"
             ) from error
@@ -101,29 +98,29 @@ class DetectionJudge:
                 detections.append([*box, category, score])
         return {"gt": objects, "dt": detections}
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """Matches of all records, by pycocotools."""
         from edgewise.evaluating.tasks.coco_score import tabulate_coco
 
         return tabulate_coco(records)
 
-    def _decode(self, outputs: Sequence[Array], feed: Feed, sample: Sample) -> Found:
+    def _decode(self, outputs: Sequence[Array], preparation: Preparation, sample: Sample) -> Detections:
         """Detections above the threshold, corners in pixels of the input."""
-        from edgewise.evaluating.tasks.boxes import Found, Unreadable, check_numbers, to_corners
+        from edgewise.evaluating.tasks.boxes import Detections, UnreadableOutputs, check_numbers, to_corners
         from edgewise.evaluating.tasks.detection_reading import read_outputs
 
         reading = self._reading
         if len(outputs) != len(reading.roles):
-            raise Unreadable(f"there are {len(outputs)} outputs, not {len(reading.roles)}")
+            raise UnreadableOutputs(f"there are {len(outputs)} outputs, not {len(reading.roles)}")
         found, dense_classes = read_outputs(outputs, reading, known=self._categories)
         self._check_classes(dense_classes, sample)
         check_numbers(found)
         boxes = to_corners(found.boxes, reading.order)
-        if feed.input_size is None:
-            raise Unreadable("the sample is no image, so boxes have no place in it")
+        if preparation.input_size is None:
+            raise UnreadableOutputs("the sample is not an image, so it has no boxes")
         if reading.normalised:
-            boxes = boxes * [*feed.input_size, *feed.input_size]
-        return Found(boxes=boxes, scores=found.scores, classes=found.classes)
+            boxes = boxes * [*preparation.input_size, *preparation.input_size]
+        return Detections(boxes=boxes, scores=found.scores, classes=found.classes)
 
     def _check_classes(self, count: int | None, sample: Sample) -> None:
         """Raise `BadInput` where a model that scores `count` classes can't mean those of the data one by one."""

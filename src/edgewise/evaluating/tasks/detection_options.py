@@ -1,4 +1,4 @@
-"""How a detector's outputs are read: what the user said, and what its outputs tell beyond doubt."""
+"""How a detector's outputs are read: from the user's options, else from outputs that leave no doubt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.task import Setting
+from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, Array, Order
 from edgewise.evaluating.tasks.coco_classes import COCO80, COCO91
 from edgewise.evaluating.tasks.detection_outputs import (
@@ -32,8 +32,8 @@ _LARGEST_FILE = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """How outputs become boxes.
+class BoxDecoding:
+    """How boxes are decoded from outputs.
 
     Attributes:
         decode: one of `edgewise.evaluating.tasks.detection_outputs.DECODERS`.
@@ -67,20 +67,20 @@ class Reading:
     background: int | None = None
 
 
-def read_options(setting: Setting, *, categories: int) -> tuple[Reading, dict[str, Any]]:
-    """The reading, and how it is told in the record.
+def read_options(context: TaskContext, *, categories: int) -> tuple[BoxDecoding, dict[str, Any]]:
+    """The decoding, and its description for the record.
 
     Args:
-        categories: of the data; 0 where nobody knows.
+        categories: number of the data's; 0 where it is not known.
 
     Raises:
-        BadInput: an option that is unknown or can't be read, or outputs that need one.
+        BadInput: an option that is unknown or invalid, or outputs that need one.
     """
-    given = dict(setting.options)
+    given = dict(context.options)
     for name in given:
         if name not in OPTIONS:
             raise BadInput(f"detection has no option {name!r}", advice=f"it has: {', '.join(OPTIONS)}")
-    outputs = setting.signature.outputs
+    outputs = context.signature.outputs
     roles = read_roles(given, outputs)
     decode = given.get("decode")
     chosen_by = "the user"
@@ -89,15 +89,14 @@ def read_options(setting: Setting, *, categories: int) -> tuple[Reading, dict[st
     if decode not in DECODERS:
         raise BadInput(f"there is no decoder {decode!r}", advice=list_decoders())
     roles = roles or roles_of(decode, outputs)
-    yolo = decode.startswith("yolo")
     default_overlap = {"ssd": 0.5, "yolov5": 0.65, "yolov8": 0.65}.get(decode)
-    reading = Reading(
+    reading = BoxDecoding(
         decode=decode,
         roles=roles,
         order=_order(given, decode, outputs),
         normalised=_normalised(given, decode, outputs),
-        confidence=_number(given, "conf", 0.001, low=0, high=1) or 0.0,
-        overlap=_number(given, "iou", default_overlap, low=0, high=1),
+        confidence=_number(given, "conf", 0.001) or 0.0,
+        overlap=_number(given, "iou", default_overlap),
         most=_whole(given, "max", 100, low=1),
         agnostic=_yes(given, "agnostic", default=False) or False,
         every_class=_one_of(given, "labels", ("all", "best"), default="all") == "all",
@@ -106,26 +105,26 @@ def read_options(setting: Setting, *, categories: int) -> tuple[Reading, dict[st
         activation=_activation(given) if decode == "ssd" else "none",
         background=_background(given, decode),
     )
-    if yolo and reading.background is not None:
+    if decode.startswith("yolo") and reading.background is not None:
         raise BadInput("YOLO outputs have no background class", advice="leave background= out")
     return reading, _told(reading, chosen_by=chosen_by, given=given)
 
 
-def read_class_map(setting: Setting) -> tuple[tuple[int | None, ...] | None, str]:
+def read_class_map(context: TaskContext) -> tuple[tuple[int | None, ...] | None, str]:
     """The category of each of the model's classes (None where the data has no such one), and how that came about.
 
-    None instead of a tuple: they are the same, and nobody knows how many there are.
+    None instead of a tuple: they are the same, and their number is not known.
 
     Raises:
         BadInput: a file that can't be read, or names of which the data has none.
     """
-    word = setting.options.get("class_map")
-    data = tuple(setting.data.classes)
+    word = context.options.get("class_map")
+    data = tuple(context.data.classes)
     names: Sequence[str | None]
-    if word == "identity" or (word is None and (not data or not setting.classes or tuple(setting.classes) == data)):
+    if word == "identity" or (word is None and (not data or not context.classes or tuple(context.classes) == data)):
         return (tuple(range(len(data))) if data else None), "class numbers of the model are those of the data"
     if word is None:
-        names, origin = setting.classes, "by the names of the model's classes"
+        names, origin = context.classes, "by the names of the model's classes"
     elif word in ("coco80", "coco91"):
         names, origin = (COCO80 if word == "coco80" else COCO91), f"by COCO's names ({word})"
     else:
@@ -137,8 +136,8 @@ def read_class_map(setting: Setting) -> tuple[tuple[int | None, ...] | None, str
     known = len({each for each in mapped if each is not None})
     if not known:
         raise BadInput(
-            f"no class of the model is called as one of the data ({', '.join(data[:3])} …)",
-            advice="class_map=identity, coco80, coco91 or a file with a name a line in the model's order",
+            f"no class of the model has the name of one of the data's ({', '.join(data[:3])} …)",
+            advice="class_map=identity, coco80, coco91 or a file with one name per line in the model's order",
         )
     return mapped, f"{origin}; {known} of the data's {len(data)} classes are known to the model"
 
@@ -147,11 +146,11 @@ def _order(given: Mapping[str, str], decode: str, outputs: Sequence[TensorSpec])
     default: str | None = {"rows": "ltrb", "yolov5": "cxcywh", "yolov8": "cxcywh"}.get(decode)
     if decode == "boxes" and is_postprocess(outputs):
         default = "yxyx"
-    # An SSD's encodings stand as its anchors do: TensorFlow's with y first, Caffe's and torchvision's with x.
+    # An SSD's encodings are in the order of its anchors: TensorFlow's with y first, Caffe's and torchvision's with x.
     orders: tuple[str, ...] = ("cxcywh", "cycxhw") if decode == "ssd" else ORDERS
     word = given.get("order", default)
     if word not in orders:
-        problem = "it is not known what a box's four numbers are" if word is None else f"there is no order {word!r}"
+        problem = "the order of a box's four numbers is not known" if word is None else f"there is no order {word!r}"
         raise BadInput(problem, advice=f"order= one of {', '.join(orders)}")
     return "cxcywh" if decode == "ssd" else word  # type: ignore[return-value]
 
@@ -162,8 +161,8 @@ def _normalised(given: Mapping[str, str], decode: str, outputs: Sequence[TensorS
     found = _yes(given, "normalised", default=True if known else None)
     if found is None and decode in ("boxes", "rows"):
         raise BadInput(
-            "it is not known whether boxes are in pixels of the input or parts of its size",
-            advice="normalised=no or normalised=yes",
+            "boxes may be in pixels of the input or relative to its size",
+            advice="set normalised=no or normalised=yes",
         )
     return found
 
@@ -176,8 +175,8 @@ def _columns(given: Mapping[str, str]) -> bool | None:
 def _activation(given: Mapping[str, str]) -> str:
     if "activation" not in given:
         raise BadInput(
-            "it is not known whether the class scores of this SSD are probabilities yet",
-            advice="activation=sigmoid, softmax or none",
+            "the class scores of this SSD may be logits or probabilities",
+            advice="set activation=sigmoid, softmax or none",
         )
     return _one_of(given, "activation", ("sigmoid", "softmax", "none"), default="")
 
@@ -190,17 +189,17 @@ def _background(given: Mapping[str, str], decode: str) -> int | None:
 def _anchors(given: Mapping[str, str]) -> Anchors:
     """The anchors of ``anchors=FILE``, as centre x, centre y, width, height."""
     if "anchors" not in given:
-        raise BadInput("an SSD's boxes are relative to its anchors", advice="anchors=FILE.npy or .csv with 4 columns")
+        raise BadInput("an SSD needs its anchors", advice="anchors=FILE.npy or .csv with 4 columns")
     path = Path(given["anchors"])
     boxes = _read_anchors(path)
     if boxes.ndim != 2 or boxes.shape[1] != 4 or not len(boxes) or not np.isfinite(boxes).all():
-        raise BadInput(f"{path.name} is no list of anchors: its shape is {boxes.shape}", advice="4 numbers each")
+        raise BadInput(f"{path.name} is not a list of anchors: its shape is {boxes.shape}", advice="4 numbers each")
     scales = _scales(given)
     return Anchors(boxes=boxes, scales=scales, y_first=given.get("order") == "cycxhw")
 
 
 def _read_anchors(path: Path) -> Array:
-    advice = "a .npy file, or a .csv file with 4 numbers a line"
+    advice = "a .npy file, or a .csv file with 4 numbers per line"
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise BadInput(f"{path.name} is too large for a list of anchors", advice=advice)
@@ -227,16 +226,18 @@ def _scales(given: Mapping[str, str]) -> tuple[float, float, float, float]:
 def _read_names(path: Path) -> list[str | None]:
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise BadInput(f"{path.name} is too large for a list of classes", advice="one name a line")
+            raise BadInput(f"{path.name} is too large for a list of classes", advice="one name per line")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"class_map={path} can't be read: {error}", advice="identity, coco80, coco91, or a file with a name a line"
+            f"class_map={path} can't be read: {error}",
+            advice="identity, coco80, coco91, or a file with one name per line",
         ) from error
     return [line.strip() or None for line in lines]
 
 
-def _number(given: Mapping[str, str], name: str, default: float | None, *, low: float, high: float) -> float | None:
+def _number(given: Mapping[str, str], name: str, default: float | None) -> float | None:
+    """An option from 0 to 1; ``none`` is None."""
     word = given.get(name)
     if word is None or word == "none":
         return default if word is None else None
@@ -244,33 +245,31 @@ def _number(given: Mapping[str, str], name: str, default: float | None, *, low: 
         found = float(word)
     except ValueError:
         found = float("nan")
-    if not low <= found <= high:
-        raise BadInput(f"{name}={word} is not a number from {low} to {high}", advice=f"such as {default or 0.5}")
+    if not 0.0 <= found <= 1.0:
+        raise BadInput(f"{name} must be a number from 0 to 1, not {word}", advice=f"such as {name}={default or 0.5}")
     return found
 
 
 def _whole(given: Mapping[str, str], name: str, default: int, *, low: int) -> int:
     word = given.get(name, str(default))
     if not word.isascii() or not word.isdecimal() or int(word[:9]) < low or len(word) > 9:
-        raise BadInput(f"{name}={word} is not a whole number from {low}", advice=f"such as {default}")
+        raise BadInput(f"{name} must be a whole number of at least {low}, not {word}", advice=f"such as {default}")
     return int(word)
 
 
 def _yes(given: Mapping[str, str], name: str, *, default: bool | None) -> bool | None:
-    if name not in given:
-        return default
-    return _one_of(given, name, ("yes", "no"), default="no") == "yes"
+    return _one_of(given, name, ("yes", "no"), default="no") == "yes" if name in given else default
 
 
 def _one_of(given: Mapping[str, str], name: str, words: Sequence[str], *, default: str) -> str:
     word = given.get(name, default)
     if word not in words:
-        raise BadInput(f"{name}={word} is not possible", advice=f"{name}= one of {', '.join(words)}")
+        raise BadInput(f"{name} must be {' or '.join(words)}, not {word}", advice=f"such as {name}={words[0]}")
     return word
 
 
-def _told(reading: Reading, *, chosen_by: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """The reading for the record, JSON-shaped."""
+def _told(reading: BoxDecoding, *, chosen_by: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """The decoding for the record, JSON-shaped."""
     told: dict[str, Any] = {
         "decode": reading.decode,
         "decode_from": chosen_by,

@@ -1,4 +1,4 @@
-"""What a detector's outputs are, as far as their names and shapes leave no doubt."""
+"""The roles of a detector's outputs, where names and shapes are unambiguous."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POSTPROCESS = "TFLite_Detection_PostProcess"
 def recognise(
     outputs: Sequence[TensorSpec], *, roles: tuple[str, ...], anchors: bool, categories: int
 ) -> tuple[str, str]:
-    """A decoder that the outputs leave no doubt about, and what told it. Raises `BadInput` with the decoders."""
+    """The only decoder that fits the outputs, and what showed it. Raises `BadInput` with the decoders."""
     shapes = [each.shape for each in outputs]
     if anchors and len(outputs) == 2:
         return "ssd", "anchors= and two outputs"
@@ -49,7 +49,7 @@ def recognise(
         if len(fits) == 1:
             return fits[0], f"the output's shape {list(shape)}"
     told = ", ".join(f"{each.name} {list(each.shape or ())}" for each in outputs)
-    raise BadInput(f"the outputs don't tell how to read boxes from them: {told}", advice=list_decoders())
+    raise BadInput(f"it is not clear how to read boxes from the outputs: {told}", advice=list_decoders())
 
 
 def list_decoders() -> str:
@@ -58,14 +58,14 @@ def list_decoders() -> str:
 
 
 def read_roles(given: Mapping[str, str], outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """The roles of ``outputs=boxes,scores,…``, empty where nothing was said. Raises `BadInput`."""
+    """The roles of ``outputs=boxes,scores,…``, empty without that option. Raises `BadInput`."""
     if "outputs" not in given:
         return ()
     roles = tuple(word.strip() for word in given["outputs"].split(","))
     wrong = len(roles) != len(outputs) or any(role not in (*_ROLES, "-") for role in roles)
     if wrong or "boxes" not in roles or any(roles.count(role) > 1 for role in _ROLES):
         raise BadInput(
-            f"outputs={given['outputs']} does not say what the model's {len(outputs)} outputs are",
+            f"outputs={given['outputs']} does not name the role of each of the model's {len(outputs)} outputs",
             advice=f"one of {', '.join(_ROLES)} or - for each, in their order: "
             + ", ".join(each.name for each in outputs),
         )
@@ -93,7 +93,7 @@ def roles_of(decode: str, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
 
 
 def _named_roles(outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """The roles that names and shapes give every output, each role once; empty where there is any doubt."""
+    """The role of every output by names and shapes, each role once; empty where that is ambiguous."""
     if len(outputs) < 2:
         return ()
     if is_postprocess(outputs):

@@ -1,4 +1,4 @@
-"""One image's outputs by a `Reading`: the detections above its threshold."""
+"""The detections of one image above the threshold of a `BoxDecoding`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from edgewise.evaluating.tasks.boxes import (
     Array,
-    Found,
-    Unreadable,
+    Detections,
+    UnreadableOutputs,
     activate,
     one_image,
     read_listed,
@@ -17,17 +17,17 @@ from edgewise.evaluating.tasks.boxes import (
     read_ssd,
     read_yolo,
 )
-from edgewise.evaluating.tasks.detection_options import Reading
+from edgewise.evaluating.tasks.detection_options import BoxDecoding
 
 _TELLING = 32
-"""So many boxes of a grid cover the image; all of them being smaller than 2 pixels is no accident."""
+"""From this number on, boxes that are all smaller than 2 pixels are not in pixels."""
 
 
-def read_outputs(outputs: Sequence[Array], reading: Reading, *, known: int) -> tuple[Found, int | None]:
+def read_outputs(outputs: Sequence[Array], reading: BoxDecoding, *, known: int) -> tuple[Detections, int | None]:
     """Detections with scores above the threshold, boxes as the model gives them, and how many classes it scores.
 
     Args:
-        known: classes of the data, 0 where nobody knows: tells rows from columns.
+        known: number of the data's classes, 0 where it is not known; it distinguishes rows from columns.
 
     Returns:
         The detections, and the number of classes for decoders whose outputs have a score for each; else None.
@@ -42,11 +42,11 @@ def read_outputs(outputs: Sequence[Array], reading: Reading, *, known: int) -> t
         else:
             found = read_rows(parts["boxes"])
         if np.isnan(found.scores).any():
-            raise Unreadable("there are scores that are no numbers")
+            raise UnreadableOutputs("some scores are not numbers")
         return found.take(found.scores > reading.confidence), None
     if reading.decode == "ssd":
         if reading.anchors is None:
-            raise Unreadable("there are no anchors")
+            raise UnreadableOutputs("there are no anchors")
         encodings, raw = one_image(parts["boxes"], 2), one_image(parts["scores"], 2)
         scores = activate(raw, reading.activation, background=reading.background)
         return read_ssd(encodings, scores, reading.anchors, above=reading.confidence), scores.shape[1]
@@ -54,13 +54,15 @@ def read_outputs(outputs: Sequence[Array], reading: Reading, *, known: int) -> t
     if reading.decode == "yolov8" and _by_columns(rows, reading, known=known):
         rows = rows.T
     if reading.normalised is None and len(rows) >= _TELLING and np.abs(rows[:, :4]).max() <= 2:
-        raise Unreadable("all boxes are smaller than 2 pixels, so they look like parts of the input (normalised=yes)")
+        raise UnreadableOutputs(
+            "all boxes are smaller than 2 pixels, so they look like parts of the input (normalised=yes)"
+        )
     objectness = reading.decode == "yolov5"
     found = read_yolo(rows, objectness=objectness, above=reading.confidence, every_class=reading.every_class)
     return found, rows.shape[1] - (5 if objectness else 4)
 
 
-def _by_columns(rows: Array, reading: Reading, *, known: int) -> bool:
+def _by_columns(rows: Array, reading: BoxDecoding, *, known: int) -> bool:
     """Whether every column is a box."""
     if reading.columns is not None:
         return reading.columns
@@ -68,5 +70,5 @@ def _by_columns(rows: Array, reading: Reading, *, known: int) -> bool:
     if fits[0] != fits[1]:
         return fits[0]
     if rows.shape[0] == rows.shape[1]:
-        raise Unreadable(f"of an output of shape {rows.shape} it is not clear which side are boxes (axis=rows)")
+        raise UnreadableOutputs(f"of an output of shape {rows.shape} it is not clear which side are boxes (axis=rows)")
     return bool(rows.shape[0] < rows.shape[1])

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
-from edgewise.evaluating.tasks.outputs import check_labelled, check_options, choose_output, choose_word
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
+from edgewise.evaluating.tasks.outputs import OutputScorer, OutputTask, brief, choose_word, scalar_label
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class EmbeddingsTable:
         }
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         total = float(counts.sum())
         return {
@@ -56,40 +57,34 @@ class EmbeddingsTable:
         }
 
 
-class EmbeddingsJudge:
+class EmbeddingsScorer(OutputScorer):
     """A record is ``[label, vector]``, the vector as base64 of its little-endian float32 numbers."""
 
     headline = "recall_at_1"
 
-    def __init__(self, setting: Setting, *, task: str) -> None:
-        self._data = setting.data.name
-        self._number = choose_output(setting, task)
-        self._distance = choose_word(setting, "distance", DISTANCES) or "cosine"
-        self.settings: Mapping[str, Any] = {
-            "output": setting.signature.outputs[self._number].name, "distance": self._distance
-        }  # fmt: skip
+    def __init__(self, context: TaskContext, *, task: str) -> None:
+        super().__init__(context, task=task)
+        self._distance = choose_word(context, "distance", DISTANCES) or "cosine"
+        self.settings = {**self.settings, "distance": self._distance}
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """As `Judge.record`."""
-        del feed
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
         vector = np.asarray(outputs[self._number]).astype("<f4").reshape(-1)
         if not 0 < vector.size <= MOST_NUMBERS:
             raise BadInput(
-                f"an output of {vector.size} numbers is no embedding (1 to {MOST_NUMBERS})",
+                f"an output of {vector.size} numbers is not an embedding (1 to {MOST_NUMBERS})",
                 advice="choose another output with --task-option output=NAME",
             )
-        label = sample.label.item() if isinstance(sample.label, np.ndarray | np.generic) and np.size(
-            sample.label
-        ) == 1 else sample.label  # fmt: skip
+        label = scalar_label(sample)
         if not isinstance(label, int | str):
-            text = " ".join(repr(sample.label).split())[:60]
             raise BadInput(
-                f"{sample.name} of {self._data} has the label {text}, which is no class", advice="a label is a class"
+                f"{sample.name} of {self._data} has the label {brief(sample.label)}, which is not a class",
+                advice="a label is a class",
             )
         return [label, base64.b64encode(vector.tobytes()).decode("ascii")]
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """As `Judge.tabulate`."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
         try:
             vectors = [np.frombuffer(base64.b64decode(record[1]), dtype="<f4") for record in records]
             stacked = np.stack(vectors) if vectors else np.empty((0, 1), dtype=np.float32)
@@ -100,19 +95,15 @@ class EmbeddingsJudge:
         return EmbeddingsTable(rank_first(stacked, labels, distance=self._distance))
 
 
-class Embeddings:
-    """``embeddings``: does it put what belongs together near each other?"""
+class Embeddings(OutputTask):
+    """``embeddings``: whether the nearest other samples are of the same class."""
 
     name = "embeddings"
     title = "Retrieval by embeddings"
     kinds: Sequence[Kind] = ("image", "array", "audio", "text")
     metrics: Sequence[str] = ("recall_at_1", "recall_at_5", "recall_at_10")
-
-    def prepare(self, setting: Setting) -> Judge:
-        """As `Task.prepare`."""
-        check_options(setting, self.name, {"output": "NAME", "distance": " or ".join(DISTANCES)})
-        check_labelled(setting, self.name)
-        return EmbeddingsJudge(setting, task=self.name)
+    options: Mapping[str, str] = {"output": "NAME", "distance": " or ".join(DISTANCES)}
+    scorer = EmbeddingsScorer
 
 
 def rank_first(vectors: Array, labels: NDArray[np.intp], *, distance: str) -> NDArray[np.intp]:
@@ -136,6 +127,7 @@ def rank_first(vectors: Array, labels: NDArray[np.intp], *, distance: str) -> ND
     places = np.arange(n)
     step = max(1, CELLS // max(n, 1))
     for begin in range(0, n, step):
+        check()
         rows = places[begin : begin + step]
         # The nearer, the larger: euclidean order needs no root, and no term of the query's own.
         near = points[rows] @ points.T

@@ -6,19 +6,18 @@ The folder holds Python code, which is run, as ``--metric module:function`` is. 
 from __future__ import annotations
 
 import hashlib
-import math
 import numbers
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.custom_metric import MODULE_PREFIX, JoinedTable, WholeTable, pass_abilities
 from edgewise.evaluating.offline import environment
-from edgewise.evaluating.own_metric import MOST_RESAMPLES, MOST_SECONDS, JoinedTable
-from edgewise.evaluating.task import Drives, Judge, Ranks, Record, Table, Watches
+from edgewise.evaluating.task import MetricTable, Record, Scorer
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -26,14 +25,13 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-PREFIX = "hf:"
 _OFFLINE = ("HF_EVALUATE_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
 _LARGEST_SCRIPT = 4 * 2**20
 
 
 @runtime_checkable
-class Answers(Protocol):
-    """A judge whose records tell an answer and what would have been right."""
+class TellsAnswers(Protocol):
+    """A scorer whose records hold the answer and the reference."""
 
     def answer(self, record: Record) -> tuple[Any, Any]:
         """Answer and reference: class numbers, or a text and the list of texts that would be right."""
@@ -88,14 +86,14 @@ class HuggingFaceMetric:
             raise BadInput(f"the metric {self.name} gave no number", advice="its results must map names to numbers")
         return values
 
-    def beside(self, judge: Judge) -> Judge:
-        """A judge like `judge` whose tables have this metric too. Raises `BadInput` where its answers aren't told."""
-        if not isinstance(judge, Answers):
+    def beside(self, scorer: Scorer) -> Scorer:
+        """`scorer` with this metric added. Raises `BadInput` where its records hold no answers."""
+        if not isinstance(scorer, TellsAnswers):
             raise BadInput(
                 f"the metric {self.name} can't be used here: this task has no single answer per sample",
-                advice="it goes with classification and text tasks",
+                advice="use it with classification and text tasks",
             )
-        return ModuleJudge(judge, self)
+        return ModuleScorer(scorer, self)
 
     def _only(self, texts: Sequence[Any]) -> Any:
         if len(texts) != 1:
@@ -113,13 +111,13 @@ def read_metric(word: str) -> HuggingFaceMetric:
         BadInput: no such folder, or nothing in it that can be loaded without downloading.
         Unavailable: the evaluate package is missing.
     """
-    text = word.removeprefix(PREFIX)
+    text = word.removeprefix(MODULE_PREFIX)
     path, _, direction = text.rpartition("=") if text.endswith(("=lower", "=higher")) else (text, "", "higher")
     folder = Path(path).absolute()
     script = folder / f"{folder.name}.py"
     if not path or not script.is_file():
         raise BadInput(
-            f"there is no metric at {path or word}: it must be a folder with a file {script.name}",
+            f"no metric found at {path or word}: it must be a folder with a file {script.name}",
             advice="give a folder that is on this machine; nothing is downloaded",
         )
     if script.stat().st_size > _LARGEST_SCRIPT:
@@ -132,67 +130,26 @@ def read_metric(word: str) -> HuggingFaceMetric:
     )
 
 
-class ModuleJudge:
-    """A task's judge, and a metric beside its own. Records are the judge's."""
+class ModuleScorer:
+    """A task's scorer with a metric added. Records are the scorer's."""
 
-    def __init__(self, judge: Judge, metric: HuggingFaceMetric) -> None:
-        assert isinstance(judge, Answers)
-        self.headline = judge.headline
+    def __init__(self, scorer: Scorer, metric: HuggingFaceMetric) -> None:
+        assert isinstance(scorer, TellsAnswers)
+        self.headline = scorer.headline
         told = {"name": metric.name, "less_is_better": metric.kind == "loss", "sha256": metric.sha256}
-        own = [*judge.settings.get("huggingface_metrics", ()), told]
-        self.settings: Mapping[str, Any] = {**judge.settings, "huggingface_metrics": own}
-        self.record = judge.record
-        self.answer = judge.answer
-        self._judge, self._metric = judge, metric
-        # Talents are found by the names of attributes: only what the task's judge can do is there.
-        if isinstance(judge, Drives):
-            self.drive = judge.drive
-        if isinstance(judge, Watches):
-            self.watch = judge.watch
-        if isinstance(judge, Ranks):
-            self.rank = judge.rank
+        own = [*scorer.settings.get("huggingface_metrics", ()), told]
+        self.settings: Mapping[str, Any] = {**scorer.settings, "huggingface_metrics": own}
+        self.record = scorer.record
+        self.answer = scorer.answer
+        self._scorer, self._metric = scorer, metric
+        pass_abilities(scorer, self)
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """The judge's table and the metric's."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """The scorer's table and the metric's."""
         pairs = [self.answer(each) for each in records]
-        return JoinedTable([self._judge.tabulate(records), ModuleTable(self._metric, pairs)])
-
-
-class ModuleTable:
-    """What a module says of all samples at once.
-
-    Args:
-        pairs: answer and reference of every sample.
-    """
-
-    most_resamples = MOST_RESAMPLES
-    most_seconds = MOST_SECONDS
-
-    def __init__(self, metric: HuggingFaceMetric, pairs: Sequence[tuple[Any, Any]]) -> None:
-        self.n = len(pairs)
-        self.proportions: Mapping[str, Array] = {}
-        self._metric = metric
-        self._answers = [answer for answer, _ in pairs]
-        self._references = [reference for _, reference in pairs]
-        self._whole = metric.compute(self._answers, self._references) if pairs else {}
-        # Nobody here knows the bounds of somebody else's metric.
-        self.bounds: Mapping[str, tuple[float, float]] = dict.fromkeys(self._whole, (-math.inf, math.inf))
-
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`; a resample that the module can't take has no value."""
-        import numpy as np
-
-        if weights is None:
-            return dict(self._whole)
-        chosen = np.repeat(np.arange(self.n), np.asarray(weights).astype(np.intp)).tolist()
-        found: Mapping[str, float] = {}
-        with suppress(BadInput):  # such as one without one of the classes
-            found = self._metric.compute([self._answers[i] for i in chosen], [self._references[i] for i in chosen])
-        return {name: found.get(name, math.nan) for name in self._whole}
-
-    def explain(self, metric: str) -> str | None:
-        """Why there is no value."""
-        return f"{self._metric.name} gave no finite number for {metric.partition(':')[2]}"
+        answers, references = [answer for answer, _ in pairs], [reference for _, reference in pairs]
+        table = WholeTable(self._metric.compute, answers, references, name=self._metric.name)
+        return JoinedTable([self._scorer.tabulate(records), table])
 
 
 def _load(folder: Path, script: Path) -> Module:
@@ -225,7 +182,7 @@ def _load(folder: Path, script: Path) -> Module:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Hugging Face's packages are told not to reach for the network; afterwards they are as they were."""
+    """Hugging Face's packages don't use the network inside."""
     with environment(dict.fromkeys(_OFFLINE, "1")):
         try:
             from evaluate import config

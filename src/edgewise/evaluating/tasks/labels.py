@@ -1,4 +1,4 @@
-"""From a label of the data to the number of an output of the model."""
+"""From a label of the data to an output of the model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Sample
-from edgewise.evaluating.task import Setting
+from edgewise.evaluating.task import TaskContext
+from edgewise.evaluating.tasks.outputs import brief, scalar_label
 
 _LISTED = 5
 
 
 class Labels:
-    """Which output stands for which label.
+    """Maps labels to outputs.
 
     Where the names of the model's outputs and those of the data's classes are both known and differ, labels are matched
     by name; otherwise label i is output i + `offset`.
@@ -22,17 +23,17 @@ class Labels:
         offset: outputs before the first class, such as a background class.
 
     Attributes:
-        count: of the model's outputs; None until somebody knows.
+        count: of the model's outputs; None until it is known.
         by_name: label → output; None where labels are outputs.
 
     Raises:
         BadInput: names that can't be matched, or as many names as there are no outputs.
     """
 
-    def __init__(self, setting: Setting, *, offset: int = 0, count: int | None = None) -> None:
-        self._data = setting.data.name
-        self._own = [str(name) for name in setting.data.classes]
-        self._model = [str(name) for name in setting.classes]
+    def __init__(self, context: TaskContext, *, offset: int = 0, count: int | None = None) -> None:
+        self._data = context.data.name
+        self._own = [str(name) for name in context.data.classes]
+        self._model = [str(name) for name in context.classes]
         self.offset = offset
         self.count: int | None = None
         self.by_name: tuple[int, ...] | None = None
@@ -55,13 +56,13 @@ class Labels:
 
     @property
     def known(self) -> int | None:
-        """How many classes there are, as far as outputs or names tell."""
+        """How many classes there are, from the outputs, else from names."""
         if self.count is not None:
             return self.count
         return len(self._model) or (len(self._own) + self.offset if self._own else None)
 
     def settle(self, count: int) -> None:
-        """The model has so many outputs. Raises `BadInput` where that doesn't go with the names."""
+        """Set the number of outputs. Raises `BadInput` where the names don't match it."""
         if self.count == count:
             return
         if self._model and len(self._model) != count:
@@ -73,28 +74,22 @@ class Labels:
             background = " and an offset of " + str(self.offset) if self.offset else ""
             raise BadInput(
                 f"{self._data} has {len(self._own)} classes{background}, and the model {count} outputs",
-                advice="say which output is which with --classes, or --task-option offset=1 for a background class",
+                advice="name the outputs with --classes, or use --task-option offset=1 for a background class",
             )
         self.count = count
 
     def read(self, sample: Sample) -> int:
         """The output that is right for `sample`. Raises `BadInput` naming the sample and its label."""
-        import numpy as np
-
-        label = sample.label
-        if isinstance(label, np.ndarray) and label.size == 1:
-            label = label.reshape(-1)[0]
-        if isinstance(label, bool | np.bool_):
-            label = int(label)
-        if not isinstance(label, int | np.integer):
+        label = scalar_label(sample)
+        if not isinstance(label, int):
             raise BadInput(
-                f"{sample.name} of {self._data} has the label {_brief(sample.label)}, which is no class",
+                f"{sample.name} of {self._data} has the label {brief(sample.label)}, which is not a class",
                 advice="a label is the number of its class, from 0",
             )
-        return self.output_of(int(label), sample.name)
+        return self.output_of(label, sample.name)
 
     def output_of(self, label: int, name: str) -> int:
-        """The output that stands for `label`, of the sample called `name`. Raises `BadInput`."""
+        """The output for `label`, of the sample called `name`. Raises `BadInput`."""
         if self.by_name is not None:
             if not 0 <= label < len(self.by_name):
                 raise BadInput(
@@ -114,7 +109,7 @@ class Labels:
 
 
 def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ...]:
-    """Of each of the data's classes the number of the model's class of that name, whatever the case of letters."""
+    """For each class of the data, the number of the model's class of the same name, ignoring case."""
     exact: dict[str, list[int]] = {}
     folded: dict[str, list[int]] = {}
     for number, name in enumerate(model):
@@ -143,8 +138,3 @@ def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ..
 
 def _fold(name: str) -> str:
     return " ".join(name.replace("_", " ").split()).casefold()
-
-
-def _brief(label: Any) -> str:
-    text = " ".join(repr(label).split())
-    return text if len(text) <= 60 else text[:57] + "…"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
-from edgewise.evaluating.tasks.outputs import check_labelled, check_options, choose_output, elements_of
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
+from edgewise.evaluating.tasks.outputs import OutputScorer, OutputTask, brief, elements_of
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ class RegressionTable:
         self._distances, self._squares = np.abs(errors), errors**2
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         total = float(counts.sum())
         used = counts > 0.0
@@ -77,22 +77,17 @@ class RegressionTable:
         return "all labels of an output are the same"
 
 
-class RegressionJudge:
+class RegressionScorer(OutputScorer):
     """A record is ``[answers, labels]``, two lists of numbers; an answer is None where it is not finite."""
 
     headline = "mae"
 
-    def __init__(self, setting: Setting, *, task: str) -> None:
-        self._data = setting.data.name
-        self._number = choose_output(setting, task)
-        spec = setting.signature.outputs[self._number]
-        self._check_size(elements_of(spec) or 1)
-        self._width: int | None = None
-        self.settings: Mapping[str, Any] = {"output": spec.name}
+    def __init__(self, context: TaskContext, *, task: str) -> None:
+        super().__init__(context, task=task)
+        self._check_size(elements_of(self._spec) or 1)
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """As `Judge.record`."""
-        del feed
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
         answers = np.asarray(outputs[self._number]).astype(np.float64).reshape(-1)
         self._check_size(answers.size)
         labels = self._read(sample)
@@ -103,8 +98,8 @@ class RegressionJudge:
             )
         return [[float(each) if np.isfinite(each) else None for each in answers], [float(each) for each in labels]]
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """As `Judge.tabulate`."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
         widths = {len(record[1]) for record in records}
         if len(widths) > 1:
             raise BadInput(
@@ -121,9 +116,8 @@ class RegressionJudge:
         except (TypeError, ValueError):
             labels = np.array([np.nan])
         if not labels.size or not np.isfinite(labels).all():
-            text = " ".join(repr(sample.label).split())[:60]
             raise BadInput(
-                f"{sample.name} of {self._data} has the label {text}, which is no finite number",
+                f"{sample.name} of {self._data} has the label {brief(sample.label)}, which is not a finite number",
                 advice="labels of a regression are numbers",
             )
         return labels
@@ -131,21 +125,17 @@ class RegressionJudge:
     def _check_size(self, size: int) -> None:
         if not 0 < size <= MOST_OUTPUTS:
             raise BadInput(
-                f"{size} outputs per sample are not what regression takes (1 to {MOST_OUTPUTS})",
-                advice="judge them with a function of your own: --metric module:function",
+                f"regression supports 1 to {MOST_OUTPUTS} outputs per sample, not {size}",
+                advice="score them with a function of your own: --metric module:function",
             )
 
 
-class Regression:
-    """``regression``: how much is it?"""
+class Regression(OutputTask):
+    """``regression``: one number or several per sample."""
 
     name = "regression"
     title = "Regression"
     kinds: Sequence[Kind] = ("array", "image", "audio")
     metrics: Sequence[str] = ("mae", "rmse", "r2")
-
-    def prepare(self, setting: Setting) -> Judge:
-        """As `Task.prepare`."""
-        check_options(setting, self.name, {"output": "NAME"})
-        check_labelled(setting, self.name)
-        return RegressionJudge(setting, task=self.name)
+    options: Mapping[str, str] = {"output": "NAME"}
+    scorer = RegressionScorer

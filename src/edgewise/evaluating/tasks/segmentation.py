@@ -1,7 +1,7 @@
-"""Semantic segmentation: the class of every pixel.
+"""Semantic segmentation: the class of each pixel.
 
-Answers are brought to the label map as it is stored, never the other way round: each of its pixels takes the answer of
-the output pixel that its centre falls into, back through resizing, padding and cropping. Pixels that were cropped away
+Answers are mapped to the stored label map, not the reverse: each of its pixels takes the answer of the output pixel at
+its centre, back through resizing, padding and cropping. Pixels that were cropped away
 before the model saw the image don't count, nor do those labelled ``ignore``.
 
 mIoU is the mean over the classes that occur in labels or answers of intersection over union of all pixels of all
@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.labels import Labels
 from edgewise.evaluating.tasks.outputs import (
     WIDE_INTEGERS,
-    check_labelled,
-    check_options,
+    Binary,
+    OutputScorer,
+    OutputTask,
     choose_count,
-    choose_number,
-    choose_output,
     choose_word,
 )
 from edgewise.model.signature import Dimension
@@ -41,12 +40,10 @@ MOST_CLASSES = 65_536
 _OPTIONS = {
     "output": "NAME",
     "layout": "channels-first or channels-last",
-    "ignore": f"NUMBER (a label that does not count; {IGNORE} unless said)",
+    "ignore": f"NUMBER (a label that does not count; default {IGNORE})",
     "offset": "1 (outputs before the first class)",
-    "positive": "logit or probability (what a single channel is)",
-    "threshold": "NUMBER (of a single channel; above it a pixel is class 1)",
+    **Binary.OPTIONS,
 }
-_THRESHOLDS = {"logit": 0.0, "probability": 0.5}
 _ADVICE = "choose another output with --task-option output=NAME, or another task"
 
 
@@ -67,7 +64,7 @@ class SegmentationTable:
         self.classes = max(int(labels.max(initial=-1)), int(answers.max(initial=-1))) + 1
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `Table.values`."""
+        """As `MetricTable.values`."""
         pixels = self._counts if weights is None else self._counts * np.asarray(weights)[self._images]
         total = float(pixels.sum())
         if total <= 0.0:
@@ -98,43 +95,37 @@ class SegmentationTable:
         return [[int(count) for count in row] for row in cells.reshape(size, size)]
 
 
-class SegmentationJudge:
+class SegmentationScorer(OutputScorer):
     """A record is a flat list: label, answer and pixels of each pair of classes that occurs in the image."""
 
     headline = "miou"
 
-    def __init__(self, setting: Setting, *, task: str) -> None:
-        self._data = setting.data.name
-        self._number = choose_output(setting, task)
-        self._spec = setting.signature.outputs[self._number]
-        self._ignore = choose_count(setting, "ignore", default=IGNORE)
-        self._layout = choose_word(setting, "layout", LAYOUTS)
-        self._positive = choose_word(setting, "positive", tuple(_THRESHOLDS))
-        self._threshold = choose_number(setting, "threshold")
-        if self._positive is not None and self._threshold is None:
-            self._threshold = _THRESHOLDS[self._positive]
-        self._labels = Labels(setting, offset=choose_count(setting, "offset", default=0))
-        self._names = len(setting.classes) or (
-            len(setting.data.classes) + self._labels.offset if setting.data.classes else 0
+    def __init__(self, context: TaskContext, *, task: str) -> None:
+        super().__init__(context, task=task)
+        self._ignore = choose_count(context, "ignore", default=IGNORE)
+        self._layout = choose_word(context, "layout", LAYOUTS)
+        self._binary = Binary(context)
+        self._labels = Labels(context, offset=choose_count(context, "offset", default=0))
+        self._names = len(context.classes) or (
+            len(context.data.classes) + self._labels.offset if context.data.classes else 0
         )
-        shape = self._spec.shape
-        self.settings: Mapping[str, Any] = {
-            "output": self._spec.name,
+        self.settings = {
+            **self.settings,
             "layout": self._layout,
             "ignore": self._ignore,
             "sizes": "answers are brought to the size of the label map, nearest pixel",
             **self._labels.settings,
+            **self._binary.settings,
         }
-        if self._positive is not None:
-            self.settings = {**self.settings, "positive": self._positive, "threshold": self._threshold}
+        shape = self._spec.shape
         if shape is not None and len(shape) == 4 and all(isinstance(size, int) for size in shape[1:]):
             self._find_layout(shape)
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """As `Judge.record`."""
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
         answers = self._answers(outputs[self._number])
         labels = self._read(sample)
-        rows, columns = _places(labels.shape, answers.shape, feed)
+        rows, columns = _places(labels.shape, answers.shape, preparation)
         inside = np.ix_(rows >= 0, columns >= 0)
         taken = answers[np.ix_(rows[rows >= 0], columns[columns >= 0])]
         seen = labels[inside]
@@ -148,8 +139,8 @@ class SegmentationJudge:
             found += [self._labels.output_of(label, sample.name), answer - 1, count]
         return found
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """As `Judge.tabulate`."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
         rows = np.array([number for record in records for number in record], dtype=np.intp).reshape(-1, 3)
         images = np.repeat(np.arange(len(records)), [len(record) // 3 for record in records])
         return SegmentationTable(images, rows[:, 0], rows[:, 1], rows[:, 2], n=len(records))
@@ -158,7 +149,7 @@ class SegmentationJudge:
         """The class of each pixel of the output, intp (height, width)."""
         shape = array.shape
         if array.ndim not in {3, 4} or shape[0] != 1 or array.size == 0:
-            raise BadInput(f"an output of shape {list(shape)} is no map of classes", advice=_ADVICE)
+            raise BadInput(f"an output of shape {list(shape)} is not a map of classes", advice=_ADVICE)
         whole = array.dtype.kind in "iu" or self._spec.dtype in WIDE_INTEGERS
         if array.ndim == 3:
             return self._map(array[0], whole=whole)
@@ -168,22 +159,23 @@ class SegmentationJudge:
         scores = array[0] if layout == LAYOUTS[0] else np.moveaxis(array[0], -1, 0)
         if scores.shape[0] == 1:
             return self._map(scores[0], whole=whole)
-        if self._positive is not None:
+        if self._binary.positive is not None:
             raise BadInput(f"the output has {scores.shape[0]} channels: the best one is the answer",
                            advice="positive and threshold are for a single one")  # fmt: skip
-        self._settle(scores.shape[0])
+        self._labels.settle(scores.shape[0])
         answers = scores.argmax(axis=0)
         return np.where(np.isnan(scores).any(axis=0), NO_ANSWER, answers) if scores.dtype.kind == "f" else answers
 
     def _map(self, array: Array, *, whole: bool) -> Integers:
         """Of one number per pixel: a class, or how sure class 1 is."""
-        if self._positive is not None and not whole:
-            self._settle(2)
-            return np.where(np.isnan(array), NO_ANSWER, (array > self._threshold).astype(np.intp))
+        if self._binary.positive is not None and not whole:
+            self._labels.settle(2)
+            sure = array > (self._binary.threshold or 0.0)
+            return np.where(np.isnan(array), NO_ANSWER, sure.astype(np.intp))
         if not whole and not bool((array == np.rint(array)).all()):
             raise BadInput(
-                "the output has one number per pixel: nothing tells whether it is a logit or a probability",
-                advice="say it with --task-option positive=logit or positive=probability",
+                "the output has one number per pixel, which may be a logit or a probability",
+                advice="set --task-option positive=logit or positive=probability",
             )
         known = self._labels.known or MOST_CLASSES
         if array.min() < 0 or array.max() >= known:
@@ -192,9 +184,6 @@ class SegmentationJudge:
                 advice=_ADVICE,
             )
         return array.astype(np.intp)
-
-    def _settle(self, channels: int) -> None:
-        self._labels.settle(channels)
 
     def _find_layout(self, shape: Sequence[Dimension]) -> str | None:
         """Where the classes are in (1, ?, ?, ?): as many as there are names, else the one that is far smaller."""
@@ -211,8 +200,8 @@ class SegmentationJudge:
             self._layout = LAYOUTS[0] if first < last else LAYOUTS[1]
         else:
             raise BadInput(
-                f"nothing tells where the classes are in an output of shape {list(shape)}",
-                advice="say it with --task-option layout=channels-first or layout=channels-last",
+                f"the classes' axis in an output of shape {list(shape)} is ambiguous",
+                advice="set --task-option layout=channels-first or layout=channels-last",
             )
         self.settings = {**self.settings, "layout": self._layout}
         return self._layout
@@ -225,7 +214,7 @@ class SegmentationJudge:
         if labels is None or labels.ndim != 2 or labels.dtype.kind not in "iub" or labels.size == 0:
             what = "no array" if labels is None else f"{list(labels.shape)} × {labels.dtype.name}"
             raise BadInput(
-                f"the label of {sample.name} of {self._data} is {what}, and no map of classes",
+                f"the label of {sample.name} of {self._data} is {what}, not a map of classes",
                 advice="labels are arrays of the numbers of classes, [height, width]",
             )
         found = labels.astype(np.intp)
@@ -237,32 +226,28 @@ class SegmentationJudge:
         return found
 
 
-class Segmentation:
-    """``segmentation``: which class is each pixel?"""
+class Segmentation(OutputTask):
+    """``segmentation``: the class of each pixel."""
 
     name = "segmentation"
     title = "Semantic segmentation"
     kinds: Sequence[Kind] = ("image", "array")
     metrics: Sequence[str] = ("miou", "pixel_accuracy")
-
-    def prepare(self, setting: Setting) -> Judge:
-        """As `Task.prepare`."""
-        check_options(setting, self.name, _OPTIONS)
-        check_labelled(setting, self.name)
-        return SegmentationJudge(setting, task=self.name)
+    options = _OPTIONS
+    scorer = SegmentationScorer
 
 
-def _places(labels: Sequence[int], answers: Sequence[int], feed: Feed) -> tuple[Integers, Integers]:
+def _places(labels: Sequence[int], answers: Sequence[int], preparation: Preparation) -> tuple[Integers, Integers]:
     """Of each row and column of the label map the row and column of the output; -1 where the model did not see it."""
     found = []
     for axis, (size, width) in enumerate(zip(labels, answers, strict=True)):
         turned = 1 - axis  # arrays are (height, width), feeds (x, y)
         centres = np.arange(size) + 0.5
-        if feed.scale is None or feed.size is None or feed.input_size is None:
+        if preparation.scale is None or preparation.size is None or preparation.input_size is None:
             places = np.floor(centres * width / size)
         else:
-            stored = centres * feed.size[turned] / size
-            fed = stored * feed.scale[turned] + feed.offset[turned]
-            places = np.floor(fed * width / feed.input_size[turned])
+            stored = centres * preparation.size[turned] / size
+            fed = stored * preparation.scale[turned] + preparation.offset[turned]
+            places = np.floor(fed * width / preparation.input_size[turned])
         found.append(np.where((places >= 0) & (places < width), places, -1).astype(np.intp))
     return found[0], found[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.task import Feed, Judge, Record, Setting, Table
+from edgewise.evaluating.steps_text import load_tokenizer
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.classification import Classification
-from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, check_labelled, check_options, choose_count, choose_output
+from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, OutputTask, choose_count, choose_output
 from edgewise.model.signature import TensorSpec
 from edgewise.text import one_line
 
@@ -37,38 +37,22 @@ _ROLES = {
     "position_ids": "positions",
     "token_type_ids": "types", "segment_ids": "types", "input_type_ids": "types",
 }  # fmt: skip
-_LARGEST_TOKENIZER = 128 * 2**20
 _MOST_TOKENS = 100_000
 
 Infer = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class TextClassification(Classification):
-    """``text-classification``: which class is the text?"""
+    """``text-classification``: the class of a text."""
 
     name = "text-classification"
     title = "Text classification"
     kinds: Sequence[Kind] = ("text", "array")
 
 
-class TextGeneration:
-    """``text-generation``: is what the model writes what it should write?"""
-
-    name = "text-generation"
-    title = "Text generation"
-    kinds: Sequence[Kind] = ("text", "array")
-    metrics: Sequence[str] = ("exact_match", "f1_tokens", "bleu")
-
-    def prepare(self, setting: Setting) -> Judge:
-        """As `Task.prepare`."""
-        check_options(setting, self.name, _OPTIONS)
-        check_labelled(setting, self.name)
-        return GenerationJudge(setting)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where an answer ends.
+    """What ends an answer.
 
     Attributes:
         tokens: how many there are at most.
@@ -81,9 +65,9 @@ class Limits:
     stop: str | None
 
 
-class GenerationJudge:
-    """Writes greedily, the likeliest token each time, with a model that keeps nothing between runs; or reads the tokens
-    of a model that writes by itself.
+class GenerationScorer:
+    """Generates greedily, the likeliest token each time, with a model without a cache; or reads the tokens of a model
+    that generates by itself.
 
     The input is as long as it was prepared, and filled up on the right: models must not look ahead (decoders don't).
     Records: ``{"answer": text, "references": [text …], "tokens": number}``.
@@ -91,28 +75,28 @@ class GenerationJudge:
 
     headline = "exact_match"
 
-    def __init__(self, setting: Setting) -> None:
-        self._output = choose_output(setting, "text generation") if "output" in setting.options else _choose(setting)
-        spec = setting.signature.outputs[self._output]
+    def __init__(self, context: TaskContext, *, task: str) -> None:
+        self._output = choose_output(context, "text generation") if "output" in context.options else _choose(context)
+        spec = context.signature.outputs[self._output]
         self._writes = spec.dtype in WIDE_INTEGERS
-        self._inputs = setting.signature.inputs
+        self._inputs = context.signature.inputs
         self._roles = _roles(self._inputs)
-        self._tokenizer, tokenizer = _open_tokenizer(setting.options.get("tokenizer"))
+        self._tokenizer, tokenizer = _open_tokenizer(context.options.get("tokenizer"))
         self._limits = Limits(
-            tokens=min(choose_count(setting, "max_new_tokens", default=64), _MOST_TOKENS),
-            eos=self._find_token(setting.options.get("eos")),
-            stop=setting.options.get("stop") or None,
+            tokens=min(choose_count(context, "max_new_tokens", default=64), _MOST_TOKENS),
+            eos=self._find_token(context.options.get("eos")),
+            stop=context.options.get("stop") or None,
         )
         if not self._limits.tokens:
-            raise BadInput("max_new_tokens=0 leaves nothing to judge", advice="1 or more")
-        self._prompt = setting.options.get("prompt", "{}")
+            raise BadInput("max_new_tokens must be at least 1", advice="1 or more")
+        self._prompt = context.options.get("prompt", "{}")
         if "{}" not in self._prompt:
             raise BadInput(f"prompt={self._prompt!r} has no place for the sample", advice="put {} where it goes")
-        self._special = setting.options.get("special", "yes")
+        self._special = context.options.get("special", "yes")
         if self._special not in ("yes", "no"):
             raise BadInput(f"special={self._special} is not possible", advice="yes or no")
-        self._pad = choose_count(setting, "pad", default=0)
-        self._trims = "pad" in setting.options
+        self._pad = choose_count(context, "pad", default=0)
+        self._trims = "pad" in context.options
         self._bleu, missing = _open_bleu()
         self.settings: Mapping[str, Any] = {
             "output": spec.name,
@@ -128,7 +112,7 @@ class GenerationJudge:
         }
         self._missing = missing
 
-    def drive(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
+    def run_model(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
         """The tokens that the model writes, int64 [1, tokens].
 
         Args:
@@ -161,9 +145,8 @@ class GenerationJudge:
                 break
         return [np.array([tokens[len(prompt) :]], np.int64)]
 
-    def record(self, outputs: Sequence[Array], sample: Sample, feed: Feed) -> Record:
-        """As `Judge.record`; `outputs` are those of `drive`."""
-        del feed
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`; `outputs` are those of `run_model`."""
         tokens = [int(each) for each in outputs[0].reshape(-1)]
         if self._limits.eos in tokens:
             tokens = tokens[: tokens.index(self._limits.eos)]
@@ -172,14 +155,14 @@ class GenerationJudge:
             answer = answer.split(self._limits.stop, 1)[0]
         return {"answer": answer.strip(), "references": _references(sample), "tokens": len(tokens)}
 
-    def tabulate(self, records: Sequence[Record]) -> Table:
-        """As `Judge.tabulate`."""
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
         from edgewise.evaluating.tasks.text_scores import TextTable
 
         return TextTable(
             [each["answer"] for each in records],
             [each["references"] for each in records],
-            tokenize=self._bleu,
+            bleu=self._bleu,
             missing=self._missing,
         )
 
@@ -252,16 +235,16 @@ class GenerationJudge:
         return int(number)
 
 
-def _choose(setting: Setting) -> int:
+def _choose(context: TaskContext) -> int:
     """The only output, the one called logits, or the only one of scores per token. Raises `BadInput`."""
-    outputs = setting.signature.outputs
+    outputs = context.signature.outputs
     named = [number for number, each in enumerate(outputs) if each.name.rsplit("/", 1)[-1].split(":")[0] == "logits"]
     deep = [number for number, each in enumerate(outputs) if each.shape is not None and len(each.shape) == 3]
     if len(outputs) > 1:
         for found in (named, deep):
             if len(found) == 1:
                 return found[0]
-    return choose_output(setting, "text generation")
+    return choose_output(context, "text generation")
 
 
 def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
@@ -286,37 +269,20 @@ def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
 def _open_tokenizer(word: str | None) -> tuple[Any, str]:
     """The tokenizer in the file `word`, and the file's SHA-256. Raises `BadInput`, `Unavailable`."""
     if word is None:
-        raise BadInput("nothing tells which tokens are which text", advice="--task-option tokenizer=tokenizer.json")
-    path = Path(word)
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise Unavailable(
-            "text generation needs the tokenizers package", advice="pip install 'edgewise[data]'"
-        ) from error
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_TOKENIZER:
-            raise BadInput(f"there is no tokenizer at {path}", advice="give a tokenizer.json")
-        content = path.read_bytes()
-        found = Tokenizer.from_buffer(content)
-    except BadInput:
-        raise
-    except Exception as error:  # its parser raises nothing more precise
-        raise BadInput(
-            f"{path.name} is no tokenizer: {one_line(str(error))[:200]}", advice="give a tokenizer.json"
-        ) from error
-    # How long an input is is up to the model, not to what the file says of training.
+        raise BadInput("text generation needs a tokenizer", advice="--task-option tokenizer=tokenizer.json")
+    found, sha256 = load_tokenizer(Path(word))
+    # The model decides the length of its input, not the file's settings from training.
     found.no_truncation()
     found.no_padding()
-    return found, f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return found, f"sha256:{sha256}"
 
 
 def _open_bleu() -> tuple[Any, str]:
-    """The tokenizer of BLEU, or why there is none."""
-    from edgewise.evaluating.tasks.text_scores import open_bleu_tokenizer
+    """What computes BLEU, or why it is not available."""
+    from edgewise.evaluating.tasks.text_scores import Bleu
 
     try:
-        return open_bleu_tokenizer(), ""
+        return Bleu(), ""
     except Unavailable as error:
         return None, f"{error.message}; {error.advice}"
 
@@ -346,7 +312,18 @@ def _references(sample: Sample) -> list[str]:
     texts = [sample.label] if isinstance(sample.label, str) else sample.label
     if not isinstance(texts, tuple | list) or not texts or not all(isinstance(each, str) for each in texts):
         raise BadInput(
-            f"{sample.name} has the label {one_line(repr(sample.label))[:60]}, which is no text",
+            f"{sample.name} has the label {one_line(repr(sample.label))[:60]}, which is not text",
             advice="text generation needs one text or more per sample",
         )
     return list(texts)
+
+
+class TextGeneration(OutputTask):
+    """``text-generation``: whether the model writes the expected text."""
+
+    name = "text-generation"
+    title = "Text generation"
+    kinds: Sequence[Kind] = ("text", "array")
+    metrics: Sequence[str] = ("exact_match", "f1_tokens", "bleu")
+    options = _OPTIONS
+    scorer = GenerationScorer

@@ -2,10 +2,8 @@
 
 Exact match and F1 are those of P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text"
 (2016): answers are compared in lower case, without punctuation, articles and extra spaces; of several references the
-best counts. BLEU is that of K. Papineni et al., "BLEU: a Method for Automatic Evaluation of Machine Translation" (2002)
-over the whole corpus, with the settings of M. Post, "A Call for Clarity in Reporting BLEU Scores" (2018): tokens as
-mteval-v13a cuts them, mixed case, orders 1 to 4, the closest reference length (the shorter of two), and exponential
-smoothing of orders without a match (B. Chen and C. Cherry, 2014, method 3).
+best counts. BLEU is sacreBLEU's, with its default settings (M. Post, "A Call for Clarity in Reporting BLEU Scores",
+2018).
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,6 @@ from edgewise.errors import Unavailable
 from edgewise.text import one_line
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Tokenize = Callable[[str], str]
-"""Text → the same with a space between tokens."""
-
 ORDERS = 4
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -49,47 +44,30 @@ def f1_of_tokens(answer: str, references: Sequence[str]) -> float:
     return max(_f1(normalise(answer).split(), normalise(each).split()) for each in references)
 
 
-def bleu_statistics(answer: str, references: Sequence[str], tokenize: Tokenize) -> list[int]:
-    """What one sample adds to BLEU: its length, that of the closest reference, matches and n-grams of orders 1 to 4."""
-    mine = tokenize(answer.rstrip()).split()
-    others = [tokenize(each.rstrip()).split() for each in references]
-    matches, totals = [], []
-    for order in range(1, ORDERS + 1):
-        allowed: Counter[tuple[str, ...]] = Counter()
-        for each in others:
-            allowed |= _grams(each, order)
-        found = _grams(mine, order)
-        matches.append((found & allowed).total())
-        totals.append(found.total())
-    closest = min((len(each) for each in others), key=lambda length: (abs(length - len(mine)), length))
-    return [len(mine), closest, *matches, *totals]
+class Bleu:
+    """sacreBLEU's corpus score from numbers per sample that add up, so that resamples need no new tokens.
 
+    Raises `Unavailable` without sacrebleu.
+    """
 
-def bleu_of(sums: Sequence[float]) -> float:
-    """BLEU, 0 to 1, of the sums of `bleu_statistics` over a corpus."""
-    length, closest = sums[0], sums[1]
-    matches, totals = sums[2 : 2 + ORDERS], sums[2 + ORDERS :]
-    if not any(matches) or not all(totals):
-        return 0.0
-    smoothing, logarithms = 1.0, 0.0
-    for found, total in zip(matches, totals, strict=True):
-        if found == 0:
-            smoothing *= 2.0
-        logarithms += math.log(found / total if found else 1.0 / (smoothing * total))
-    penalty = 1.0 if length >= closest else math.exp(1.0 - closest / length)
-    return penalty * math.exp(logarithms / ORDERS)
+    def __init__(self) -> None:
+        try:
+            from sacrebleu.metrics import BLEU
+        except ImportError as error:
+            raise Unavailable("BLEU needs sacrebleu", advice="pip install 'edgewise[data]'") from error
+        # The option changes the score of single sentences, which is not used, and silences a warning about it.
+        self._sentences: Any = BLEU(effective_order=True)
 
+    def statistics(self, answer: str, references: Sequence[str]) -> list[int]:
+        """What one sample adds: its length, that of the closest reference, matches and n-grams of orders 1 to 4."""
+        found = self._sentences.sentence_score(answer, list(references))
+        return [found.sys_len, found.ref_len, *found.counts, *found.totals]
 
-def open_bleu_tokenizer() -> Tokenize:
-    """The 13a tokenizer of sacreBLEU. Raises `Unavailable`."""
-    try:
-        from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-    except ImportError as error:
-        raise Unavailable(
-            "BLEU needs sacrebleu for its tokens", advice="pip install 'edgewise[huggingface]'"
-        ) from error
-    found: Tokenize = Tokenizer13a()
-    return found
+    def score(self, sums: Sequence[float]) -> float:
+        """BLEU, 0 to 1, of the sums of `statistics` over a corpus."""
+        length, closest, *rest = (round(each) for each in sums)  # it prints them as whole numbers
+        found = self._sentences.compute_bleu(rest[:ORDERS], rest[ORDERS:], length, closest, smooth_method="exp")
+        return float(found.score) / 100.0
 
 
 class TextTable:
@@ -98,7 +76,7 @@ class TextTable:
     Args:
         answers: of the model.
         references: of every sample one text or more.
-        tokenize: for BLEU; None: there is no BLEU, for the reason `missing`.
+        bleu: None: there is no BLEU, for the reason `missing`.
     """
 
     def __init__(
@@ -106,7 +84,7 @@ class TextTable:
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
         *,
-        tokenize: Tokenize | None,
+        bleu: Bleu | None,
         missing: str = "",
     ) -> None:
         pairs = list(zip(answers, references, strict=True))
@@ -114,10 +92,9 @@ class TextTable:
         self.proportions: Mapping[str, Array] = {"exact_match": np.array([match_exactly(*pair) for pair in pairs])}
         self.bounds: Mapping[str, tuple[float, float]] = {}
         self._f1 = np.array([f1_of_tokens(*pair) for pair in pairs])
-        self._bleu: Array | None = None
-        if tokenize is not None:
-            rows = [bleu_statistics(*pair, tokenize) for pair in pairs]
-            self._bleu = np.array(rows, np.float64).reshape(-1, 2 + 2 * ORDERS)
+        self._bleu = bleu
+        rows = [] if bleu is None else [bleu.statistics(*pair) for pair in pairs]
+        self._statistics = np.array(rows, np.float64).reshape(-1, 2 + 2 * ORDERS)
         self._missing = missing
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
@@ -129,7 +106,7 @@ class TextTable:
         return {
             "exact_match": float(each @ self.proportions["exact_match"]) / total,
             "f1_tokens": float(each @ self._f1) / total,
-            "bleu": math.nan if self._bleu is None else bleu_of((each @ self._bleu).tolist()),
+            "bleu": math.nan if self._bleu is None else self._bleu.score((each @ self._statistics).tolist()),
         }
 
     def explain(self, metric: str) -> str | None:
@@ -142,7 +119,3 @@ def _f1(mine: Sequence[str], other: Sequence[str]) -> float:
         return float(mine == other)
     shared = (Counter(mine) & Counter(other)).total()
     return 2.0 * shared / (len(mine) + len(other))
-
-
-def _grams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(tokens[at : at + order]) for at in range(len(tokens) - order + 1))

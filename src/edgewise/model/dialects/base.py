@@ -13,7 +13,7 @@ Values = Callable[[int], tuple[int | float, ...] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RawOperator:
     """An operator as its format has it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class Semantics:
     """What an operator is.
 
     Attributes:

@@ -1,16 +1,18 @@
 """What Keras' layers cost at inference, by class: https://keras.io/api/layers/.
 
-A question's inputs are the layer's inputs, then its weights; `attributes` is its configuration, with ``weights``: how
+An operator's inputs are the layer's inputs, then its weights; `attributes` is its configuration, with ``weights``: how
 many of the inputs are weights. Layers that are made of others come as their parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.cost import ACTIVATIONS, cost_of
+from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.graph import Graph, Operator
 from edgewise.model.signature import Dimension
 
 FUSED = {
@@ -59,29 +61,29 @@ REDUCTIONS: dict[str, tuple[int, int]] = {
     "Std": (4, 3),
 }
 
-Reading = Callable[[Question], Meaning]
+Reading = Callable[[RawOperator], Semantics]
 
 
-def read_meaning(question: Question) -> Meaning:
-    """What the layer `question` is; an unknown one has the kind ""."""
-    reading = OPERATORS.get(question.op)
-    return Meaning() if reading is None else reading(question)
+def interpret(raw: RawOperator) -> Semantics:
+    """What the layer `raw` is; an unknown one has the kind ""."""
+    reading = OPERATORS.get(raw.op)
+    return Semantics() if reading is None else reading(raw)
 
 
-def _mean(question: Question, kind: str, **geometry: Any) -> Meaning:
-    count = question.attributes.get("weights", 0)
-    first = len(question.inputs) - (count if isinstance(count, int) else 0)
+def _mean(raw: RawOperator, kind: str, **geometry: Any) -> Semantics:
+    count = raw.attributes.get("weights", 0)
+    first = len(raw.inputs) - (count if isinstance(count, int) else 0)
     known = {name: value for name, value in geometry.items() if value is not None}
-    return Meaning(kind=kind, geometry=known, weights=tuple(range(first, len(question.inputs))))
+    return Semantics(kind=kind, geometry=known, weights=tuple(range(first, len(raw.inputs))))
 
 
-def _shape(question: Question, at: int) -> tuple[Dimension, ...]:
-    tensor = question.inputs[at] if -len(question.inputs) <= at < len(question.inputs) else None
+def _shape(raw: RawOperator, at: int) -> tuple[Dimension, ...]:
+    tensor = raw.inputs[at] if -len(raw.inputs) <= at < len(raw.inputs) else None
     return (tensor.shape or ()) if tensor is not None else ()
 
 
-def _output(question: Question) -> tuple[Dimension, ...]:
-    tensor = question.outputs[0] if question.outputs else None
+def _output(raw: RawOperator) -> tuple[Dimension, ...]:
+    tensor = raw.outputs[0] if raw.outputs else None
     return (tensor.shape or ()) if tensor is not None else ()
 
 
@@ -90,204 +92,309 @@ def _product(sizes: tuple[Dimension, ...]) -> int | None:
     return prod(known) if len(known) == len(sizes) else None
 
 
-def _fused(question: Question) -> str | None:
+def _fused(raw: RawOperator) -> str | None:
     """The function that is applied to the outputs; None where there is none, or where it is a step of its own."""
-    function = FUSED.get(str(question.attributes.get("activation", "linear")), "none")
+    function = FUSED.get(str(raw.attributes.get("activation", "linear")), "none")
     return None if function == "none" else function
 
 
-def _biased(question: Question) -> bool:
-    return question.attributes.get("use_bias", True) is not False
+def _biased(raw: RawOperator) -> bool:
+    return raw.attributes.get("use_bias", True) is not False
 
 
-def _convolution(question: Question) -> Meaning:
+def _convolution(raw: RawOperator) -> Semantics:
     """The kernel is [kernel…, inputs / groups, outputs]."""
-    kernel = _shape(question, 1)
-    depthwise = question.attributes.get("groups", 1) not in (1, None) and kernel[-2:-1] == (1,)
+    kernel = _shape(raw, 1)
+    depthwise = raw.attributes.get("groups", 1) not in (1, None) and kernel[-2:-1] == (1,)
     return _mean(
-        question, "convolution", reduction=_product(kernel[:-1]) if kernel else None, depthwise=depthwise or None,
-        bias=_biased(question), activation=_fused(question),
+        raw, "convolution", reduction=_product(kernel[:-1]) if kernel else None, depthwise=depthwise or None,
+        bias=_biased(raw), activation=_fused(raw),
     )  # fmt: skip
 
 
-def _depthwise(question: Question) -> Meaning:
+def _depthwise(raw: RawOperator) -> Semantics:
     """The kernel is [kernel…, inputs, multiplier]."""
-    kernel = _shape(question, 1)
+    kernel = _shape(raw, 1)
     return _mean(
-        question, "convolution", reduction=_product(kernel[:-2]) if kernel else None, depthwise=True,
-        bias=_biased(question), activation=_fused(question),
+        raw, "convolution", reduction=_product(kernel[:-2]) if kernel else None, depthwise=True,
+        bias=_biased(raw), activation=_fused(raw),
     )  # fmt: skip
 
 
-def _transposed(question: Question) -> Meaning:
+def _transposed(raw: RawOperator) -> Semantics:
     """The kernel is [kernel…, outputs, inputs]."""
-    kernel = _shape(question, 1)
+    kernel = _shape(raw, 1)
     return _mean(
-        question, "transposed-convolution", reduction=_product(kernel[:-1]) if kernel else None,
-        bias=_biased(question), activation=_fused(question),
+        raw, "transposed-convolution", reduction=_product(kernel[:-1]) if kernel else None,
+        bias=_biased(raw), activation=_fused(raw),
     )  # fmt: skip
 
 
-def _dense(question: Question) -> Meaning:
-    kernel = _shape(question, 1)
+def _dense(raw: RawOperator) -> Semantics:
+    kernel = _shape(raw, 1)
     return _mean(
-        question, "matrix-multiplication", reduction=_product(kernel[:1]) if kernel else None,
-        bias=_biased(question), activation=_fused(question),
+        raw, "matrix-multiplication", reduction=_product(kernel[:1]) if kernel else None,
+        bias=_biased(raw), activation=_fused(raw),
     )  # fmt: skip
 
 
-def _einsum_dense(question: Question) -> Meaning:
+def _einsum_dense(raw: RawOperator) -> Semantics:
     """The inner dimension is the product of all of the kernel's indices that the result lacks."""
-    left, _, result = str(question.attributes.get("equation", "")).replace(" ", "").partition("->")
-    indices, kernel = left.partition(",")[2], _shape(question, 1)
+    left, _, result = str(raw.attributes.get("equation", "")).replace(" ", "").partition("->")
+    indices, kernel = left.partition(",")[2], _shape(raw, 1)
     gone = tuple(size for letter, size in zip(indices, kernel, strict=False) if letter not in result)
     return _mean(
-        question, "matrix-multiplication", reduction=_product(gone) if len(indices) == len(kernel) else None,
-        bias=bool(question.attributes.get("bias_axes")), activation=_fused(question),
+        raw, "matrix-multiplication", reduction=_product(gone) if len(indices) == len(kernel) else None,
+        bias=bool(raw.attributes.get("bias_axes")), activation=_fused(raw),
     )  # fmt: skip
 
 
-def _dot(question: Question) -> Meaning:
+def _dot(raw: RawOperator) -> Semantics:
     """``Dot`` sums over its axes; ``normalize`` divides both factors by their lengths, which is not counted."""
-    if question.attributes.get("normalize") is True:
-        return Meaning(why="normalised dot products have no formula")
-    axes, shape = question.attributes.get("axes"), _shape(question, 0)
+    if raw.attributes.get("normalize") is True:
+        return Semantics(why="normalised dot products have no formula")
+    axes, shape = raw.attributes.get("axes"), _shape(raw, 0)
     first = axes[0] if isinstance(axes, list | tuple) and axes else axes
     size = shape[first] if isinstance(first, int) and -len(shape) <= first < len(shape) else None
-    return _mean(question, "matrix-multiplication", reduction=size if isinstance(size, int) else None)
+    return _mean(raw, "matrix-multiplication", reduction=size if isinstance(size, int) else None)
 
 
-def _matmul(question: Question) -> Meaning:
-    return _mean(question, "matrix-multiplication", reduction=_product(_shape(question, 0)[-1:]))
+def _matmul(raw: RawOperator) -> Semantics:
+    return _mean(raw, "matrix-multiplication", reduction=_product(_shape(raw, 0)[-1:]))
 
 
-def _merge(question: Question) -> Meaning:
+def _merge(raw: RawOperator) -> Semantics:
     """One operation for every tensor after the first; a mean has one division more."""
-    count = len(question.inputs)
-    steps = max(1, count - 1) + (1 if question.op == "Average" else 0)
-    return _mean(question, "elementwise", per_element=steps)
+    count = len(raw.inputs)
+    steps = max(1, count - 1) + (1 if raw.op == "Average" else 0)
+    return _mean(raw, "elementwise", per_element=steps)
 
 
-def _elementwise(question: Question) -> Meaning:
-    return _mean(question, "elementwise", per_element=ELEMENTWISE[question.op])
+def _elementwise(raw: RawOperator) -> Semantics:
+    return _mean(raw, "elementwise", per_element=ELEMENTWISE[raw.op])
 
 
-def _movement(question: Question) -> Meaning:
-    return _mean(question, "movement")
+def _movement(raw: RawOperator) -> Semantics:
+    return _mean(raw, "movement")
 
 
-def _function(question: Question) -> Meaning:
-    return _mean(question, "activation", activation=FUNCTIONS[question.op])
+def _function(raw: RawOperator) -> Semantics:
+    return _mean(raw, "activation", activation=FUNCTIONS[raw.op])
 
 
-def _relu(question: Question) -> Meaning:
+def _relu(raw: RawOperator) -> Semantics:
     """A bound above makes it a clamp, a slope below a leaky one."""
-    bounded = question.attributes.get("max_value") is not None
-    leaky = bool(question.attributes.get("negative_slope"))
+    bounded = raw.attributes.get("max_value") is not None
+    leaky = bool(raw.attributes.get("negative_slope"))
     name = "leaky-relu" if leaky else "clamp" if bounded else "relu"
     return (
-        _mean(question, "activation", activation=name)
+        _mean(raw, "activation", activation=name)
         if not (leaky and bounded)
-        else _mean(question, "elementwise", per_element=3)
+        else _mean(raw, "elementwise", per_element=3)
     )
 
 
-def _activation(question: Question) -> Meaning:
-    name = str(question.attributes.get("activation", ""))
+def _activation(raw: RawOperator) -> Semantics:
+    name = str(raw.attributes.get("activation", ""))
     if name in ("softmax", "log_softmax"):
-        return _mean(question, "softmax", logarithm=name == "log_softmax")
+        return _mean(raw, "softmax", logarithm=name == "log_softmax")
     if FUSED.get(name) == "none":
-        return _mean(question, "movement")
+        return _mean(raw, "movement")
     if name not in FUSED:
-        return Meaning(why=f"the function {name[:60]!r} has no known cost")
-    return _mean(question, "activation", activation=FUSED[name])
+        return Semantics(why=f"the function {name[:60]!r} has no known cost")
+    return _mean(raw, "activation", activation=FUSED[name])
 
 
-def _gelu(question: Question) -> Meaning:
-    return _mean(
-        question, "activation", activation="gelu-tanh" if question.attributes.get("approximate", True) else "gelu"
-    )
+def _gelu(raw: RawOperator) -> Semantics:
+    return _mean(raw, "activation", activation="gelu-tanh" if raw.attributes.get("approximate", True) else "gelu")
 
 
-def _softmax(question: Question) -> Meaning:
-    return _mean(question, "softmax", logarithm=question.op == "LogSoftmax")
+def _softmax(raw: RawOperator) -> Semantics:
+    return _mean(raw, "softmax", logarithm=raw.op == "LogSoftmax")
 
 
-def _batch_normalization(question: Question) -> Meaning:
-    return _mean(question, "normalization", per_element=2)
+def _batch_normalization(raw: RawOperator) -> Semantics:
+    return _mean(raw, "normalization", per_element=2)
 
 
-def _computed_normalization(question: Question) -> Meaning:
+def _computed_normalization(raw: RawOperator) -> Semantics:
     """Mean 1, variance 3, normalise 2; scale and shift are 1 each where they are there."""
-    if question.attributes.get("rms_scaling") is True:
-        return _mean(question, "normalization", per_element=4)
-    scales = sum(question.attributes.get(name, True) is not False for name in ("center", "scale"))
-    return _mean(question, "normalization", per_element=6 + scales)
+    if raw.attributes.get("rms_scaling") is True:
+        return _mean(raw, "normalization", per_element=4)
+    scales = sum(raw.attributes.get(name, True) is not False for name in ("center", "scale"))
+    return _mean(raw, "normalization", per_element=6 + scales)
 
 
-def _rms_normalization(question: Question) -> Meaning:
+def _rms_normalization(raw: RawOperator) -> Semantics:
     """Square, add, multiply by the root's reciprocal, scale."""
-    return _mean(question, "normalization", per_element=4)
+    return _mean(raw, "normalization", per_element=4)
 
 
-def _unit_normalization(question: Question) -> Meaning:
+def _unit_normalization(raw: RawOperator) -> Semantics:
     """Square, add, multiply by the root's reciprocal."""
-    return _mean(question, "normalization", per_element=3)
+    return _mean(raw, "normalization", per_element=3)
 
 
-def _pool(question: Question) -> Meaning:
-    rank = next((int(letter) for letter in question.op if letter.isdigit()), 1)
-    size = question.attributes.get("pool_size", 2)
+def _pool(raw: RawOperator) -> Semantics:
+    rank = next((int(letter) for letter in raw.op if letter.isdigit()), 1)
+    size = raw.attributes.get("pool_size", 2)
     listed = tuple(size) if isinstance(size, list | tuple) else (size,) * rank
     window = _product(listed) if all(isinstance(each, int) for each in listed) else None
-    return _mean(question, "pooling", window=window, average="Average" in question.op or None)
+    return _mean(raw, "pooling", window=window, average="Average" in raw.op or None)
 
 
-def _global_pool(question: Question) -> Meaning:
-    shape = _shape(question, 0)
-    spatial = shape[2:] if question.attributes.get("data_format") == "channels_first" else shape[1:-1]
-    average = "Average" in question.op or None
-    return _mean(question, "pooling", window=_product(spatial) if len(shape) > 2 else None, average=average)
+def _global_pool(raw: RawOperator) -> Semantics:
+    shape = _shape(raw, 0)
+    spatial = shape[2:] if raw.attributes.get("data_format") == "channels_first" else shape[1:-1]
+    average = "Average" in raw.op or None
+    return _mean(raw, "pooling", window=_product(spatial) if len(shape) > 2 else None, average=average)
 
 
-def _adaptive_pool(question: Question) -> Meaning:
+def _adaptive_pool(raw: RawOperator) -> Semantics:
     """Windows are of one size where the output's sizes divide the input's; else it is left open."""
-    first = question.attributes.get("data_format") == "channels_first"
-    pairs = list(zip(_shape(question, 0), _output(question), strict=False))
+    first = raw.attributes.get("data_format") == "channels_first"
+    pairs = list(zip(_shape(raw, 0), _output(raw), strict=False))
     pairs = pairs[2:] if first else pairs[1:-1]
     sizes: list[int] = []
     for size, count in pairs:
         if not isinstance(size, int) or not isinstance(count, int) or count < 1 or size % count:
-            return Meaning(kind="pooling", why="its windows differ in size")
+            return Semantics(kind="pooling", why="its windows differ in size")
         sizes.append(size // count)
-    return _mean(question, "pooling", window=prod(sizes), average="Average" in question.op or None)
+    return _mean(raw, "pooling", window=prod(sizes), average="Average" in raw.op or None)
 
 
-def _resize(question: Question) -> Meaning:
+def _resize(raw: RawOperator) -> Semantics:
     """``UpSampling`` and ``Resizing``: nothing is computed for the nearest pixel."""
-    name = str(question.attributes.get("interpolation", "bilinear" if question.op == "Resizing" else "nearest"))
+    name = str(raw.attributes.get("interpolation", "bilinear" if raw.op == "Resizing" else "nearest"))
     per_element = {"nearest": 0, "bilinear": 7, "bicubic": 31}.get(name)
     if per_element is None:
-        return Meaning(why=f"{name[:40]} interpolation has no formula")
-    return _mean(question, "resize", per_element=per_element)
+        return Semantics(why=f"{name[:40]} interpolation has no formula")
+    return _mean(raw, "resize", per_element=per_element)
 
 
-def _reduction(question: Question) -> Meaning:
-    per_input, per_output = REDUCTIONS[question.op]
-    return _mean(question, "reduction", per_input=per_input, per_output=per_output)
+def _reduction(raw: RawOperator) -> Semantics:
+    per_input, per_output = REDUCTIONS[raw.op]
+    return _mean(raw, "reduction", per_input=per_input, per_output=per_output)
 
 
-def _cast(question: Question) -> Meaning:
-    source, target = question.inputs[0] if question.inputs else None, question.outputs[0] if question.outputs else None
+def _cast(raw: RawOperator) -> Semantics:
+    source, target = raw.inputs[0] if raw.inputs else None, raw.outputs[0] if raw.outputs else None
     same = source is not None and target is not None and source.dtype == target.dtype
-    return _mean(question, "movement") if same else _mean(question, "elementwise", per_element=1)
+    return _mean(raw, "movement") if same else _mean(raw, "elementwise", per_element=1)
 
 
-def _stated(question: Question) -> Meaning:
-    """What the reader works out from the layer's configuration: recurrent layers, attention, repeated layers."""
-    geometry = question.attributes.get("geometry")
-    kind = str(question.attributes.get("kind", ""))
-    return _mean(question, kind, **(geometry if isinstance(geometry, dict) else {}))
+def _recurrent(raw: RawOperator) -> Semantics:
+    """Kernel [input, gates · units], recurrent [units, gates · units], one bias; two for a GRU that resets after.
+
+    The formula's functions are tanh and sigmoid; with others the count is corrected by their difference.
+    """
+    shape, kernel, state, bias = (_shape(raw, at) for at in range(4))
+    if len(shape) != 3 or len(kernel) != 2 or len(state) != 2:
+        return Semantics(why="a recurrent layer needs tensors of rank 3")
+    gates, hidden = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}[raw.op], state[0]
+    biases = (bias[0] if len(bias) == 2 else 1) if bias else 0
+    geometry = {"gates": gates, "hidden": hidden, "input": kernel[0], "steps": shape[1], "batch": shape[0]}
+    tanhs, sigmoids = {"LSTM": (2, 3), "GRU": (1, 2), "SimpleRNN": (1, 0)}[raw.op]
+    inner = FUSED.get(word_of(raw.attributes.get("activation", "tanh")))
+    gate = FUSED.get(word_of(raw.attributes.get("recurrent_activation", "sigmoid")))
+    if inner is None or (gate is None and sigmoids):
+        return Semantics(why="its activation has no known cost")
+    more = tanhs * (ACTIVATIONS[inner] - ACTIVATIONS["tanh"])
+    more += sigmoids * (ACTIVATIONS[gate or "none"] - ACTIVATIONS["sigmoid"])
+    if not more:
+        return _mean(raw, "recurrent", **_numbers(geometry), biases=biases)
+    operator = Operator(index=0, name="", op="", kind="recurrent", geometry={**_numbers(geometry), "biases": biases})
+    cost = cost_of(operator, Graph(name="", format="", tensors={}, operators=(), inputs=(), outputs=()))
+    cells = _product((shape[0], shape[1], hidden))
+    return _count(raw, cost.macs, None if cost.ops is None or cells is None else cost.ops + more * cells)
+
+
+def _convolutional_recurrent(raw: RawOperator) -> Semantics:
+    """Four gates, each a convolution of the input and one, of stride 1 and the same size, of the state."""
+    shape, kernel, output = _shape(raw, 0), _shape(raw, 1), _output(raw)
+    kept = raw.attributes.get("return_sequences") is True
+    cells = _product((shape[1], *(output[:1] + output[2:] if kept else output))) if len(shape) > 2 else None
+    inner = FUSED.get(word_of(raw.attributes.get("activation", "tanh")))
+    gate = FUSED.get(word_of(raw.attributes.get("recurrent_activation", "sigmoid")))
+    if inner is None or gate is None:
+        return Semantics(why="its activation has no known cost")
+    window, channels, filters = _product(kernel[:-2]), _product(kernel[-2:-1]), _product(output[-1:])
+    if cells is None or window is None or channels is None or filters is None or len(kernel) < 3:
+        return _mean(raw, "counted")
+    macs = cells * 4 * window * (channels + filters)
+    # Three gates and two functions of the state; four sums of both convolutions; f∘c + i∘g, o∘…
+    each = 3 * ACTIVATIONS[gate] + 2 * ACTIVATIONS[inner] + 4 + 4 + (4 if _biased(raw) else 0)
+    return _count(raw, macs, 2 * macs + cells * each)
+
+
+def _separable(raw: RawOperator) -> Semantics:
+    """A depthwise convolution without bias, [kernel…, inputs, multiplier], then one of kernel size 1 to the outputs."""
+    kernel, outputs, activation = _shape(raw, 1), _product(_output(raw)), _fused(raw) or "none"
+    pointwise = _shape(raw, 2)
+    window, between, filters = _product(kernel[:-2]), _product(pointwise[:-1]), _product(pointwise[-1:])
+    if outputs is None or window is None or between is None or not filters or len(pointwise) < 3:
+        return _mean(raw, "counted")
+    macs = outputs // filters * between * (window + filters)
+    return _count(raw, macs, 2 * macs + outputs * (ACTIVATIONS[activation] + _biased(raw)))
+
+
+def _attention(raw: RawOperator) -> Semantics:
+    """``Attention`` without projections; ``AdditiveAttention`` has a sum and tanh in the place of each product."""
+    if isinstance(geometry := raw.attributes.get("geometry"), dict):  # projections are layers of their own
+        return _mean(raw, "attention", **_numbers(geometry))
+    weights = raw.attributes.get("weights", 0)
+    shapes = [_shape(raw, at) for at in range(len(raw.inputs) - (weights if isinstance(weights, int) else 0))]
+    if not shapes or any(len(shape) != 3 for shape in shapes):
+        return Semantics(why="attention over several axes has no formula here")
+    query, value, key = (
+        shapes[0],
+        shapes[min(1, len(shapes) - 1)],
+        shapes[2 if len(shapes) > 2 else min(1, len(shapes) - 1)],
+    )
+    batch, queries, depth = query
+    additive = raw.op == "AdditiveAttention"
+    if not additive and raw.attributes.get("score_mode", "dot") != "concat":
+        geometry = {
+            "batch": batch,
+            "heads": 1,
+            "queries": queries,
+            "keys": key[1],
+            "depth": depth,
+            "value_depth": value[2],
+        }
+        return _mean(raw, "attention", **_numbers(geometry))
+    scores = _product((batch, queries, key[1]))
+    if scores is None or not isinstance(depth, int) or not isinstance(value[2], int):
+        return _mean(raw, "counted")
+    # A score sums scale · tanh(query + key) over the depth; then a softmax and the weighted values.
+    scaled = int(raw.attributes.get("use_scale", additive) is True)
+    macs = scores * (value[2] + depth * scaled)
+    ops = 2 * macs + scores * (depth * (1 + ACTIVATIONS["tanh"] + (1 - scaled)) + 5)
+    return _count(raw, macs, ops if additive else ops + scores)
+
+
+def _numbers(geometry: Mapping[str, Any]) -> dict[str, int]:
+    return {key: value for key, value in geometry.items() if isinstance(value, int)}
+
+
+def _count(raw: RawOperator, macs: int | None, ops: int | None) -> Semantics:
+    return _mean(raw, "counted", macs=macs, ops=ops)
+
+
+def word_of(value: Any) -> str:
+    """The name of an activation or the like: a word, or an object that names a class."""
+    match value:
+        case None:
+            return "linear"
+        case str():
+            return value[:100]
+        case {"class_name": "function", "config": str(name)}:
+            return name[:100]
+        case {"config": {"name": str(name)}}:
+            return name[:100]
+        case {"registered_name": str(name)} | {"class_name": str(name)} if name:
+            return name[:100]
+    return "?"
 
 
 _RANKS = (1, 2, 3)
@@ -304,16 +411,14 @@ OPERATORS: dict[str, Reading] = {
     **{f"Global{word}Pooling{rank}D": _global_pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"Adaptive{word}Pooling{rank}D": _adaptive_pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"UpSampling{rank}D": _resize for rank in _RANKS},
-    **{f"ConvLSTM{rank}D": _stated for rank in _RANKS},
+    **{f"ConvLSTM{rank}D": _convolutional_recurrent for rank in _RANKS},
+    **{f"SeparableConv{rank}D": _separable for rank in (1, 2)},
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"), _merge),
     **dict.fromkeys(("LayerNormalization", "GroupNormalization"), _computed_normalization),
     **dict.fromkeys(("BatchNormalization", "Normalization"), _batch_normalization),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
-    **dict.fromkeys(
-        ("LSTM", "GRU", "SimpleRNN", "TimeDistributed", "MultiHeadAttention", "GroupQueryAttention", "Attention",
-         "AdditiveAttention"),
-        _stated,
-    ),
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN"), _recurrent),
+    **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention", "Attention", "AdditiveAttention"), _attention),
     "Resizing": _resize,
     "Dense": _dense,
     "EinsumDense": _einsum_dense,

@@ -18,7 +18,7 @@ from edgewise.model.dialects import (
     onnx_recurrent,
     onnx_signal,
 )
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_options import Rule, Unclear, input_at
 
 OPERATORS: Mapping[str, Mapping[str, Rule]] = {
@@ -41,23 +41,23 @@ _BOOKKEEPING = frozenset({"int32", "int64", "uint32", "uint64", "bool", "string"
 _PLAIN = frozenset({"elementwise", "activation", "movement"})
 
 
-def read_meaning(question: Question) -> Meaning:
+def interpret(raw: RawOperator) -> Semantics:
     """What an operator is; an unknown one has no kind, and one that contradicts its definition says how.
 
     Options, shapes and constants are a file's: whatever they are, there is an answer and no exception.
     """
-    domain = "" if question.domain == "ai.onnx" else question.domain
-    rule = OPERATORS.get(domain, {}).get(question.op)
+    domain = "" if raw.domain == "ai.onnx" else raw.domain
+    rule = OPERATORS.get(domain, {}).get(raw.op)
     if rule is None:
-        return Meaning()
+        return Semantics()
     try:
-        meaning = rule if isinstance(rule, Meaning) else rule(question)
+        semantics = rule if isinstance(rule, Semantics) else rule(raw)
     except Unclear as contradiction:
-        return Meaning(why=str(contradiction))
-    weights = tuple([at for at in meaning.weights if _is_parameter(question, meaning, at)])
-    return meaning if weights == meaning.weights else replace(meaning, weights=weights)
+        return Semantics(why=str(contradiction))
+    weights = tuple([at for at in semantics.weights if _is_parameter(raw, semantics, at)])
+    return semantics if weights == semantics.weights else replace(semantics, weights=weights)
 
 
-def _is_parameter(question: Question, meaning: Meaning, at: int) -> bool:
-    tensor = input_at(question, at)
-    return tensor is not None and not (meaning.kind in _PLAIN and tensor.dtype in _BOOKKEEPING)
+def _is_parameter(raw: RawOperator, semantics: Semantics, at: int) -> bool:
+    tensor = input_at(raw, at)
+    return tensor is not None and not (semantics.kind in _PLAIN and tensor.dtype in _BOOKKEEPING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_options import (
     Rule,
     Unclear,
@@ -27,54 +27,54 @@ from edgewise.model.dialects.onnx_options import (
     unknown,
 )
 
-_STRINGS = "it works on strings, whose lengths only the data tells"
+_STRINGS = "it works on strings, whose lengths depend on the data"
 
 
-def _read_variadic(question: Question, *, further: int = 0) -> Meaning:
+def _read_variadic(raw: RawOperator, *, further: int = 0) -> Semantics:
     """Of n inputs, element by element: n − 1 operations and `further` ones."""
-    operations = max(len(question.inputs) - 1, 0) + further
-    return per_element(operations, weights=every_input(question))
+    operations = max(len(raw.inputs) - 1, 0) + further
+    return per_element(operations, weights=every_input(raw))
 
 
-def read_average(question: Question) -> Meaning:
+def read_average(raw: RawOperator) -> Semantics:
     """Mean of n inputs: n − 1 additions and a division."""
-    return _read_variadic(question, further=1)
+    return _read_variadic(raw, further=1)
 
 
-def read_clip(question: Question) -> Meaning:
+def read_clip(raw: RawOperator) -> Semantics:
     """A clamp, or half of one where a bound is left out."""
-    if question.version and question.version < 11:
-        bounds = sum(name in question.attributes for name in ("min", "max"))
+    if raw.version and raw.version < 11:
+        bounds = sum(name in raw.attributes for name in ("min", "max"))
     else:
-        bounds = given(question, 1) + given(question, 2)
+        bounds = given(raw, 1) + given(raw, 2)
     return function(("none", "relu", "clamp")[bounds])
 
 
-def read_gelu(question: Question) -> Meaning:
+def read_gelu(raw: RawOperator) -> Semantics:
     """GELU, exact or with a hyperbolic tangent."""
-    return function("gelu-tanh" if text(question, "approximate", "none") == "tanh" else "gelu")
+    return function("gelu-tanh" if text(raw, "approximate", "none") == "tanh" else "gelu")
 
 
-def _scaling(question: Question) -> int:
+def _scaling(raw: RawOperator) -> int:
     """One multiplication where the factor inside a sigmoid is not 1."""
-    return 0 if number(question, "alpha", 1.0) == 1.0 else 1
+    return 0 if number(raw, "alpha", 1.0) == 1.0 else 1
 
 
-def read_swish(question: Question) -> Meaning:
+def read_swish(raw: RawOperator) -> Semantics:
     """Swish: x · sigmoid(α · x)."""
-    return mean("elementwise", per_element=_scaling(question), activation="silu", weights=(0,))
+    return mean("elementwise", per_element=_scaling(raw), activation="silu", weights=(0,))
 
 
-def read_swish_gate(question: Question) -> Meaning:
+def read_swish_gate(raw: RawOperator) -> Semantics:
     """Swish of one input, times the other."""
-    return mean("elementwise", per_element=1 + _scaling(question), activation="silu", weights=(0, 1))
+    return mean("elementwise", per_element=1 + _scaling(raw), activation="silu", weights=(0, 1))
 
 
-def read_dropout(question: Question) -> Meaning:
+def read_dropout(raw: RawOperator) -> Semantics:
     """Nothing when inferring; in training a draw, a comparison and two multiplications per element."""
-    if not given(question, 2):
+    if not given(raw, 2):
         return moving(0)
-    values = question.values(2)
+    values = raw.values(2)
     if not values:
         return unknown("whether it drops anything depends on an input")
     return per_element(4, weights=()) if values[0] else moving(0)
@@ -98,62 +98,62 @@ _WITHOUT_AXES = {"ReduceL1": 1, "ReduceL2": 2, "ReduceSumSquare": 1, "ReduceLogS
 """Operations per element where no dimension is reduced: what is left are the functions before and after the sum."""
 
 
-def read_reduction(question: Question) -> Meaning:
+def read_reduction(raw: RawOperator) -> Semantics:
     """A reduction, or what is left of it where `noop_with_empty_axes` leaves no axis to reduce."""
-    if integer(question, "noop_with_empty_axes", 0) and not listed(question, "axes"):
-        values = question.values(1)
-        axes = len(values) if values is not None else size(input_at(question, 1), 0)
-        if axes is None and given(question, 1):
+    if integer(raw, "noop_with_empty_axes", 0) and not listed(raw, "axes"):
+        values = raw.values(1)
+        axes = len(values) if values is not None else size(input_at(raw, 1), 0)
+        if axes is None and given(raw, 1):
             return unknown("whether it reduces anything depends on an input")
         if not axes:
-            left = _WITHOUT_AXES.get(question.op, 0)
+            left = _WITHOUT_AXES.get(raw.op, 0)
             return per_element(left, weights=()) if left else moving()
-    per_input, per_output = _REDUCTIONS[question.op]
+    per_input, per_output = _REDUCTIONS[raw.op]
     return mean("reduction", per_input=per_input, per_output=per_output)
 
 
-def read_scatter(question: Question) -> Meaning:
+def read_scatter(raw: RawOperator) -> Semantics:
     """Movement, or one operation per update where updates are combined with what is there."""
-    if text(question, "reduction", "none") == "none":
+    if text(raw, "reduction", "none") == "none":
         return moving(0)
     return mean("reduction", data=2, per_input=1, per_output=0, weights=(0,))
 
 
-def read_loop(question: Question) -> Meaning:
+def read_loop(raw: RawOperator) -> Semantics:
     """A loop, with `trips` where a constant says how many.
 
     Without a condition as input, the count alone decides. With one that is true at first, the body may still end the
     loop early: whoever sees the body must take `trips` away where it computes the condition anew.
     """
-    condition = question.values(1) if given(question, 1) else (True,)
+    condition = raw.values(1) if given(raw, 1) else (True,)
     if condition and not condition[0]:
         return mean("loop", trips=0)
-    return mean("loop", trips=constant_size(question, 0) if condition else None)
+    return mean("loop", trips=constant_size(raw, 0) if condition else None)
 
 
-def read_scan(question: Question) -> Meaning:
+def read_scan(raw: RawOperator) -> Semantics:
     """A loop along an axis of its scanned inputs; the first version of the operator has a batch around it."""
-    scanned = integer(question, "num_scan_inputs", 1)
-    if not 1 <= scanned <= len(question.inputs):
-        raise Unclear(f"it scans {scanned} of {len(question.inputs)} inputs")
-    first = input_at(question, len(question.inputs) - scanned)
-    if question.version and question.version < 9:
+    scanned = integer(raw, "num_scan_inputs", 1)
+    if not 1 <= scanned <= len(raw.inputs):
+        raise Unclear(f"it scans {scanned} of {len(raw.inputs)} inputs")
+    first = input_at(raw, len(raw.inputs) - scanned)
+    if raw.version and raw.version < 9:
         return mean("loop", trips=multiply(size(first, 0), size(first, 1)))
-    axes = listed(question, "scan_input_axes") or (0,)
+    axes = listed(raw, "scan_input_axes") or (0,)
     if not isinstance(axes[0], int):
-        raise Unclear("its scan axis is no whole number")
+        raise Unclear("its scan axis is not a whole number")
     return mean("loop", trips=size(first, axes[0]))
 
 
-def read_overlapping_columns(question: Question) -> Meaning:
+def read_overlapping_columns(raw: RawOperator) -> Semantics:
     """Col2Im: each element is added to the place in the image that it comes from."""
-    del question
+    del raw
     return mean("reduction", per_input=1, per_output=0)
 
 
-def read_affine_grid(question: Question) -> Meaning:
+def read_affine_grid(raw: RawOperator) -> Semantics:
     """Each coordinate is a row of `theta` times a homogeneous point: 3 MACs in the plane, 4 in space."""
-    return mean("matrix-multiplication", reduction=add(size(output_at(question, 0), -1), 1))
+    return mean("matrix-multiplication", reduction=add(size(output_at(raw, 0), -1), 1))
 
 
 _TWO_OPERANDS = (
@@ -201,7 +201,7 @@ TABLE: dict[str, Rule] = {
     "Gelu": read_gelu,
     "Swish": read_swish,
     "SwiGLU": read_swish_gate,
-    "Concat": lambda question: moving(*every_input(question)),
+    "Concat": lambda raw: moving(*every_input(raw)),
     "Dropout": read_dropout,
     "Col2Im": read_overlapping_columns,
     "AffineGrid": read_affine_grid,
@@ -210,15 +210,15 @@ TABLE: dict[str, Rule] = {
     **dict(repeat("RandomNormal RandomNormalLike RandomUniform RandomUniformLike", per_element(3, weights=()))),
     "Bernoulli": per_element(2, weights=()),
     "Multinomial": data_dependent("how many classes a draw looks at depends on the data"),
-    **dict(repeat("TopK NonZero Unique NonMaxSuppression", Meaning(kind="sorting"))),
+    **dict(repeat("TopK NonZero Unique NonMaxSuppression", Semantics(kind="sorting"))),
     "MaxRoiPool": data_dependent("how many elements a region has depends on the data"),
     "TfIdfVectorizer": data_dependent("how many n-grams it finds depends on the data"),
-    "If": Meaning(kind="branch"),
+    "If": Semantics(kind="branch"),
     "Loop": read_loop,
     "Scan": read_scan,
-    "SequenceMap": Meaning(kind="loop"),
+    "SequenceMap": Semantics(kind="loop"),
     **dict(repeat("StringConcat StringNormalizer StringSplit RegexFullMatch", unknown(_STRINGS))),
-    "ImageDecoder": unknown("what decoding takes depends on the picture"),
+    "ImageDecoder": unknown("the cost of decoding depends on the image"),
     # Operators that ONNX had before its first stable set, and that some engines still run.
     "Affine": per_element(2, weights=(0,)),
     "Scale": per_element(1, weights=(0,)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise.model.dialects import onnx_attention, onnx_recurrent
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_arithmetic import read_gelu
 from edgewise.model.dialects.onnx_network import (
     accumulate,
@@ -53,13 +53,13 @@ from edgewise.model.dialects.onnx_signal import read_inverse, transform_operatio
 from edgewise.model.graph import Tensor
 
 
-def _operand_inner(question: Question, at: int, letter: str) -> int | None:
+def _operand_inner(raw: RawOperator, at: int, letter: str) -> int | None:
     """What a product sums over, from one of its operands and how that is turned.
 
     With `transBatch…` the batch lies between the two dimensions of the matrix instead of before them.
     """
-    operand: Tensor | None = input_at(question, at)
-    turned, spread = integer(question, f"trans{letter}", 0), integer(question, f"transBatch{letter}", 0)
+    operand: Tensor | None = input_at(raw, at)
+    turned, spread = integer(raw, f"trans{letter}", 0), integer(raw, f"transBatch{letter}", 0)
     if rank(operand) == 1:
         return size(operand, 0)
     first = 0 if spread else -2
@@ -67,106 +67,106 @@ def _operand_inner(question: Question, at: int, letter: str) -> int | None:
     return size(operand, -1 if last_is_inner else first)
 
 
-def read_fused_product(question: Question) -> Meaning:
+def read_fused_product(raw: RawOperator) -> Semantics:
     """The product α · A · B of turned matrices, then a function."""
-    reduction = _operand_inner(question, 0, "A")
+    reduction = _operand_inner(raw, 0, "A")
     if reduction is None:
-        reduction = _operand_inner(question, 1, "B")
-    scaled = number(question, "alpha", 1.0) != 1.0
-    activation = fused_function(question)
-    return accumulate(question, reduction, further=int(scaled), activation=activation, weights=(0, 1))
+        reduction = _operand_inner(raw, 1, "B")
+    scaled = number(raw, "alpha", 1.0) != 1.0
+    activation = fused_function(raw)
+    return accumulate(raw, reduction, further=int(scaled), activation=activation, weights=(0, 1))
 
 
-def read_packed_product(question: Question) -> Meaning:
+def read_packed_product(raw: RawOperator) -> Semantics:
     """A product with weights of few bits: K says what it sums over, as the weights' own shape does not."""
-    inner = natural(question, "K", 0)
+    inner = natural(raw, "K", 0)
     if inner < 1:
-        raise Unclear("it does not say what it sums over")
-    added = question.op == "MatMulNBits" and given(question, 5)
-    meaning = accumulate(question, inner, bias=added, weights=(1, 5))
-    bits = number(question, "bits", 4) if question.op == "MatMulNBits" else 4
-    return replace(meaning, geometry={**meaning.geometry, "packed": max(1, 8 // max(1, int(bits)))})
+        raise Unclear("it has no equation")
+    added = raw.op == "MatMulNBits" and given(raw, 5)
+    semantics = accumulate(raw, inner, bias=added, weights=(1, 5))
+    bits = number(raw, "bits", 4) if raw.op == "MatMulNBits" else 4
+    return replace(semantics, geometry={**semantics.geometry, "packed": max(1, 8 // max(1, int(bits)))})
 
 
-def read_half_known_product(question: Question) -> Meaning:
+def read_half_known_product(raw: RawOperator) -> Semantics:
     """A product whose weight's shape is packed too."""
-    meaning = accumulate(question, size(input_at(question, 0), -1), weights=(1,))
-    return replace(meaning, geometry={**meaning.geometry, "packed": 2})
+    semantics = accumulate(raw, size(input_at(raw, 0), -1), weights=(1,))
+    return replace(semantics, geometry={**semantics.geometry, "packed": 2})
 
 
-def read_gelu_product(question: Question) -> Meaning:
+def read_gelu_product(raw: RawOperator) -> Semantics:
     """The product X · W + bias, then GELU with a hyperbolic tangent."""
     return accumulate(
-        question,
-        inner_dimension(input_at(question, 0), input_at(question, 1)),
-        bias=given(question, 2),
+        raw,
+        inner_dimension(input_at(raw, 0), input_at(raw, 1)),
+        bias=given(raw, 2),
         activation="gelu-tanh",
         weights=(1, 2),
     )
 
 
-def read_fast_gelu(question: Question) -> Meaning:
+def read_fast_gelu(raw: RawOperator) -> Semantics:
     """GELU with a hyperbolic tangent, of x + bias where there is one."""
-    return mean("elementwise", per_element=int(given(question, 1)), activation="gelu-tanh", weights=(1,))
+    return mean("elementwise", per_element=int(given(raw, 1)), activation="gelu-tanh", weights=(1,))
 
 
-def read_quick_gelu(question: Question) -> Meaning:
+def read_quick_gelu(raw: RawOperator) -> Semantics:
     """Swish with its own α: x · sigmoid(α · x)."""
-    scaled = number(question, "alpha", 1.702) != 1.0
+    scaled = number(raw, "alpha", 1.702) != 1.0
     return mean("elementwise", per_element=int(scaled), activation="silu", weights=(0,))
 
 
-def read_bias_softmax(question: Question) -> Meaning:
+def read_bias_softmax(raw: RawOperator) -> Semantics:
     """A softmax of x + bias."""
-    return counted(0, multiply(6, elements(output_at(question, 0))))
+    return counted(0, multiply(6, elements(output_at(raw, 0))))
 
 
-def read_bias_dropout(question: Question) -> Meaning:
+def read_bias_dropout(raw: RawOperator) -> Semantics:
     """The sum x + bias + residual; nothing is dropped when inferring."""
-    if given(question, 4):
-        training = question.values(4)
+    if given(raw, 4):
+        training = raw.values(4)
         if training is None or any(training):
             return unknown("it is, or may be, training")
-    return per_element(1 + given(question, 2), weights=(1,))
+    return per_element(1 + given(raw, 2), weights=(1,))
 
 
-def read_skip_normalization(question: Question) -> Meaning:
+def read_skip_normalization(raw: RawOperator) -> Semantics:
     """The sum x + skip (+ bias), normalised over mean and variance, scaled, and shifted where there is a shift."""
-    operations = 7 + given(question, 3) + 1 + given(question, 4)
+    operations = 7 + given(raw, 3) + 1 + given(raw, 4)
     return per_element(operations, kind="normalization", weights=(2, 3, 4))
 
 
-def read_skip_root_normalization(question: Question) -> Meaning:
+def read_skip_root_normalization(raw: RawOperator) -> Semantics:
     """The sum x + skip (+ bias), normalised over its mean square and scaled."""
-    return per_element(4 + 1 + given(question, 3), kind="normalization", weights=(2, 3))
+    return per_element(4 + 1 + given(raw, 3), kind="normalization", weights=(2, 3))
 
 
-def read_group_normalization(question: Question) -> Meaning:
+def read_group_normalization(raw: RawOperator) -> Semantics:
     """Eight operations per element, the sums before it in the `Skip` form, and SiLU where `activation` is 1."""
-    added = (given(question, 3) + given(question, 4)) if question.op == "SkipGroupNorm" else 0
-    activation = {0: "none", 1: "silu"}.get(integer(question, "activation", 0))
+    added = (given(raw, 3) + given(raw, 4)) if raw.op == "SkipGroupNorm" else 0
+    activation = {0: "none", 1: "silu"}.get(integer(raw, "activation", 0))
     if activation is None:
         raise Unclear("its function is neither none nor SiLU")
     weights = (1, 2, 4) if added else (1, 2)
     return mean("normalization", per_element=8 + added, activation=activation, weights=weights)
 
 
-def read_quantized_global_average(question: Question) -> Meaning:
+def read_quantized_global_average(raw: RawOperator) -> Semantics:
     """The mean of all that a channel has."""
-    last = integer(question, "channels_last", 0)
-    return read_global_pooling(question, average=True, channels_first=not last)
+    last = integer(raw, "channels_last", 0)
+    return read_global_pooling(raw, average=True, channels_first=not last)
 
 
-def read_quantized_concatenation(question: Question) -> Meaning:
+def read_quantized_concatenation(raw: RawOperator) -> Semantics:
     """Inputs come in threes (data, scale, zero point) after the output's scale and zero point."""
-    return moving(*range(2, len(question.inputs), 3))
+    return moving(*range(2, len(raw.inputs), 3))
 
 
-def read_real_transform(question: Question) -> Meaning:
+def read_real_transform(raw: RawOperator) -> Semantics:
     """Rfft and Irfft over the last `signal_ndim` dimensions: 2.5·N·log₂ N per transform, as in `onnx_signal`."""
-    dimensions = natural(question, "signal_ndim", 1)
+    dimensions = natural(raw, "signal_ndim", 1)
     # The real side has the signal's own length; the other holds half of it, and pairs.
-    signal = input_at(question, 0) if question.op == "Rfft" else output_at(question, 0)
+    signal = input_at(raw, 0) if raw.op == "Rfft" else output_at(raw, 0)
     count = rank(signal)
     if count is None:
         return counted(0, None)
@@ -177,48 +177,48 @@ def read_real_transform(question: Question) -> Meaning:
     return counted(0, multiply(times, transform_operations(length, real=True)))
 
 
-def read_distances(question: Question) -> Meaning:
+def read_distances(raw: RawOperator) -> Semantics:
     """Of each pair of rows: subtract, square, add per feature; the root unless it is squared."""
-    metric = text(question, "metric", "sqeuclidean")
+    metric = text(raw, "metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         raise Unclear(f"it has no metric {metric!r}")
-    features = size(input_at(question, 0), -1)
+    features = size(input_at(raw, 0), -1)
     each = None if features is None else 3 * features + (metric == "euclidean")
     return mean("elementwise", per_element=each, weights=(0, 1))
 
 
-def read_crop_and_resize(question: Question) -> Meaning:
+def read_crop_and_resize(raw: RawOperator) -> Semantics:
     """Interpolation in the two dimensions of each region."""
-    return mean("resize", per_element=interpolation(text(question, "mode", "bilinear"), 2))
+    return mean("resize", per_element=interpolation(text(raw, "mode", "bilinear"), 2))
 
 
-def read_attention_gate(question: Question) -> Meaning:
+def read_attention_gate(raw: RawOperator) -> Semantics:
     """Bias on both halves, GELU of the right one, times the left one: per element of the result."""
-    del question
+    del raw
     return mean("elementwise", per_element=3, activation="gelu", weights=(1,))
 
 
-_GENERATION = "it runs a decoder until the text ends, which only the data tells"
-_OPAQUE = "it holds a program that was compiled for one device"
+_GENERATION = "it runs a decoder until the text ends, which depends on the data"
+_OPAQUE = "it contains a program compiled for one device"
 
 MICROSOFT: dict[str, Rule] = {
     **onnx_attention.CONTRIBUTED,
-    "FusedConv": lambda question: read_convolution(question, residual=3),
-    "NhwcConv": lambda question: read_convolution(question, channels_first=False),
-    "NhwcFusedConv": lambda question: read_convolution(question, residual=3, channels_first=False),
-    "QLinearConv": lambda question: read_convolution(
-        question, weight=3, bias=8, channels_first=not integer(question, "channels_last", 0)
+    "FusedConv": lambda raw: read_convolution(raw, residual=3),
+    "NhwcConv": lambda raw: read_convolution(raw, channels_first=False),
+    "NhwcFusedConv": lambda raw: read_convolution(raw, residual=3, channels_first=False),
+    "QLinearConv": lambda raw: read_convolution(
+        raw, weight=3, bias=8, channels_first=not integer(raw, "channels_last", 0)
     ),
-    "ConvTransposeWithDynamicPads": lambda question: read_transposed_convolution(question, bias=3),
+    "ConvTransposeWithDynamicPads": lambda raw: read_transposed_convolution(raw, bias=3),
     "CausalConvWithState": read_causal_convolution,
     **dict(repeat("FusedMatMul FusedMatMulActivation TransposeMatMul", read_fused_product)),
     "FusedGemm": read_gemm,
     "GemmFloat8": read_gemm,
     "GemmFastGelu": read_gelu_product,
-    "QGemm": lambda question: read_gemm(question, right=3, bias=6),
+    "QGemm": lambda raw: read_gemm(raw, right=3, bias=6),
     "MatMulInteger16": read_product,
-    "MatMulIntegerToFloat": lambda question: read_product(question, bias=6),
-    "DynamicQuantizeMatMul": lambda question: read_product(question, bias=4),
+    "MatMulIntegerToFloat": lambda raw: read_product(raw, bias=6),
+    "DynamicQuantizeMatMul": lambda raw: read_product(raw, bias=4),
     **dict(repeat("MatMulNBits MatMulBnb4", read_packed_product)),
     "MatMulFpQ4": read_half_known_product,
     "QLinearAdd": per_element(1, weights=(0, 3)),
@@ -227,10 +227,10 @@ MICROSOFT: dict[str, Rule] = {
     "MulInteger": per_element(1, weights=(0, 2)),
     "QLinearSigmoid": function("sigmoid"),
     "QLinearLeakyRelu": function("leaky-relu"),
-    "QLinearSoftmax": Meaning(kind="softmax"),
+    "QLinearSoftmax": Semantics(kind="softmax"),
     "QLinearReduceMean": mean("reduction", per_input=1, per_output=1),
     "ReduceSumInteger": mean("reduction", per_input=1, per_output=0),
-    "QLinearAveragePool": lambda question: read_pooling(question, average=True),
+    "QLinearAveragePool": lambda raw: read_pooling(raw, average=True),
     "QLinearGlobalAveragePool": read_quantized_global_average,
     "QLinearConcat": read_quantized_concatenation,
     "QuantizeLinear": per_element(4, kind="quantize", weights=(0,)),
@@ -260,19 +260,19 @@ MICROSOFT: dict[str, Rule] = {
     "LinearAttention": onnx_recurrent.read_linear_attention,
     **dict(repeat("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0))),
     "Range": moving(),
-    "Unique": Meaning(kind="sorting"),
+    "Unique": Semantics(kind="sorting"),
     **dict(repeat("BeamSearch GreedySearch Sampling WhisperBeamSearch", unknown(_GENERATION))),
     **dict(repeat("EPContext Snpe", unknown(_OPAQUE))),
-    "Tokenizer": unknown("it works on strings, whose lengths only the data tells"),
+    "Tokenizer": unknown("it works on strings, whose lengths depend on the data"),
 }
 """Operator of ``com.microsoft`` → what it means."""
 
 BLOCKED: dict[str, Rule] = {
-    "Conv": lambda question: read_convolution(question, residual=3),
+    "Conv": lambda raw: read_convolution(raw, residual=3),
     "MaxPool": read_pooling,
-    "AveragePool": lambda question: read_pooling(question, average=True),
+    "AveragePool": lambda raw: read_pooling(raw, average=True),
     "GlobalMaxPool": read_global_pooling,
-    "GlobalAveragePool": lambda question: read_global_pooling(question, average=True),
+    "GlobalAveragePool": lambda raw: read_global_pooling(raw, average=True),
     "Upsample": read_resize,
     **dict(repeat("ReorderInput ReorderOutput", moving(0))),
 }

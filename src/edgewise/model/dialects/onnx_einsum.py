@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_options import (
     Unclear,
     counted,
@@ -21,20 +21,20 @@ _ELLIPSIS = "..."
 Sizes = dict[str, int | None]
 
 
-def read_einsum(question: Question) -> Meaning:
+def read_einsum(raw: RawOperator) -> Semantics:
     """Two operands: one MAC per value of all indices where one is summed over, else products element by element.
 
     More than two are counted by the definition: one MAC per value of all indices, and a product for each further
     operand. Engines may take them two at a time and need fewer.
     """
-    terms, result = _split(text(question, "equation", ""), len(question.inputs))
+    terms, result = _split(text(raw, "equation", ""), len(raw.inputs))
     found: Sizes = {}
-    for term, tensor in zip(terms, question.inputs, strict=True):
+    for term, tensor in zip(terms, raw.inputs, strict=True):
         _gather(term, tensor, found)
     if absent := [index for index in result if index not in found and index != _ELLIPSIS]:
         raise Unclear(f"its result has an index {absent[0]!r} that no operand has")
     shared = {index for index in found if index not in result and (index.isalpha() or _ELLIPSIS not in result)}
-    operands, weights = len(terms), every_input(question)
+    operands, weights = len(terms), every_input(raw)
     if not shared:
         return per_element(operands - 1, weights=weights) if operands > 1 else moving(*weights)
     if operands == 1:
@@ -53,7 +53,7 @@ def _split(equation: str, operands: int) -> tuple[list[list[str]], list[str]]:
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = [_indices(term) for term in left.split(",")]
     if len(terms) != operands:
-        raise Unclear(f"its equation is of {len(terms)} operands, and it has {operands}")
+        raise Unclear(f"its equation has {len(terms)} operands, but the operator has {operands}")
     if arrow:
         return terms, _indices(right)
     flat = [index for term in terms for index in term]
@@ -65,7 +65,7 @@ def _split(equation: str, operands: int) -> tuple[list[list[str]], list[str]]:
 def _indices(term: str) -> list[str]:
     before, ellipsis, after = term.partition(_ELLIPSIS)
     if not (before + after).isalpha() and before + after:
-        raise Unclear("its equation has indices that are no letters")
+        raise Unclear("its equation has indices that are not letters")
     return [*before, *([_ELLIPSIS] if ellipsis else []), *after]
 
 
@@ -77,7 +77,7 @@ def _gather(term: list[str], tensor: Tensor | None, found: Sizes) -> None:
         return
     hidden = len(tensor.shape) - (len(term) - (_ELLIPSIS in term))
     if hidden < 0 or (hidden and _ELLIPSIS not in term):
-        raise Unclear(f"{tensor.name!r} has {len(tensor.shape)} dimensions, and its equation says otherwise")
+        raise Unclear(f"{tensor.name!r} has {len(tensor.shape)} dimensions, which contradicts the equation")
     names = [name for index in term for name in (_numbered(hidden) if index == _ELLIPSIS else [index])]
     for name, dimension in zip(names, tensor.shape, strict=True):
         known = dimension if isinstance(dimension, int) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_network import accumulate
 from edgewise.model.dialects.onnx_options import (
     Rule,
@@ -20,44 +20,44 @@ from edgewise.model.dialects.onnx_options import (
 _AFTERWARDS = {"NONE": "none", "LOGISTIC": "sigmoid"}
 
 
-def read_linear_regressor(question: Question) -> Meaning:
+def read_linear_regressor(raw: RawOperator) -> Semantics:
     """Features × targets; the coefficients are an option of the operator and no tensor."""
-    afterwards = text(question, "post_transform", "NONE")
+    afterwards = text(raw, "post_transform", "NONE")
     return accumulate(
-        question,
-        size(input_at(question, 0), -1),
-        bias="intercepts" in question.attributes,
+        raw,
+        size(input_at(raw, 0), -1),
+        bias="intercepts" in raw.attributes,
         activation=_AFTERWARDS.get(afterwards, afterwards),
     )
 
 
-def read_normalizer(question: Question) -> Meaning:
+def read_normalizer(raw: RawOperator) -> Semantics:
     """Each value over the maximum, or over the norm: absolute value or square, add, divide."""
-    norm = text(question, "norm", "MAX")
+    norm = text(raw, "norm", "MAX")
     operations = {"MAX": 2, "L1": 3, "L2": 3}.get(norm)
     if operations is None:
         raise Unclear(f"it has no norm {norm!r}")
     return per_element(operations, kind="normalization", weights=())
 
 
-_TREES = "how deep it walks each tree depends on the data"
-_TABLE = "how long it searches a table depends on the data"
-_VECTORS = "its support vectors are options of the operator, and their number is not a shape"
+_TREES = "the depth that it reaches in each tree depends on the data"
+_TABLE = "the length of the table search depends on the data"
+_VECTORS = "its support vectors are in options of the operator, so their number is not in a shape"
 _STEP = "it is a step of training"
 
 CLASSICAL: dict[str, Rule] = {
     "ArrayFeatureExtractor": moving(0),
-    "FeatureVectorizer": lambda question: moving(*every_input(question)),
+    "FeatureVectorizer": lambda raw: moving(*every_input(raw)),
     "Binarizer": per_element(1, weights=()),
     "Imputer": per_element(1, weights=()),
     "Scaler": per_element(2, weights=()),
     "Normalizer": read_normalizer,
     "LinearRegressor": read_linear_regressor,
-    "LinearClassifier": unknown("what turns its scores into labels depends on the data"),
+    "LinearClassifier": unknown("the cost of computing labels from scores depends on the data"),
     **dict(repeat("TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor", unknown(_TREES))),
     **dict(repeat("SVMClassifier SVMRegressor", unknown(_VECTORS))),
     **dict(repeat("CategoryMapper LabelEncoder OneHotEncoder DictVectorizer", unknown(_TABLE))),
-    **dict(repeat("CastMap ZipMap", unknown("it works on maps, whose sizes only the data tells"))),
+    **dict(repeat("CastMap ZipMap", unknown("it works on maps, whose sizes depend on the data"))),
 }
 """Operator of ``ai.onnx.ml`` → what it means."""
 
@@ -84,6 +84,6 @@ TRAINING: dict[str, Rule] = dict(repeat("Adagrad Adam Gradient Momentum", unknow
 """Operator of ``ai.onnx.preview.training`` → what it means."""
 
 PREVIEW: dict[str, Rule] = {
-    "FlexAttention": unknown("graphs of its own change its scores, and what they cost is not counted"),
+    "FlexAttention": unknown("its own subgraphs change its scores, and their cost is not counted"),
 }
 """Operator of ``ai.onnx.preview`` → what it means."""

@@ -7,7 +7,7 @@ the rescaling of sums are not counted, as in TFLite's kernels. How coordinates a
 from __future__ import annotations
 
 from edgewise.model.cost import ACTIVATIONS
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_einsum import read_einsum
 from edgewise.model.dialects.onnx_options import (
     Rule,
@@ -39,7 +39,7 @@ from edgewise.model.signature import Dimension
 
 
 def accumulate(
-    question: Question,
+    raw: RawOperator,
     reduction: int | None,
     *,
     kind: str = "matrix-multiplication",
@@ -48,7 +48,7 @@ def accumulate(
     activation: str = "none",
     depthwise: bool | None = None,
     weights: tuple[int, ...] = (),
-) -> Meaning:
+) -> Semantics:
     """Sums of `reduction` products each, a bias, `further` single operations per output, and a function.
 
     The formulas of convolution and matrix multiplication know nothing further; where there is, all is counted here.
@@ -63,8 +63,8 @@ def accumulate(
             weights=weights,
         )
     if activation not in ACTIVATIONS:
-        return Meaning(weights=weights, why=f"the function {activation!r} has no known cost")
-    outputs = elements(output_at(question, 0))
+        return Semantics(weights=weights, why=f"the function {activation!r} has no known cost")
+    outputs = elements(output_at(raw, 0))
     macs = multiply(outputs, reduction)
     beside = multiply(outputs, bias + further + ACTIVATIONS[activation])
     return counted(macs, add(multiply(2, macs), beside), weights=weights)
@@ -78,88 +78,88 @@ _FUSED = {
 }  # fmt: skip
 
 
-def fused_function(question: Question) -> str:
+def fused_function(raw: RawOperator) -> str:
     """The function that an operator applies to its outputs, of `ACTIVATIONS`, or the file's name for another."""
-    name = text(question, "activation", "")
+    name = text(raw, "activation", "")
     return _FUSED.get(name, name)
 
 
-def _reduction_of(question: Question, data: Tensor | None, weight: Tensor | None) -> int | None:
+def _reduction_of(raw: RawOperator, data: Tensor | None, weight: Tensor | None) -> int | None:
     """MACs per output of a convolution: the weight's dimensions after the first, or channels of a group × kernel."""
     found = product_of(weight, 1)
     if found is not None:
         return found
-    kernel, group = sizes(question, "kernel_shape"), natural(question, "group", 1)
+    kernel, group = sizes(raw, "kernel_shape"), natural(raw, "group", 1)
     return None if kernel is None else multiply(divide(size(data, 1), group), *kernel)
 
 
 def read_convolution(
-    question: Question,
+    raw: RawOperator,
     *,
     data: int = 0,
     weight: int = 1,
     bias: int = 2,
     residual: int | None = None,
     channels_first: bool = True,
-) -> Meaning:
+) -> Semantics:
     """Weight [M, C/group, kernel…]; `residual` is an input that is added to the outputs."""
-    filters = input_at(question, weight)
+    filters = input_at(raw, weight)
     if rank(filters) in (0, 1, 2):
         raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
-    image = input_at(question, data) if channels_first else None
-    reduction, kernel = _reduction_of(question, image, filters), sizes(question, "kernel_shape")
+    image = input_at(raw, data) if channels_first else None
+    reduction, kernel = _reduction_of(raw, image, filters), sizes(raw, "kernel_shape")
     window = product_of(filters, 2) if kernel is None else multiply(*kernel)
     return accumulate(
-        question,
+        raw,
         reduction,
         kind="convolution",
-        bias=given(question, bias),
-        further=int(residual is not None and given(question, residual)),
-        activation=fused_function(question),
-        depthwise=natural(question, "group", 1) > 1 and reduction is not None and reduction == window,
+        bias=given(raw, bias),
+        further=int(residual is not None and given(raw, residual)),
+        activation=fused_function(raw),
+        depthwise=natural(raw, "group", 1) > 1 and reduction is not None and reduction == window,
         weights=(weight, bias),
     )
 
 
-def read_transposed_convolution(question: Question, *, bias: int = 2) -> Meaning:
+def read_transposed_convolution(raw: RawOperator, *, bias: int = 2) -> Semantics:
     """Weight [C, M/group, kernel…]: each input element is multiplied with all that follows the first dimension."""
-    filters = input_at(question, 1)
+    filters = input_at(raw, 1)
     if rank(filters) in (0, 1, 2):
         raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
     reduction = product_of(filters, 1)
-    if reduction is None and (kernel := sizes(question, "kernel_shape")) is not None:
-        channels = divide(size(output_at(question, 0), 1), natural(question, "group", 1))
+    if reduction is None and (kernel := sizes(raw, "kernel_shape")) is not None:
+        channels = divide(size(output_at(raw, 0), 1), natural(raw, "group", 1))
         reduction = multiply(channels, *kernel)
     return mean(
         "transposed-convolution",
         reduction=reduction,
-        bias=given(question, bias),
-        activation=fused_function(question),
+        bias=given(raw, bias),
+        activation=fused_function(raw),
         weights=(1, bias),
     )
 
 
-def read_deformable_convolution(question: Question) -> Meaning:
+def read_deformable_convolution(raw: RawOperator) -> Semantics:
     """A convolution whose inputs are interpolated: 4 products and 3 sums per sample, and a product with its mask."""
-    image, filters, output = input_at(question, 0), input_at(question, 1), output_at(question, 0)
-    reduction = _reduction_of(question, image, filters)
+    image, filters, output = input_at(raw, 0), input_at(raw, 1), output_at(raw, 0)
+    reduction = _reduction_of(raw, image, filters)
     outputs = elements(output)
     macs = multiply(outputs, reduction)
     kernel = product_of(filters, 2)
     samples = multiply(size(image, 0), size(image, 1), product_of(output, 2), kernel)
-    ops = add(multiply(2, macs), multiply(outputs, int(given(question, 3))), multiply(samples, 7 + given(question, 4)))
+    ops = add(multiply(2, macs), multiply(outputs, int(given(raw, 3))), multiply(samples, 7 + given(raw, 4)))
     return counted(macs, ops, weights=(1, 3))
 
 
-def read_causal_convolution(question: Question) -> Meaning:
+def read_causal_convolution(raw: RawOperator) -> Semantics:
     """One filter [channels, 1, k] per channel over the past: k MACs per output."""
-    filters = input_at(question, 1)
+    filters = input_at(raw, 1)
     return accumulate(
-        question,
+        raw,
         product_of(filters, 1),
         kind="convolution",
-        bias=given(question, 2),
-        activation=fused_function(question),
+        bias=given(raw, 2),
+        activation=fused_function(raw),
         depthwise=True,
         weights=(1, 2),
     )
@@ -173,35 +173,35 @@ def inner_dimension(left: Tensor | None, right: Tensor | None) -> int | None:
     return size(right, -1 if rank(right) == 1 else -2)
 
 
-def read_product(question: Question, *, right: int = 1, bias: int | None = None) -> Meaning:
+def read_product(raw: RawOperator, *, right: int = 1, bias: int | None = None) -> Semantics:
     """A product of the input 0 and the input `right`, vectors, matrices or batches of them."""
-    added = bias is not None and given(question, bias)
+    added = bias is not None and given(raw, bias)
     weights = (0, right) if bias is None else (0, right, bias)
-    reduction = inner_dimension(input_at(question, 0), input_at(question, right))
-    return accumulate(question, reduction, bias=added, weights=weights)
+    reduction = inner_dimension(input_at(raw, 0), input_at(raw, right))
+    return accumulate(raw, reduction, bias=added, weights=weights)
 
 
-def read_gemm(question: Question, *, right: int = 1, bias: int = 2, activation: str = "") -> Meaning:
+def read_gemm(raw: RawOperator, *, right: int = 1, bias: int = 2, activation: str = "") -> Semantics:
     """α·A·B + β·C of matrices: a factor that is not 1 is one more operation per output."""
-    added = given(question, bias) and number(question, "beta", 1.0) != 0.0
-    further = (number(question, "alpha", 1.0) != 1.0) + (added and number(question, "beta", 1.0) != 1.0)
-    reduction = size(input_at(question, 0), -2 if integer(question, "transA", 0) else -1)
+    added = given(raw, bias) and number(raw, "beta", 1.0) != 0.0
+    further = (number(raw, "alpha", 1.0) != 1.0) + (added and number(raw, "beta", 1.0) != 1.0)
+    reduction = size(input_at(raw, 0), -2 if integer(raw, "transA", 0) else -1)
     if reduction is None:
-        reduction = size(input_at(question, right), -1 if integer(question, "transB", 0) else -2)
-    name = activation or fused_function(question)
-    return accumulate(question, reduction, bias=added, further=further, activation=name, weights=(right, bias))
+        reduction = size(input_at(raw, right), -1 if integer(raw, "transB", 0) else -2)
+    name = activation or fused_function(raw)
+    return accumulate(raw, reduction, bias=added, further=further, activation=name, weights=(right, bias))
 
 
-def read_pooling(question: Question, *, average: bool = False) -> Meaning:
+def read_pooling(raw: RawOperator, *, average: bool = False) -> Semantics:
     """A window's maximum or mean."""
-    kernel = sizes(question, "kernel_shape")
+    kernel = sizes(raw, "kernel_shape")
     window = None if kernel is None else multiply(*kernel)
     return mean("pooling", window=window, average=average)
 
 
-def read_global_pooling(question: Question, *, average: bool = False, channels_first: bool = True) -> Meaning:
+def read_global_pooling(raw: RawOperator, *, average: bool = False, channels_first: bool = True) -> Semantics:
     """Pooling of all that a channel has."""
-    image = input_at(question, 0)
+    image = input_at(raw, 0)
     window = product_of(image, 2) if channels_first else product_of(image, 1, -1)
     return mean("pooling", window=window, average=average)
 
@@ -211,45 +211,45 @@ def _norm_operations(power: int) -> tuple[int, int]:
     return {1: (2, 0), 2: (2, 1)}.get(power, (3, 1))
 
 
-def read_norm_pooling(question: Question) -> Meaning:
+def read_norm_pooling(raw: RawOperator) -> Semantics:
     """The p-norm of each window: absolute value or square, add; then the root."""
-    kernel = sizes(question, "kernel_shape")
-    each, whole = _norm_operations(integer(question, "p", 2))
+    kernel = sizes(raw, "kernel_shape")
+    each, whole = _norm_operations(integer(raw, "p", 2))
     window = None if kernel is None else multiply(each, *kernel)
-    return counted(0, multiply(elements(output_at(question, 0)), add(window, whole)))
+    return counted(0, multiply(elements(output_at(raw, 0)), add(window, whole)))
 
 
-def read_global_norm_pooling(question: Question) -> Meaning:
+def read_global_norm_pooling(raw: RawOperator) -> Semantics:
     """The p-norm of all that a channel has."""
-    each, whole = _norm_operations(integer(question, "p", 2))
+    each, whole = _norm_operations(integer(raw, "p", 2))
     return mean("reduction", per_input=each, per_output=whole)
 
 
-def read_batch_normalization(question: Question) -> Meaning:
+def read_batch_normalization(raw: RawOperator) -> Semantics:
     """Two operations per element; eight in training, where mean and variance are computed."""
-    if question.version and question.version < 14:
-        training = sum(tensor is not None for tensor in question.outputs) > 1
+    if raw.version and raw.version < 14:
+        training = sum(tensor is not None for tensor in raw.outputs) > 1
     else:
-        training = bool(integer(question, "training_mode", 0))
+        training = bool(integer(raw, "training_mode", 0))
     return per_element(8 if training else 2, kind="normalization", weights=(1, 2, 3, 4))
 
 
-def read_layer_normalization(question: Question) -> Meaning:
+def read_layer_normalization(raw: RawOperator) -> Semantics:
     """Eight operations per element, seven without the shift."""
-    return per_element(7 + given(question, 2), kind="normalization", weights=(1, 2))
+    return per_element(7 + given(raw, 2), kind="normalization", weights=(1, 2))
 
 
-def read_local_normalization(question: Question) -> Meaning:
+def read_local_normalization(raw: RawOperator) -> Semantics:
     """LRN: x / (bias + α/n · Σ x²)^β over n channels: n products, n − 1 sums, scale, bias, power, division."""
-    channels = integer(question, "size", 0)
+    channels = integer(raw, "size", 0)
     if channels < 1:
         raise Unclear(f"it normalises over {channels} channels")
     return per_element(2 * channels + 3, kind="normalization", weights=())
 
 
-def read_norm_division(question: Question) -> Meaning:
+def read_norm_division(raw: RawOperator) -> Semantics:
     """A vector over its p-norm: absolute value or square, add, divide."""
-    return per_element(1 + _norm_operations(integer(question, "p", 2))[0], kind="normalization", weights=())
+    return per_element(1 + _norm_operations(integer(raw, "p", 2))[0], kind="normalization", weights=())
 
 
 def interpolation(mode: str, dimensions: int | None) -> int | None:
@@ -275,53 +275,53 @@ def _changes(old: Dimension, new: Dimension) -> bool | None:
     return False if isinstance(old, str) and old == new else None
 
 
-def _changing(question: Question) -> int | None:
+def _changing(raw: RawOperator) -> int | None:
     """How many dimensions a resizing changes, from the shapes or else the scales."""
-    before, after = input_at(question, 0), output_at(question, 0)
+    before, after = input_at(raw, 0), output_at(raw, 0)
     if before is not None and after is not None and before.shape is not None and after.shape is not None:
         if len(before.shape) != len(after.shape):
             raise Unclear("its input and output differ in rank")
         changes = [_changes(old, new) for old, new in zip(before.shape, after.shape, strict=True)]
         if None not in changes:
             return changes.count(True)
-    scales = listed(question, "scales") or question.values(1 if question.op == "Upsample" else 2)
+    scales = listed(raw, "scales") or raw.values(1 if raw.op == "Upsample" else 2)
     return sum(scale != 1 for scale in scales) if scales else None
 
 
-def read_resize(question: Question) -> Meaning:
+def read_resize(raw: RawOperator) -> Semantics:
     """Interpolation in the dimensions that change."""
-    if integer(question, "antialias", 0):
-        return unknown("how many elements an antialiased output is made of is the engine's choice")
-    mode = text(question, "mode", "nearest")
-    if text(question, "coordinate_transformation_mode", "") == "tf_crop_and_resize" and mode != "nearest":
+    if integer(raw, "antialias", 0):
+        return unknown("the number of elements in an antialiased output is the engine's choice")
+    mode = text(raw, "mode", "nearest")
+    if text(raw, "coordinate_transformation_mode", "") == "tf_crop_and_resize" and mode != "nearest":
         return unknown("how many dimensions it interpolates depends on the regions that it crops")
-    return mean("resize", per_element=interpolation(mode, _changing(question)))
+    return mean("resize", per_element=interpolation(mode, _changing(raw)))
 
 
-def read_grid_sample(question: Question) -> Meaning:
+def read_grid_sample(raw: RawOperator) -> Semantics:
     """Interpolation at the grid's points, in all dimensions after the first two."""
-    dimensions = rank(input_at(question, 0))
-    mode = text(question, "mode", "linear")
+    dimensions = rank(input_at(raw, 0))
+    mode = text(raw, "mode", "linear")
     return mean("resize", per_element=interpolation(mode, None if dimensions is None else max(dimensions - 2, 0)))
 
 
 TABLE: dict[str, Rule] = {
     "Conv": read_convolution,
-    "ConvInteger": lambda question: read_convolution(question, bias=len(question.inputs)),
-    "QLinearConv": lambda question: read_convolution(question, weight=3, bias=8),
+    "ConvInteger": lambda raw: read_convolution(raw, bias=len(raw.inputs)),
+    "QLinearConv": lambda raw: read_convolution(raw, weight=3, bias=8),
     "ConvTranspose": read_transposed_convolution,
     "DeformConv": read_deformable_convolution,
     "CausalConvWithState": read_causal_convolution,
     "MatMul": read_product,
     "MatMulInteger": read_product,
-    "QLinearMatMul": lambda question: read_product(question, right=3),
+    "QLinearMatMul": lambda raw: read_product(raw, right=3),
     "Gemm": read_gemm,
     "Einsum": read_einsum,
     "MaxPool": read_pooling,
-    "AveragePool": lambda question: read_pooling(question, average=True),
+    "AveragePool": lambda raw: read_pooling(raw, average=True),
     "LpPool": read_norm_pooling,
     "GlobalMaxPool": read_global_pooling,
-    "GlobalAveragePool": lambda question: read_global_pooling(question, average=True),
+    "GlobalAveragePool": lambda raw: read_global_pooling(raw, average=True),
     "GlobalLpPool": read_global_norm_pooling,
     "BatchNormalization": read_batch_normalization,
     "LayerNormalization": read_layer_normalization,
@@ -331,7 +331,7 @@ TABLE: dict[str, Rule] = {
     "MeanVarianceNormalization": per_element(6, kind="normalization", weights=()),
     "LpNormalization": read_norm_division,
     "LRN": read_local_normalization,
-    "Softmax": Meaning(kind="softmax"),
+    "Softmax": Semantics(kind="softmax"),
     "LogSoftmax": mean("softmax", logarithm=True),
     **dict(repeat("Resize Upsample", read_resize)),
     "GridSample": read_grid_sample,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.graph import Tensor
 
 MAX_SIZES = 64
@@ -14,7 +14,7 @@ MAX_SIZES = 64
 
 MAX_SIZE = 2**63 - 1
 
-Rule = Meaning | Callable[[Question], Meaning]
+Rule = Semantics | Callable[[RawOperator], Semantics]
 """What an operator's type means: the same for all of them, or found from the operator's options and shapes."""
 
 
@@ -22,19 +22,19 @@ class Unclear(Exception):
     """An operator's options or shapes contradict its definition; the message says how."""
 
 
-def input_at(question: Question, at: int) -> Tensor | None:
+def input_at(raw: RawOperator, at: int) -> Tensor | None:
     """The input at a position, None where it is left out."""
-    return question.inputs[at] if at < len(question.inputs) else None
+    return raw.inputs[at] if at < len(raw.inputs) else None
 
 
-def output_at(question: Question, at: int) -> Tensor | None:
+def output_at(raw: RawOperator, at: int) -> Tensor | None:
     """The output at a position, None where it is left out."""
-    return question.outputs[at] if at < len(question.outputs) else None
+    return raw.outputs[at] if at < len(raw.outputs) else None
 
 
-def given(question: Question, at: int) -> bool:
+def given(raw: RawOperator, at: int) -> bool:
     """Whether the optional input at a position is there."""
-    return input_at(question, at) is not None
+    return input_at(raw, at) is not None
 
 
 def rank(tensor: Tensor | None) -> int | None:
@@ -89,117 +89,117 @@ def divide(dividend: int | None, divisor: int | None) -> int | None:
     if dividend is None or divisor is None:
         return None
     if divisor < 1 or dividend % divisor:
-        raise Unclear(f"{dividend} can't be shared among {divisor}")
+        raise Unclear(f"{dividend} is not divisible by {divisor}")
     return dividend // divisor
 
 
-def integer(question: Question, name: str, default: int) -> int:
+def integer(raw: RawOperator, name: str, default: int) -> int:
     """An option that is a whole number. Raises `Unclear` where it is something else."""
-    value = question.attributes.get(name, default)
+    value = raw.attributes.get(name, default)
     if not isinstance(value, int):
-        raise Unclear(f"its option {name!r} is no whole number")
+        raise Unclear(f"its option {name!r} is not a whole number")
     return value
 
 
-def natural(question: Question, name: str, default: int) -> int:
+def natural(raw: RawOperator, name: str, default: int) -> int:
     """An option that counts something. Raises `Unclear` where it is no size."""
-    value = integer(question, name, default)
+    value = integer(raw, name, default)
     if not 0 <= value <= MAX_SIZE:
-        raise Unclear(f"its option {name!r} is no size")
+        raise Unclear(f"its option {name!r} is not a size")
     return value
 
 
-def number(question: Question, name: str, default: float) -> float:
+def number(raw: RawOperator, name: str, default: float) -> float:
     """An option that is a number. Raises `Unclear` where it is something else."""
-    value = question.attributes.get(name, default)
+    value = raw.attributes.get(name, default)
     if not isinstance(value, int | float):
-        raise Unclear(f"its option {name!r} is no number")
+        raise Unclear(f"its option {name!r} is not a number")
     return value
 
 
-def text(question: Question, name: str, default: str) -> str:
+def text(raw: RawOperator, name: str, default: str) -> str:
     """An option that is a word. Raises `Unclear` where it is something else."""
-    value = question.attributes.get(name, default)
+    value = raw.attributes.get(name, default)
     if not isinstance(value, str):
-        raise Unclear(f"its option {name!r} is no text")
+        raise Unclear(f"its option {name!r} is not text")
     return value
 
 
-def listed(question: Question, name: str) -> tuple[Any, ...] | None:
+def listed(raw: RawOperator, name: str) -> tuple[Any, ...] | None:
     """An option that is a list, None where it is not there. Raises `Unclear` where it is something else."""
-    value = question.attributes.get(name)
+    value = raw.attributes.get(name)
     if value is None:
         return None
     if not isinstance(value, tuple | list) or len(value) > MAX_SIZES:
-        raise Unclear(f"its option {name!r} is no list of at most {MAX_SIZES}")
+        raise Unclear(f"its option {name!r} is not a list of at most {MAX_SIZES}")
     return tuple(value)
 
 
-def sizes(question: Question, name: str) -> tuple[int, ...] | None:
+def sizes(raw: RawOperator, name: str) -> tuple[int, ...] | None:
     """An option that lists sizes, None where it is not there. Raises `Unclear` where it is something else."""
-    found = listed(question, name)
+    found = listed(raw, name)
     if found is None:
         return None
     if not all(isinstance(each, int) and 0 <= each <= MAX_SIZE for each in found):
-        raise Unclear(f"its option {name!r} has an entry that is no size")
+        raise Unclear(f"its option {name!r} has an entry that is not a size")
     return found
 
 
-def constant_size(question: Question, at: int) -> int | None:
+def constant_size(raw: RawOperator, at: int) -> int | None:
     """The size that a constant input holds, None where it is no constant.
 
     Raises:
         Unclear: it holds no size.
     """
-    values = question.values(at) if given(question, at) else None
+    values = raw.values(at) if given(raw, at) else None
     if not values:
         return None
     if not isinstance(values[0], int) or not 0 <= values[0] <= MAX_SIZE:
-        raise Unclear(f"its input {at} is no size")
+        raise Unclear(f"its input {at} is not a size")
     return values[0]
 
 
-def every_input(question: Question) -> tuple[int, ...]:
+def every_input(raw: RawOperator) -> tuple[int, ...]:
     """Positions of all inputs."""
-    return tuple(range(len(question.inputs)))
+    return tuple(range(len(raw.inputs)))
 
 
-def mean(kind: str, *, weights: tuple[int, ...] = (), why: str = "", **geometry: Any) -> Meaning:
-    """A meaning without the numbers that are unknown."""
+def mean(kind: str, *, weights: tuple[int, ...] = (), why: str = "", **geometry: Any) -> Semantics:
+    """Semantics without the numbers that are unknown."""
     known = {name: value for name, value in geometry.items() if value is not None}
-    return Meaning(kind=kind, geometry=known, weights=weights, why=why)
+    return Semantics(kind=kind, geometry=known, weights=weights, why=why)
 
 
-def per_element(operations: int, *, kind: str = "elementwise", weights: tuple[int, ...] = (0, 1)) -> Meaning:
+def per_element(operations: int, *, kind: str = "elementwise", weights: tuple[int, ...] = (0, 1)) -> Semantics:
     """So many operations for each element of the output."""
     return mean(kind, per_element=operations, weights=weights)
 
 
-def function(name: str, *, weights: tuple[int, ...] = (0,)) -> Meaning:
+def function(name: str, *, weights: tuple[int, ...] = (0,)) -> Semantics:
     """A function of `edgewise.model.cost.ACTIVATIONS`, element by element."""
     return mean("activation", activation=name, weights=weights)
 
 
-def counted(macs: int | None, ops: int | None, *, weights: tuple[int, ...] = ()) -> Meaning:
+def counted(macs: int | None, ops: int | None, *, weights: tuple[int, ...] = ()) -> Semantics:
     """MACs and ops in all; no kind where one of them depends on an open dimension."""
     if macs is None or ops is None:
-        return Meaning(weights=weights, why="a dimension that its cost depends on is open")
+        return Semantics(weights=weights, why="its cost depends on an open dimension")
     return mean("counted", macs=macs, ops=ops, weights=weights)
 
 
-def moving(*weights: int) -> Meaning:
+def moving(*weights: int) -> Semantics:
     """Values are moved and nothing is computed."""
-    return Meaning(kind="movement", weights=weights)
+    return Semantics(kind="movement", weights=weights)
 
 
-def unknown(why: str) -> Meaning:
+def unknown(why: str) -> Semantics:
     """No cost can be given."""
-    return Meaning(why=why)
+    return Semantics(why=why)
 
 
-def data_dependent(why: str) -> Meaning:
+def data_dependent(why: str) -> Semantics:
     """No MACs, and operations that only the data tells."""
-    return Meaning(kind="sorting", why=why)
+    return Semantics(kind="sorting", why=why)
 
 
 def repeat(names: str, rule: Rule) -> Iterable[tuple[str, Rule]]:

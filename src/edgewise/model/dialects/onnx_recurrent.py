@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgewise.model.cost import ACTIVATIONS
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_options import (
     Rule,
     Unclear,
@@ -41,22 +41,22 @@ _PLAIN = {"RNN": 1, "GRU": 3 + 5, "LSTM": 4 + 4}
 """Further operations per unit and step: sums of both products, and what mixes the gates."""
 
 
-def read_recurrent(question: Question) -> Meaning:
+def read_recurrent(raw: RawOperator) -> Semantics:
     """RNN, GRU or LSTM: `recurrent` with the standard functions, else counted with those that it names.
 
     X is [steps, batch, input], or [batch, steps, input] with `layout` 1. Sequences that are shorter than the longest
     count as if they were padded.
     """
-    layer = "LSTM" if question.op.endswith("LSTM") else question.op
-    data, recurrence = input_at(question, 0), input_at(question, 2)
-    by_batch = integer(question, "layout", 0)
-    direction = text(question, "direction", "forward")
+    layer = "LSTM" if raw.op.endswith("LSTM") else raw.op
+    data, recurrence = input_at(raw, 0), input_at(raw, 2)
+    by_batch = integer(raw, "layout", 0)
+    direction = text(raw, "direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
         raise Unclear(f"it has no direction {direction!r}")
-    gates, hidden = _GATES[layer], natural(question, "hidden_size", 0) or None
+    gates, hidden = _GATES[layer], natural(raw, "hidden_size", 0) or None
     if hidden is None:
         # DynamicQuantizeLSTM keeps its matrices transposed: [directions, hidden, gates × hidden].
-        hidden = size(recurrence, -2) if question.op != layer else size(recurrence, -1)
+        hidden = size(recurrence, -2) if raw.op != layer else size(recurrence, -1)
     found = mean(
         "recurrent",
         gates=gates,
@@ -65,20 +65,20 @@ def read_recurrent(question: Question) -> Meaning:
         steps=size(data, 1 if by_batch else 0),
         batch=size(data, 0 if by_batch else 1),
         directions=2 if direction == "bidirectional" else 1,
-        biases=2 if given(question, 3) else 0,
-        peepholes=3 if layer == "LSTM" and given(question, 7) else 0,
+        biases=2 if given(raw, 3) else 0,
+        peepholes=3 if layer == "LSTM" and given(raw, 7) else 0,
         weights=(1, 2, 3, 7) if layer == "LSTM" else (1, 2, 3),
     )
-    own = _own_functions(question, layer, found.geometry["directions"])
+    own = _own_functions(raw, layer, found.geometry["directions"])
     return found if own is None else _count(found, own)
 
 
-def _own_functions(question: Question, layer: str, directions: int) -> int | None:
+def _own_functions(raw: RawOperator, layer: str, directions: int) -> int | None:
     """Operations per unit and step of all directions' functions, None where they are the standard ones."""
-    names = [str(name).lower() for name in listed(question, "activations") or _DEFAULTS[layer] * directions]
+    names = [str(name).lower() for name in listed(raw, "activations") or _DEFAULTS[layer] * directions]
     if len(names) != len(_DEFAULTS[layer]) * directions:
         raise Unclear(f"it names {len(names)} functions")
-    clipped, coupled = "clip" in question.attributes, layer == "LSTM" and integer(question, "input_forget", 0)
+    clipped, coupled = "clip" in raw.attributes, layer == "LSTM" and integer(raw, "input_forget", 0)
     if tuple(names) == _DEFAULTS[layer] * directions and not clipped and not coupled:
         return None
     lacking = [name for name in names if name not in _FUNCTIONS]
@@ -93,7 +93,7 @@ def _own_functions(question: Question, layer: str, directions: int) -> int | Non
     return total + _PLAIN[layer] * directions
 
 
-def _count(found: Meaning, functions: int) -> Meaning:
+def _count(found: Semantics, functions: int) -> Semantics:
     """The same formula as the kind `recurrent`, with `functions` operations per unit and step of all directions."""
     numbers = found.geometry
     hidden, directions = numbers.get("hidden"), numbers["directions"]
@@ -104,16 +104,16 @@ def _count(found: Meaning, functions: int) -> Meaning:
     return counted(multiply(cells, macs), multiply(cells, ops), weights=found.weights)
 
 
-def read_linear_attention(question: Question) -> Meaning:
+def read_linear_attention(raw: RawOperator) -> Semantics:
     """A state of d_k × d_v per key head that each step reads, and updates by one of four rules.
 
     Read: q·S, a MAC per element and query head, and a scale. Update: k ⊗ v, a MAC per element. Gated: the exponential
     of the decay and its product with the state. Delta: v − S·k first, a MAC per element, a subtraction and a product
     with β per value.
     """
-    queries, keys, values = (input_at(question, at) for at in range(3))
-    heads, shared = natural(question, "q_num_heads", 0), natural(question, "kv_num_heads", 0)
-    rule = text(question, "update_rule", "gated_delta")
+    queries, keys, values = (input_at(raw, at) for at in range(3))
+    heads, shared = natural(raw, "q_num_heads", 0), natural(raw, "kv_num_heads", 0)
+    rule = text(raw, "update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
         raise Unclear(f"it has no update rule {rule!r}")
     gated, delta = "gated" in rule, "delta" in rule
@@ -124,7 +124,7 @@ def read_linear_attention(question: Question) -> Meaning:
     beside = add(
         multiply(heads, width),
         multiply(shared, state) if gated else 0,
-        size(input_at(question, 4), 2) if gated else 0,
+        size(input_at(raw, 4), 2) if gated else 0,
         multiply(shared, width, 2) if delta else 0,
     )
     return counted(macs, add(multiply(2, macs), multiply(steps, beside)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx_options import (
     Rule,
     Unclear,
@@ -40,20 +40,20 @@ def transform_operations(length: int | None, *, real: bool) -> int | None:
     return round((2.5 if real else 5.0) * length * math.log2(length)) if length > 1 else 0
 
 
-def read_fourier_transform(question: Question) -> Meaning:
+def read_fourier_transform(raw: RawOperator) -> Semantics:
     """DFT of [batch…, N, 1 or 2] along an axis, real where one side is enough or the input has no imaginary part."""
-    signal, result = input_at(question, 0), output_at(question, 0)
+    signal, result = input_at(raw, 0), output_at(raw, 0)
     dimensions = rank(signal)
-    if question.version and question.version < 20:
-        axis: int | None = integer(question, "axis", 1)
+    if raw.version and raw.version < 20:
+        axis: int | None = integer(raw, "axis", 1)
     else:
-        values = question.values(2) if given(question, 2) else (-2,)
+        values = raw.values(2) if given(raw, 2) else (-2,)
         axis = values[0] if values and isinstance(values[0], int) else None
     if axis is None or dimensions is None:
         return counted(0, None)
-    onesided, inverse = integer(question, "onesided", 0), integer(question, "inverse", 0)
-    length = constant_size(question, 1)
-    if length is None and given(question, 1):
+    onesided, inverse = integer(raw, "onesided", 0), integer(raw, "inverse", 0)
+    length = constant_size(raw, 1)
+    if length is None and given(raw, 1):
         length = None if onesided and not inverse else size(result, axis)
     elif length is None:
         length = size(signal, axis)
@@ -69,23 +69,23 @@ def read_fourier_transform(question: Question) -> Meaning:
     return counted(0, multiply(times, transform_operations(length, real=real)))
 
 
-def read_short_transforms(question: Question) -> Meaning:
+def read_short_transforms(raw: RawOperator) -> Semantics:
     """STFT: per frame a product with the window, where there is one, and a transform."""
-    signal, frames = input_at(question, 0), size(output_at(question, 0), 1)
-    length = constant_size(question, 3)
+    signal, frames = input_at(raw, 0), size(output_at(raw, 0), 1)
+    length = constant_size(raw, 3)
     if length is None:
-        length = size(input_at(question, 2), 0)
+        length = size(input_at(raw, 2), 0)
     real = rank(signal) == 2 or size(signal, -1) == 1
     if not real and (rank(signal) is None or size(signal, -1) is None):
         return counted(0, None)
-    window = multiply(length, (1 if real else 2) if given(question, 2) else 0)
+    window = multiply(length, (1 if real else 2) if given(raw, 2) else 0)
     each = add(window, transform_operations(length, real=real))
     return counted(0, multiply(size(signal, 0), frames, each))
 
 
-def read_determinant(question: Question) -> Meaning:
+def read_determinant(raw: RawOperator) -> Semantics:
     """LU decomposition (Golub and Van Loan, Matrix Computations, 3.2) and the product of the diagonal."""
-    matrices, order = input_at(question, 0), size(input_at(question, 0), -1)
+    matrices, order = input_at(raw, 0), size(input_at(raw, 0), -1)
     if order is None:
         return counted(None, None)
     count = product_of(matrices, 0, -2)
@@ -94,9 +94,9 @@ def read_determinant(question: Question) -> Meaning:
     return counted(multiply(count, macs), multiply(count, 2 * macs + divisions + products))
 
 
-def read_inverse(question: Question) -> Meaning:
+def read_inverse(raw: RawOperator) -> Semantics:
     """Gauss–Jordan elimination: n³ products and divisions, n³ − 2n² + n sums."""
-    matrices, order = input_at(question, 0), size(input_at(question, 0), -1)
+    matrices, order = input_at(raw, 0), size(input_at(raw, 0), -1)
     if order is None:
         return counted(None, None)
     count = product_of(matrices, 0, -2)
@@ -104,35 +104,35 @@ def read_inverse(question: Question) -> Meaning:
     return counted(multiply(count, sums), multiply(count, order**3 + sums))
 
 
-def read_region_alignment(question: Question) -> Meaning:
+def read_region_alignment(raw: RawOperator) -> Semantics:
     """RoiAlign: `sampling_ratio`² bilinear samples per output, 7 operations each, and their mean or maximum."""
-    ratio = integer(question, "sampling_ratio", 0)
+    ratio = integer(raw, "sampling_ratio", 0)
     if ratio < 1:
         return data_dependent("how many samples it takes depends on the regions' sizes")
     samples = ratio * ratio
-    combining = samples - 1 if text(question, "mode", "avg") == "max" else samples
+    combining = samples - 1 if text(raw, "mode", "avg") == "max" else samples
     return mean("resize", per_element=7 * samples + combining)
 
 
-def _likelihood_operations(question: Question, targets: int | None) -> int | None:
+def _likelihood_operations(raw: RawOperator, targets: int | None) -> int | None:
     """Pick, negate, weigh, and sum or average."""
-    weighted, reduction = given(question, 2), text(question, "reduction", "mean")
+    weighted, reduction = given(raw, 2), text(raw, "reduction", "mean")
     if reduction not in ("none", "sum", "mean"):
         raise Unclear(f"it has no reduction {reduction!r}")
-    each = 1 + weighted + ("ignore_index" in question.attributes)
+    each = 1 + weighted + ("ignore_index" in raw.attributes)
     each += {"none": 0, "sum": 1, "mean": 1 + weighted}[reduction]
     return add(multiply(targets, each), 1 if reduction == "mean" else 0)
 
 
-def read_likelihood_loss(question: Question) -> Meaning:
+def read_likelihood_loss(raw: RawOperator) -> Semantics:
     """Negative log-likelihood of the targets."""
-    return counted(0, _likelihood_operations(question, elements(input_at(question, 1))), weights=(2,))
+    return counted(0, _likelihood_operations(raw, elements(input_at(raw, 1))), weights=(2,))
 
 
-def read_cross_entropy_loss(question: Question) -> Meaning:
+def read_cross_entropy_loss(raw: RawOperator) -> Semantics:
     """A log-softmax of the scores, 6 per element, and the negative log-likelihood of the targets."""
-    scores = multiply(6, elements(input_at(question, 0)))
-    targets = _likelihood_operations(question, elements(input_at(question, 1)))
+    scores = multiply(6, elements(input_at(raw, 0)))
+    targets = _likelihood_operations(raw, elements(input_at(raw, 1)))
     return counted(0, add(scores, targets), weights=(2,))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino_products import (
     attend,
     connect_fully,
@@ -43,25 +43,25 @@ from edgewise.model.dialects.openvino_windows import (
 )
 from edgewise.model.graph import Tensor
 
-Translate = Callable[[Question], Meaning]
+Translate = Callable[[RawOperator], Semantics]
 
 
-def read_meaning(question: Question) -> Meaning:
+def interpret(raw: RawOperator) -> Semantics:
     """Kind, geometry and weights of an operator; the kind is "" for a type that OpenVINO's opsets do not have."""
-    translate = _BY_NAME.get(question.op.lower())
+    translate = _BY_NAME.get(raw.op.lower())
     if translate is None:
-        return Meaning()
+        return Semantics()
     # IR calls some types by other letters than their operation has: ReLU, SoftMax, PReLU.
-    proper = _PROPER[question.op.lower()]
+    proper = _PROPER[raw.op.lower()]
     return translate(
-        Question(
+        RawOperator(
             op=proper,
-            domain=question.domain,
-            version=question.version,
-            attributes=question.attributes,
-            inputs=question.inputs,
-            outputs=question.outputs,
-            values=question.values,
+            domain=raw.domain,
+            version=raw.version,
+            attributes=raw.attributes,
+            inputs=raw.inputs,
+            outputs=raw.outputs,
+            values=raw.values,
         )
     )
 
@@ -79,139 +79,141 @@ def is_parameter(tensor: Tensor | None) -> bool:
     return real and not (tensor.elements == 1 and len(tensor.shape) <= 1)
 
 
-def _parameters(question: Question) -> tuple[int, ...]:
-    return tuple(at for at, tensor in enumerate(question.inputs) if is_parameter(tensor))
+def _parameters(raw: RawOperator) -> tuple[int, ...]:
+    return tuple(at for at, tensor in enumerate(raw.inputs) if is_parameter(tensor))
 
 
-def _first_parameter(question: Question) -> tuple[int, ...]:
-    return (0,) if is_parameter(tensor_at(question, 0)) else ()
+def _first_parameter(raw: RawOperator) -> tuple[int, ...]:
+    return (0,) if is_parameter(tensor_at(raw, 0)) else ()
 
 
 def _per_element(ops: int) -> Translate:
-    def translate(question: Question) -> Meaning:
-        return Meaning(kind="elementwise", geometry={"per_element": ops}, weights=_parameters(question))
+    def translate(raw: RawOperator) -> Semantics:
+        return Semantics(kind="elementwise", geometry={"per_element": ops}, weights=_parameters(raw))
 
     return translate
 
 
 def _function(name: str) -> Translate:
-    return lambda question: Meaning(kind="activation", geometry={"activation": name})
+    return lambda raw: Semantics(kind="activation", geometry={"activation": name})
 
 
 def _reduce(*, per_input: int = 1, per_output: int = 0) -> Translate:
     geometry = {"per_input": per_input, "per_output": per_output, "data": 0}
-    return lambda question: Meaning(kind="reduction", geometry=geometry)
+    return lambda raw: Semantics(kind="reduction", geometry=geometry)
 
 
 def _sort(why: str = "") -> Translate:
-    return lambda question: Meaning(kind="sorting", why=why)
+    return lambda raw: Semantics(kind="sorting", why=why)
 
 
 def _unknown(why: str) -> Translate:
-    return lambda question: Meaning(why=why)
+    return lambda raw: Semantics(why=why)
 
 
 def _plain(kind: str, weights: tuple[int, ...] = (), **geometry: Any) -> Translate:
-    return lambda question: Meaning(kind=kind, geometry=geometry, weights=weights)
+    return lambda raw: Semantics(kind=kind, geometry=geometry, weights=weights)
 
 
-def _move(question: Question) -> Meaning:
+def _move(raw: RawOperator) -> Semantics:
     """A table, or weights that are laid out anew; what a state begins with is no parameter."""
-    return Meaning(kind="movement", weights=() if question.op == "ReadValue" else _first_parameter(question))
+    return Semantics(kind="movement", weights=() if raw.op == "ReadValue" else _first_parameter(raw))
 
 
-def _join(question: Question) -> Meaning:
-    return Meaning(kind="movement", weights=_parameters(question))
+def _join(raw: RawOperator) -> Semantics:
+    return Semantics(kind="movement", weights=_parameters(raw))
 
 
-def _convert(question: Question) -> Meaning:
+def _convert(raw: RawOperator) -> Semantics:
     """One conversion per element; weights that are kept in another type are parameters here."""
-    first = tensor_at(question, 0)
+    first = tensor_at(raw, 0)
     stored = first is not None and first.constant and (first.elements or 0) > 1 and first.dtype not in _INDICES
-    return Meaning(kind="elementwise", geometry={"per_element": 1}, weights=(0,) if stored else ())
+    return Semantics(kind="elementwise", geometry={"per_element": 1}, weights=(0,) if stored else ())
 
 
 _INDICES = {"int64", "int32", "uint64", "uint32", "bool", "string"}
 
 
-def _promote(question: Question) -> Meaning:
+def _promote(raw: RawOperator) -> Semantics:
     """Both inputs to their common type: one conversion per element of those that have another."""
-    pairs = [(one, other) for one, other in zip(question.inputs, question.outputs, strict=False) if one and other]
+    pairs = [(one, other) for one, other in zip(raw.inputs, raw.outputs, strict=False) if one and other]
     changed = [other.elements for one, other in pairs if one.dtype != other.dtype]
     return count_all(0, None if None in changed else sum(size or 0 for size in changed))
 
 
-def _scatter(question: Question) -> Meaning:
+def _scatter(raw: RawOperator) -> Semantics:
     """With a reduction, one operation per update; else values are only moved."""
-    if question.attributes.get("reduction", "none") == "none":
-        return Meaning(kind="movement")
-    return count_all(0, multiply(sizes_at(question, 2)))
+    if raw.attributes.get("reduction", "none") == "none":
+        return Semantics(kind="movement")
+    return count_all(0, multiply(sizes_at(raw, 2)))
 
 
-def _swish(question: Question) -> Meaning:
+def _swish(raw: RawOperator) -> Semantics:
     """Times sigmoid(β·x): one multiplication more where β is there and not 1."""
-    plain = len(question.inputs) < 2 or question.values(1) in ((1,), (1.0,))
+    plain = len(raw.inputs) < 2 or raw.values(1) in ((1,), (1.0,))
     if plain:
-        return Meaning(kind="activation", geometry={"activation": "silu"})
-    return Meaning(kind="elementwise", geometry={"per_element": 1, "activation": "silu"})
+        return Semantics(kind="activation", geometry={"activation": "silu"})
+    return Semantics(kind="elementwise", geometry={"per_element": 1, "activation": "silu"})
 
 
-def _gelu(question: Question) -> Meaning:
-    tanh = str(question.attributes.get("approximation_mode", "ERF")).upper() == "TANH"
-    return Meaning(kind="activation", geometry={"activation": "gelu-tanh" if tanh else "gelu"})
+def _gelu(raw: RawOperator) -> Semantics:
+    tanh = str(raw.attributes.get("approximation_mode", "ERF")).upper() == "TANH"
+    return Semantics(kind="activation", geometry={"activation": "gelu-tanh" if tanh else "gelu"})
 
 
-def _normalize_batch(question: Question) -> Meaning:
+def _normalize_batch(raw: RawOperator) -> Semantics:
     """Data first since opset 5; γ and β before it in opset 1."""
-    weights = (0, 1, 3, 4) if question.version in range(1, 5) else (1, 2, 3, 4)
-    return Meaning(kind="normalization", geometry={"per_element": 2}, weights=weights)
+    weights = (0, 1, 3, 4) if raw.version in range(1, 5) else (1, 2, 3, 4)
+    return Semantics(kind="normalization", geometry={"per_element": 2}, weights=weights)
 
 
-def _normalize_variance(question: Question) -> Meaning:
+def _normalize_variance(raw: RawOperator) -> Semantics:
     """Mean (1) and its subtraction (1); variance (3) and division (1) where they are asked for."""
-    full = question.attributes.get("normalize_variance", True) is not False
-    return Meaning(kind="normalization", geometry={"per_element": 6 if full else 2})
+    full = raw.attributes.get("normalize_variance", True) is not False
+    return Semantics(kind="normalization", geometry={"per_element": 6 if full else 2})
 
 
-def _normalize_locally(question: Question) -> Meaning:
+def _normalize_locally(raw: RawOperator) -> Semantics:
     """Over (bias + α/n·Σx²)^β over ``size`` neighbours along each axis: squares and sums (1 each), four more."""
-    size, axes = question.attributes.get("size"), question.values(1)
+    size, axes = raw.attributes.get("size"), raw.values(1)
     window = size ** len(axes) if type(size) is int and axes is not None and len(axes) <= 8 else None
-    return Meaning(kind="normalization", geometry=known(per_element=window + 4 if window is not None else None))
+    return Semantics(kind="normalization", geometry=known(per_element=window + 4 if window is not None else None))
 
 
-def _quantize_float(question: Question) -> Meaning:
+def _quantize_float(raw: RawOperator) -> Semantics:
     """FakeConvert: scale, convert, convert back, scale back; a shift is taken off and added again."""
-    return Meaning(kind="quantize", geometry={"per_element": 6 if len(question.inputs) > 2 else 4})
+    return Semantics(kind="quantize", geometry={"per_element": 6 if len(raw.inputs) > 2 else 4})
 
 
-def _search(question: Question) -> Meaning:
+def _search(raw: RawOperator) -> Semantics:
     """A binary search for each value: ⌈log₂(n + 1)⌉ comparisons among n bounds."""
-    bounds = sizes_at(question, 0 if question.op == "SearchSorted" else 1)
+    bounds = sizes_at(raw, 0 if raw.op == "SearchSorted" else 1)
     size = bounds[-1] if bounds else None
-    return Meaning(kind="elementwise", geometry=known(per_element=size.bit_length() if isinstance(size, int) else None))
+    return Semantics(
+        kind="elementwise", geometry=known(per_element=size.bit_length() if isinstance(size, int) else None)
+    )
 
 
-def _draw_priors(question: Question) -> Meaning:
+def _draw_priors(raw: RawOperator) -> Semantics:
     """Half of the outputs are corners (centre ± half a side, over the image's side), half are copied variances."""
-    return Meaning(kind="elementwise", geometry={"per_element": 2 if question.attributes.get("clip") is True else 1})
+    return Semantics(kind="elementwise", geometry={"per_element": 2 if raw.attributes.get("clip") is True else 1})
 
 
-def _invert(question: Question) -> Meaning:
+def _invert(raw: RawOperator) -> Semantics:
     """n³ multiply-accumulates per matrix: LU and its inverse (LAPACK's dgetrf and dgetri, 2·n³ operations together)."""
-    sizes = sizes_at(question, 0)
+    sizes = sizes_at(raw, 0)
     elements = multiply(sizes)
     side = sizes[-1] if sizes else None
     macs = elements * side if elements is not None and isinstance(side, int) else None
     return count_all(macs, 2 * macs if macs is not None else None)
 
 
-def _compare_all(question: Question) -> Meaning:
+def _compare_all(raw: RawOperator) -> Semantics:
     """One comparison per element of the input, however many it finds."""
-    return count_all(0, multiply(sizes_at(question, 0)))
+    return count_all(0, multiply(sizes_at(raw, 0)))
 
 
-_NOISE = "what a random number costs is the generator's affair"
+_NOISE = "the cost of a random number depends on the generator"
 _BOXES = "how many boxes are compared depends on the data"
 
 _MOVING = (
@@ -268,7 +270,7 @@ OPERATIONS: Mapping[str, Translate] = {
     "AdaptiveAvgPool": pool_adaptively,
     "AdaptiveMaxPool": pool_adaptively,
     "AvgPool": pool,
-    "BGRtoNV12": _unknown("how it averages colours is the engine's affair"),
+    "BGRtoNV12": _unknown("the engine decides how it averages colours"),
     "BatchNormInference": _normalize_batch,
     "BinaryConvolution": convolve,
     "Bucketize": _search,
@@ -286,9 +288,7 @@ OPERATIONS: Mapping[str, Translate] = {
     "Einsum": sum_products,
     "ExperimentalDetectronROIFeatureExtractor": align_regions,
     "FakeConvert": _quantize_float,
-    "FakeQuantize": lambda question: Meaning(
-        kind="quantize", geometry={"per_element": 6}, weights=_first_parameter(question)
-    ),
+    "FakeQuantize": lambda raw: Semantics(kind="quantize", geometry={"per_element": 6}, weights=_first_parameter(raw)),
     "FullyConnected": connect_fully,
     "FullyConnectedCompressed": connect_fully,
     "GRN": _plain("normalization", per_element=3),  # square, add, divide
@@ -319,7 +319,7 @@ OPERATIONS: Mapping[str, Translate] = {
     "PSROIPooling": pool_positions,
     "PriorBox": _draw_priors,
     "PriorBoxClustered": _draw_priors,
-    "RGBtoNV12": _unknown("how it averages colours is the engine's affair"),
+    "RGBtoNV12": _unknown("the engine decides how it averages colours"),
     "RMS": _plain("normalization", (1,), per_element=4),  # square, add, divide, scale
     "ROIAlign": align_regions,
     "ROIAlignRotated": align_regions,

@@ -10,96 +10,94 @@ from collections.abc import Callable
 
 from edgewise.model.dialects import tflite_layers as layers
 from edgewise.model.dialects import tflite_recurrent as recurrent
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.tflite_sizes import fused, parameters
 from edgewise.model.dialects.tflite_stablehlo import STABLEHLO
 
-Read = Callable[[Question], Meaning]
+Read = Callable[[RawOperator], Semantics]
 
-_RANDOM = "what a random number costs is the generator's affair"
-_HASH = "what its hash function costs is the runtime's affair"
+_RANDOM = "the cost of a random number depends on the generator"
+_HASH = "the cost of its hash function depends on the runtime"
 
 
-def read_meaning(question: Question) -> Meaning:
+def interpret(raw: RawOperator) -> Semantics:
     """What an operator is; of an unknown one, kind "" and the reason. A custom operator has the domain ``custom``."""
-    if question.domain:
-        known = CUSTOM.get(question.op)
-        if known is None and question.op.startswith("Flex"):
-            return Meaning(why=f"{question.op} is an operator of TensorFlow itself")
-        return known(question) if known else Meaning()
-    read = BUILTIN.get(question.op)
-    return read(question) if read else Meaning()
+    if raw.domain:
+        known = CUSTOM.get(raw.op)
+        if known is None and raw.op.startswith("Flex"):
+            return Semantics(why=f"{raw.op} is an operator of TensorFlow itself")
+        return known(raw) if known else Semantics()
+    read = BUILTIN.get(raw.op)
+    return read(raw) if read else Semantics()
 
 
 def _arithmetic(per_element: int) -> Read:
     """Element by element, with a fused activation where the operator has that option."""
 
-    def read(question: Question) -> Meaning:
-        geometry = {"per_element": per_element, "activation": fused(question)}
-        return Meaning(
-            kind="elementwise", geometry=geometry, weights=parameters(question, *range(len(question.inputs)))
-        )
+    def read(raw: RawOperator) -> Semantics:
+        geometry = {"per_element": per_element, "activation": fused(raw)}
+        return Semantics(kind="elementwise", geometry=geometry, weights=parameters(raw, *range(len(raw.inputs))))
 
     return read
 
 
 def _function(per_element: int) -> Read:
     """Element by element, without parameters."""
-    return lambda question: Meaning(kind="elementwise", geometry={"per_element": per_element})
+    return lambda raw: Semantics(kind="elementwise", geometry={"per_element": per_element})
 
 
 def _activation(name: str, *weights: int) -> Read:
-    return lambda question: Meaning(kind="activation", geometry={"activation": name}, weights=weights)
+    return lambda raw: Semantics(kind="activation", geometry={"activation": name}, weights=weights)
 
 
 def _reduction(per_output: int = 0, data: int = 0) -> Read:
     geometry = {"per_input": 1, "per_output": per_output, "data": data}
-    return lambda question: Meaning(kind="reduction", geometry=geometry)
+    return lambda raw: Semantics(kind="reduction", geometry=geometry)
 
 
 def _softmax(*, logarithm: bool) -> Read:
-    return lambda question: Meaning(kind="softmax", geometry={"logarithm": logarithm})
+    return lambda raw: Semantics(kind="softmax", geometry={"logarithm": logarithm})
 
 
 def _resize(per_element: int) -> Read:
-    return lambda question: Meaning(kind="resize", geometry={"per_element": per_element})
+    return lambda raw: Semantics(kind="resize", geometry={"per_element": per_element})
 
 
 def _plain(kind: str, why: str = "") -> Read:
-    return lambda question: Meaning(kind=kind, why=why)
+    return lambda raw: Semantics(kind=kind, why=why)
 
 
-def _move(question: Question) -> Meaning:
+def _move(raw: RawOperator) -> Semantics:
     """Movement; the constants among what is moved are parameters (tables, tokens)."""
-    return Meaning(kind="movement", weights=parameters(question, *range(len(question.inputs))))
+    return Semantics(kind="movement", weights=parameters(raw, *range(len(raw.inputs))))
 
 
-def _join(question: Question) -> Meaning:
+def _join(raw: RawOperator) -> Semantics:
     """CONCATENATION, which may have a fused activation."""
-    if fused(question) == "none":
-        return _move(question)
-    geometry = {"activation": fused(question)}
-    return Meaning(kind="activation", geometry=geometry, weights=parameters(question, *range(len(question.inputs))))
+    if fused(raw) == "none":
+        return _move(raw)
+    geometry = {"activation": fused(raw)}
+    return Semantics(kind="activation", geometry=geometry, weights=parameters(raw, *range(len(raw.inputs))))
 
 
-def _gelu(question: Question) -> Meaning:
-    return _activation("gelu-tanh" if question.attributes.get("approximate") else "gelu")(question)
+def _gelu(raw: RawOperator) -> Semantics:
+    return _activation("gelu-tanh" if raw.attributes.get("approximate") else "gelu")(raw)
 
 
-def _add_many(question: Question) -> Meaning:
-    return _arithmetic(max(len(question.inputs) - 1, 0))(question)
+def _add_many(raw: RawOperator) -> Semantics:
+    return _arithmetic(max(len(raw.inputs) - 1, 0))(raw)
 
 
-def _once(question: Question) -> Meaning:
+def _once(raw: RawOperator) -> Semantics:
     """What runs when the model is loaded or first called costs an inference nothing."""
-    del question
-    return Meaning(kind="counted", geometry={"macs": 0, "ops": 0})
+    del raw
+    return Semantics(kind="counted", geometry={"macs": 0, "ops": 0})
 
 
-def _pool_with_places(question: Question) -> Meaning:
+def _pool_with_places(raw: RawOperator) -> Semantics:
     """MediaPipe's MaxPoolingWithArgmax2D keeps its window in options of its own that are not in the schema."""
-    del question
-    return Meaning(why="its window is in options that only its author's runtime reads")
+    del raw
+    return Semantics(why="its window is in options that only its own runtime reads")
 
 
 _ONE = "FLOOR CEIL ROUND ABS NEG SIGN SQUARE COS LOGICAL_NOT CAST CUMSUM FLOOR_MOD ATAN2"
@@ -186,18 +184,18 @@ BUILTIN: dict[str, Read] = {
     "WHILE": _plain("loop"),
     "CALL_ONCE": _once,
     "LSH_PROJECTION": _plain("", _HASH),
-    "DELEGATE": _plain("", "a delegate has taken the operators it stands for out of the model"),
+    "DELEGATE": _plain("", "a delegate replaced operators of the model, which are no longer in the file"),
     "CUSTOM": _plain("", "a custom operator without a name"),
-    "PLACEHOLDER_FOR_GREATER_OP_CODES": _plain("", "it stands for an operator of a newer schema"),
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": _plain("", "it is an operator of a newer schema"),
 }
-"""BuiltinOperator → its meaning."""
+"""BuiltinOperator → its semantics."""
 
 CUSTOM: dict[str, Read] = {
     "TFLite_Detection_PostProcess": _plain("sorting"),
     "Convolution2DTransposeBias": layers.convolve_transposed_bias,
     "MaxPoolingWithArgmax2D": _pool_with_places,
     "MaxUnpooling2D": _plain("movement"),
-    "AudioSpectrogram": _plain("", "its window is in options that only its author's runtime reads"),
-    "Mfcc": _plain("", "its filter bank is in options that only its author's runtime reads"),
+    "AudioSpectrogram": _plain("", "its window is in options that only its own runtime reads"),
+    "Mfcc": _plain("", "its filter bank is in options that only its own runtime reads"),
 }
 """Custom operators that are common in the field: TensorFlow's own and MediaPipe's."""

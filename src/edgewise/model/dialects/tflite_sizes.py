@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from edgewise.model.dialects.base import Question
+from edgewise.model.dialects.base import RawOperator
 from edgewise.model.graph import Tensor
 from edgewise.model.signature import Dimension
 
@@ -24,15 +24,15 @@ def tensor_at(tensors: Sequence[Tensor | None], at: int) -> Tensor | None:
     return tensors[at] if at < len(tensors) else None
 
 
-def shape_at(question: Question, at: int) -> tuple[Dimension, ...]:
+def shape_at(raw: RawOperator, at: int) -> tuple[Dimension, ...]:
     """Shape of an input; () where it is left out or its rank is not known."""
-    tensor = tensor_at(question.inputs, at)
+    tensor = tensor_at(raw.inputs, at)
     return tensor.shape or () if tensor is not None else ()
 
 
-def size_at(question: Question, at: int, axis: int) -> int | None:
+def size_at(raw: RawOperator, at: int, axis: int) -> int | None:
     """One dimension of an input."""
-    shape = shape_at(question, at)
+    shape = shape_at(raw, at)
     size = shape[axis] if -len(shape) <= axis < len(shape) else None
     return size if isinstance(size, int) else None
 
@@ -43,9 +43,9 @@ def elements_at(tensors: Sequence[Tensor | None], at: int) -> int | None:
     return tensor.elements if tensor is not None else None
 
 
-def outputs_of(question: Question) -> int | None:
+def outputs_of(raw: RawOperator) -> int | None:
     """Elements of the first output."""
-    return elements_at(question.outputs, 0)
+    return elements_at(raw.outputs, 0)
 
 
 def product(*sizes: int | None) -> int | None:
@@ -65,19 +65,19 @@ def known(**geometry: Any) -> dict[str, Any]:
     return {name: value for name, value in geometry.items() if value is not None}
 
 
-def positive(question: Question, option: str) -> int | None:
+def positive(raw: RawOperator, option: str) -> int | None:
     """An option that is a size."""
-    value = question.attributes.get(option)
+    value = raw.attributes.get(option)
     return value if isinstance(value, int) and value > 0 else None
 
 
-def fused(question: Question) -> str:
+def fused(raw: RawOperator) -> str:
     """The function that is applied to the outputs; the schema's own name where it is a newer one."""
-    name = str(question.attributes.get("fused_activation_function", "NONE"))
+    name = str(raw.attributes.get("fused_activation_function", "NONE"))
     return FUSED.get(name, name)
 
 
-def parameters(question: Question, *positions: int) -> tuple[int, ...]:
+def parameters(raw: RawOperator, *positions: int) -> tuple[int, ...]:
     """Those of the inputs at `positions` that may be parameters, by their type."""
-    found = [(at, tensor_at(question.inputs, at)) for at in positions]
+    found = [(at, tensor_at(raw.inputs, at)) for at in positions]
     return tuple(at for at, tensor in found if tensor is not None and tensor.dtype not in INDEX_TYPES)

@@ -3,16 +3,16 @@
 The operators are described in
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_ir.html and, all of them, in
 ``aten/src/ATen/native/native_functions.yaml``. An exported program names every argument, so a
-question's attributes hold, beside the plain arguments by name, ``roles``: the argument's name of every input.
+operator's attributes hold, beside the plain arguments by name, ``roles``: the argument's name of every input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgewise.model.dialects.base import Meaning, Question
+from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.dialects.torch_arguments import base_name, count_of, find, plain, shape_of, weights_of, words
 from edgewise.model.dialects.torch_network import NETWORK
-from edgewise.model.dialects.torch_questions import base_name, count_of, find, plain, shape_of, weights_of, words
 
 #: Values are moved, selected, repeated, renamed or written as constants.
 MOVEMENT = frozenset(
@@ -140,150 +140,148 @@ CONTROL: dict[str, str] = {
 UNKNOWN: dict[str, str] = {
     **dict.fromkeys(
         ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "bernoulli", "normal", "uniform"),
-        "what a random number costs is the generator's affair",
+        "the cost of a random number depends on the generator",
     ),
     "_upsample_bilinear2d_aa": "an antialiasing window depends on the scale",
     "_upsample_bicubic2d_aa": "an antialiasing window depends on the scale",
-    "auto_functionalized": "it wraps an operator of somebody's own",
-    "auto_functionalized_v2": "it wraps an operator of somebody's own",
+    "auto_functionalized": "it wraps a custom operator",
+    "auto_functionalized_v2": "it wraps a custom operator",
 }
 
 
-def read_meaning(question: Question) -> Meaning:
-    """What the operator `question` is; an unknown one has the kind ""."""
-    name = base_name(question.op)
+def interpret(raw: RawOperator) -> Semantics:
+    """What the operator `raw` is; an unknown one has the kind ""."""
+    name = base_name(raw.op)
     if name not in OPERATORS:
-        return Meaning()
-    return OPERATORS[name](name, question)
+        return Semantics()
+    return OPERATORS[name](name, raw)
 
 
-def _movement(name: str, question: Question) -> Meaning:
+def _movement(name: str, raw: RawOperator) -> Semantics:
     del name
-    return Meaning(kind="movement", weights=weights_of(question))
+    return Semantics(kind="movement", weights=weights_of(raw))
 
 
-def _elementwise(name: str, question: Question) -> Meaning:
-    return plain(question, "elementwise", per_element=ELEMENTWISE[name])
+def _elementwise(name: str, raw: RawOperator) -> Semantics:
+    return plain(raw, "elementwise", per_element=ELEMENTWISE[name])
 
 
-def _activation(name: str, question: Question) -> Meaning:
-    return plain(question, "activation", activation=ACTIVATION[name])
+def _activation(name: str, raw: RawOperator) -> Semantics:
+    return plain(raw, "activation", activation=ACTIVATION[name])
 
 
-def _gelu(name: str, question: Question) -> Meaning:
+def _gelu(name: str, raw: RawOperator) -> Semantics:
     del name
-    return plain(
-        question, "activation", activation="gelu-tanh" if question.attributes.get("approximate") == "tanh" else "gelu"
-    )
+    return plain(raw, "activation", activation="gelu-tanh" if raw.attributes.get("approximate") == "tanh" else "gelu")
 
 
-def _softmax(name: str, question: Question) -> Meaning:
-    return plain(question, "softmax", logarithm="log_softmax" in name)
+def _softmax(name: str, raw: RawOperator) -> Semantics:
+    return plain(raw, "softmax", logarithm="log_softmax" in name)
 
 
-def _reduction(name: str, question: Question) -> Meaning:
+def _reduction(name: str, raw: RawOperator) -> Semantics:
     per_input, per_output = REDUCTION[name]
-    return plain(question, "reduction", per_input=per_input, per_output=per_output)
+    return plain(raw, "reduction", per_input=per_input, per_output=per_output)
 
 
-def _sorting(name: str, question: Question) -> Meaning:
+def _sorting(name: str, raw: RawOperator) -> Semantics:
     del name
-    return Meaning(kind="sorting", weights=weights_of(question))
+    return Semantics(kind="sorting", weights=weights_of(raw))
 
 
-def _quantization(name: str, question: Question) -> Meaning:
+def _quantization(name: str, raw: RawOperator) -> Semantics:
     kind, per_element = QUANTIZATION[name]
-    return plain(question, kind, per_element=per_element)
+    return plain(raw, kind, per_element=per_element)
 
 
-def _resize(name: str, question: Question) -> Meaning:
-    return plain(question, "resize", per_element=RESIZE[name])
+def _resize(name: str, raw: RawOperator) -> Semantics:
+    return plain(raw, "resize", per_element=RESIZE[name])
 
 
-def _grid_sample(name: str, question: Question) -> Meaning:
+def _grid_sample(name: str, raw: RawOperator) -> Semantics:
     """``interpolation_mode``: 0 linear, 1 nearest, 2 bicubic. Where to sample is an input, not computed."""
-    linear = 15 if name == "grid_sampler_3d" or len(shape_of(question, 0)) == 5 else 7
-    mode = question.attributes.get("interpolation_mode", 0)
+    linear = 15 if name == "grid_sampler_3d" or len(shape_of(raw, 0)) == 5 else 7
+    mode = raw.attributes.get("interpolation_mode", 0)
     per_element = {0: linear, 1: 0, 2: 31}.get(mode if isinstance(mode, int) else -1)
-    return plain(question, "resize", per_element=per_element)
+    return plain(raw, "resize", per_element=per_element)
 
 
-def _unknown(name: str, question: Question) -> Meaning:
-    return Meaning(why=UNKNOWN[name], weights=weights_of(question))
+def _unknown(name: str, raw: RawOperator) -> Semantics:
+    return Semantics(why=UNKNOWN[name], weights=weights_of(raw))
 
 
-def _control(name: str, question: Question) -> Meaning:
+def _control(name: str, raw: RawOperator) -> Semantics:
     """A wrapper is a body that runs once; ``scan`` and ``map`` run along the first dimension of what they map."""
     kind = CONTROL[name]
     if kind == "branch" or name == "while_loop":
-        return Meaning(kind=kind)
+        return Semantics(kind=kind)
     if name in ("scan", "map", "map_impl"):
-        sizes = {shape_of(question, at)[:1] for at in find(question, "mapped")}
+        sizes = {shape_of(raw, at)[:1] for at in find(raw, "mapped")}
         size = sizes.pop()[:1] if len(sizes) == 1 else ()
         trips = size[0] if size else None
-        return plain(question, kind, trips=trips)
-    return plain(question, kind, trips=1)
+        return plain(raw, kind, trips=trips)
+    return plain(raw, kind, trips=1)
 
 
-def _convert(name: str, question: Question) -> Meaning:
+def _convert(name: str, raw: RawOperator) -> Semantics:
     """A conversion where the type changes, a copy or nothing where it does not."""
     del name
-    source = question.inputs[0] if question.inputs else None
-    target = question.outputs[0] if question.outputs else None
+    source = raw.inputs[0] if raw.inputs else None
+    target = raw.outputs[0] if raw.outputs else None
     if source is None or target is None or source.dtype == target.dtype:
-        return Meaning(kind="movement", weights=weights_of(question))
-    return plain(question, "elementwise", per_element=1)
+        return Semantics(kind="movement", weights=weights_of(raw))
+    return plain(raw, "elementwise", per_element=1)
 
 
-def _sum(name: str, question: Question) -> Meaning:
+def _sum(name: str, raw: RawOperator) -> Semantics:
     """``add`` and ``sub`` scale their second term by ``alpha``."""
     del name
-    scaled = question.attributes.get("alpha", 1) not in (1, 1.0)
-    return plain(question, "elementwise", per_element=2 if scaled else 1)
+    scaled = raw.attributes.get("alpha", 1) not in (1, 1.0)
+    return plain(raw, "elementwise", per_element=2 if scaled else 1)
 
 
-def _scaled_product(name: str, question: Question) -> Meaning:
+def _scaled_product(name: str, raw: RawOperator) -> Semantics:
     """``addcmul``, ``addcdiv``: input + value · a · b."""
     del name
-    scaled = question.attributes.get("value", 1) not in (1, 1.0)
-    return plain(question, "elementwise", per_element=3 if scaled else 2)
+    scaled = raw.attributes.get("value", 1) not in (1, 1.0)
+    return plain(raw, "elementwise", per_element=3 if scaled else 2)
 
 
-def _divide(name: str, question: Question) -> Meaning:
+def _divide(name: str, raw: RawOperator) -> Semantics:
     del name
-    return plain(question, "elementwise", per_element=2 if question.attributes.get("rounding_mode") else 1)
+    return plain(raw, "elementwise", per_element=2 if raw.attributes.get("rounding_mode") else 1)
 
 
-def _clamp(name: str, question: Question) -> Meaning:
+def _clamp(name: str, raw: RawOperator) -> Semantics:
     """One comparison per bound that is given, be it a number or a tensor."""
     if name != "clamp":
-        return plain(question, "elementwise", per_element=1)
-    bounds = [key for key in ("min", "max") if question.attributes.get(key) is not None or find(question, key)]
-    return plain(question, "elementwise", per_element=len(bounds))
+        return plain(raw, "elementwise", per_element=1)
+    bounds = [key for key in ("min", "max") if raw.attributes.get(key) is not None or find(raw, key)]
+    return plain(raw, "elementwise", per_element=len(bounds))
 
 
-def _power(name: str, question: Question) -> Meaning:
+def _power(name: str, raw: RawOperator) -> Semantics:
     """A square is one multiplication and a cube two; any other power is one call of the library."""
     del name
-    return plain(question, "elementwise", per_element=2 if question.attributes.get("exponent") in (3, 3.0) else 1)
+    return plain(raw, "elementwise", per_element=2 if raw.attributes.get("exponent") in (3, 3.0) else 1)
 
 
-def _extremum(name: str, question: Question) -> Meaning:
+def _extremum(name: str, raw: RawOperator) -> Semantics:
     """``max`` and ``min``: of two tensors element by element, else along a dimension or of all."""
     del name
-    if len(count_of(question)) > 1:
-        return plain(question, "elementwise", per_element=1)
-    return plain(question, "reduction", per_input=1, per_output=0)
+    if len(count_of(raw)) > 1:
+        return plain(raw, "elementwise", per_element=1)
+    return plain(raw, "reduction", per_input=1, per_output=0)
 
 
-def _scatter_add(name: str, question: Question) -> Meaning:
+def _scatter_add(name: str, raw: RawOperator) -> Semantics:
     """One addition (or other reduction) per element that is added."""
     del name
-    at = next(iter((*find(question, "src"), *find(question, "source"))), None)
-    return plain(question, "reduction", per_input=1, per_output=0, data=at)
+    at = next(iter((*find(raw, "src"), *find(raw, "source"))), None)
+    return plain(raw, "reduction", per_input=1, per_output=0, data=at)
 
 
-Reading = Callable[[str, Question], Meaning]
+Reading = Callable[[str, RawOperator], Semantics]
 
 OPERATORS: dict[str, Reading] = {
     **dict.fromkeys(MOVEMENT, _movement),

@@ -86,7 +86,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         try:
             file = zipfile.ZipFile(stream)
         except _BAD as error:
-            raise damaged(path, f"it is no whole zip archive: {_first_line(error)}") from error
+            raise damaged(path, f"it is not a complete zip archive: {_first_line(error)}") from error
         with file:
             yield Archive(path, file)
 
@@ -100,7 +100,7 @@ class _Bounded(BufferedReader):
             MAX_DIRECTORY_BYTES + 1 if everything or size is None else min(size, MAX_DIRECTORY_BYTES + 1)
         )
         if len(data) > MAX_DIRECTORY_BYTES:
-            raise zipfile.BadZipFile("its directory is absurdly large")
+            raise zipfile.BadZipFile("its directory is too large")
         return data
 
 

@@ -14,7 +14,7 @@ from edgewise.registry import Registry
 HEAD_BYTES = 4096
 """How many of a file's first bytes `Reader.sniff` is given (fewer where the file is shorter)."""
 
-OUTSIDE_ADVICE = "save the model again with its weights beside it; edgewise reads no file outside the model's folder"
+OUTSIDE_ADVICE = "save the model again with its weights in its folder; edgewise reads no file outside it"
 
 MAX_TENSORS = 10_000
 MAX_RANK = 64
@@ -96,7 +96,7 @@ def make_signature(path: Path, *, inputs: Sequence[TensorSpec], outputs: Sequenc
                 raise damaged(path, f"one of its {noun} has a name of {len(spec.name)} characters")
             # Shapes and arrays are given by input name, so a doubled one could not be addressed.
             if spec.name in seen and noun == "inputs":
-                raise damaged(path, f"two inputs are called {spec.name!r}")
+                raise damaged(path, f"two inputs have the name {spec.name!r}")
             seen.add(spec.name)
             if spec.shape is not None and len(spec.shape) > MAX_RANK:
                 raise damaged(path, f"{spec.name!r} has {len(spec.shape)} dimensions, more than {MAX_RANK}")
@@ -128,5 +128,5 @@ def check_inside(path: Path, weights: Path) -> None:
             return
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long, a folder without access
         raise damaged(path, f"its weight file {weights.name!r} can't be opened: {error}") from error
-    reason = f"its weights lie in {weights.name!r}, outside the model's folder (a symbolic link leads there)"
+    reason = f"its weights are in {weights.name!r}, outside the model's folder (through a symbolic link)"
     raise damaged(path, reason, advice=OUTSIDE_ADVICE)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from edgewise.child_process import run_child
 from edgewise.errors import BadModel, Unavailable
 from edgewise.model.readers.base import damaged, identify_version, make_signature
 from edgewise.model.signature import Signature, TensorSpec
@@ -62,7 +62,7 @@ class _EngineFormat:
 class OrtReader(_EngineFormat):
     """Reads ONNX Runtime's own format, a flatbuffer."""
 
-    format, title, advice = "ort", "ONNX Runtime (.ort)", "make it again, with this version of ONNX Runtime"
+    format, title, advice = "ort", "ONNX Runtime (.ort)", "export it again with this version of ONNX Runtime"
     beginning = re.compile(rb".{4}ORTM", re.DOTALL)
 
 
@@ -70,7 +70,7 @@ class SavedModelReader(_EngineFormat):
     """Reads TensorFlow SavedModels: ``saved_model.pb``, its variables in a folder beside it."""
 
     format, title = "savedmodel", "TensorFlow SavedModel"
-    advice = "give the folder that holds saved_model.pb and variables/"
+    advice = "give the folder that contains saved_model.pb and variables/"
     # Version 1, then a MetaGraphDef that begins with its facts: operators, tags or TensorFlow's version.
     beginning = re.compile(rb"\x08\x01\x12" + _LENGTH + rb"\x0a" + _LENGTH + rb"[\x12\x22\x2a]")
 
@@ -84,7 +84,9 @@ class SavedModelReader(_EngineFormat):
         for file in files:
             if not file.resolve().is_relative_to(folder.resolve()):
                 where = file.relative_to(folder)
-                raise damaged(path, f"a link leads from {where} out of its folder", advice="put the file itself there")
+                raise damaged(
+                    path, (f"{where} is a link to a file outside its folder"), advice=("replace the link with the file")
+                )
         return tuple(files)
 
 
@@ -138,11 +140,11 @@ def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advi
 
 def _run(path: Path, location: str) -> dict[str, Any]:
     command = [sys.executable, "-P", "-m", "edgewise.runtime.describing", location, str(path.absolute())]
+    done = run_child(command, seconds=TIMEOUT_S)
+    if done.failure:
+        return {"error": f"its process {done.failure}"}
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False)
-        told = json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        return {"error": f"it took more than {TIMEOUT_S} s"}
+        told = json.loads(done.output)
     except ValueError:
-        return {"error": f"its process ended with code {done.returncode} and no answer"}
-    return told if isinstance(told, dict) else {"error": "no answer"}
+        told = None
+    return told if isinstance(told, dict) else {"error": "its process gave no answer"}

@@ -1,4 +1,4 @@
-"""The format of the fake runtime: a line ``edgewise-fake 1``, then one JSON object that scripts a make-believe model.
+"""The format of the fake runtime: a line ``edgewise-fake 1``, then one JSON object that scripts a fake model.
 
 Only ``inputs``, ``outputs`` and ``graph`` (`edgewise.model.readers.fake_graph`) are read here; every other key belongs
 to the runtime.

@@ -17,7 +17,7 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.model.cost import KINDS
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, MAX_RANK
-from edgewise.model.signature import Dimension, Signature, TensorSpec
+from edgewise.model.signature import Dimension, Signature, TensorSpec, shapes_fit
 
 MAX_OPERATORS = 100_000
 Refusal = Callable[[str], BadModel]
@@ -74,11 +74,7 @@ def _named_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) ->
 
 def _match(spec: TensorSpec, shape: tuple[int, ...]) -> dict[str, int]:
     own = spec.shape
-    fits = own is None or (
-        len(own) == len(shape)
-        and all(not isinstance(size, int) or size == given for size, given in zip(own, shape, strict=True))
-    )
-    if not fits or any(size < 0 for size in shape):
+    if not shapes_fit(own, shape) or any(size < 0 for size in shape):
         raise BadInput(
             f"{list(shape)} does not fit the input {spec.name!r}", advice=f"the model takes {list(own or ())}"
         )

@@ -1,26 +1,32 @@
 """Keras models (``.keras``): a zip archive of ``metadata.json``, ``config.json`` and weights that stay unread.
 
-The format is described at https://keras.io/guides/serialization_and_saving/. Neither Keras nor any code of a model is
-run: shapes and parameters follow from the configuration.
+The format is described at https://keras.io/guides/serialization_and_saving/. Keras itself builds the layers from the
+configuration, in a process with limits and in its safe mode. A file with Python code in it (``Lambda`` layers) or with
+classes of somebody's own is refused before: nothing of a file is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from edgewise.errors import BadInput, BadModel
-from edgewise.model.graph import Graph
+from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.archive import first_name, looks_zipped, open_archive
-from edgewise.model.readers.base import damaged, make_signature
-from edgewise.model.readers.keras_config import Layer, Shape, Wrong, read_layer, read_policy, read_shape
-from edgewise.model.readers.keras_graph import Workshop
-from edgewise.model.readers.keras_models import input_shape, is_input, put_to_work, references_of, sequence_of
-from edgewise.model.signature import Signature, TensorSpec
+from edgewise.model.readers.base import MAX_NAME_CHARACTERS, damaged, make_signature
+from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape
+from edgewise.model.readers.keras_graph import build_graph
+from edgewise.model.signature import Signature, TensorSpec, shapes_fit
 
+WORKER = "edgewise.model.readers.keras_isolated"
 _CONFIG, _METADATA = "config.json", "metadata.json"
 _WEIGHTS = ("model.weights.h5", "model.weights.npz")
+_ADVICE = "edgewise runs no code from a file; give the function that makes the model (--build module:function), or ONNX"
+_MAX_DEPTH, _MAX_OBJECTS = 60, 1_000_000
+_BACKENDS = ("jax", "torch", "tensorflow")
 
 
 class KerasReader:
@@ -43,15 +49,10 @@ class KerasReader:
         return first_name(head) == _METADATA
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs with their batch, which is open as a rule, and outputs."""
+        """Inputs with their batch, which is open as a rule, and outputs, whose shapes only Keras tells."""
         graph = self.read_graph(path)
         inputs, outputs = (
-            [
-                TensorSpec(
-                    name=graph.tensors[name].name, shape=graph.tensors[name].shape, dtype=graph.tensors[name].dtype
-                )
-                for name in names
-            ]
+            [TensorSpec(name=name, shape=graph.tensors[name].shape, dtype=graph.tensors[name].dtype) for name in names]
             for names in (graph.inputs, graph.outputs)
         )
         return make_signature(path, inputs=inputs, outputs=outputs)
@@ -62,15 +63,18 @@ class KerasReader:
         return ()
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network as its configuration describes it, models in models taken apart."""
+        """The network as Keras builds it from its configuration, models in models taken apart.
+
+        Without Keras: its inputs, and its layers without what only Keras tells.
+        """
         with open_archive(path) as archive:
             document = archive.read_json(_CONFIG)
             metadata = archive.read_json(_METADATA) if _METADATA in archive.names else {}
         version = str(metadata.get("keras_version", ""))[:40]
-        return build_keras_graph(path, document, shapes=shapes, version=version)
+        return read_document(path, document, shapes=shapes, version=version)
 
 
-def build_keras_graph(
+def read_document(
     path: Path, document: Mapping[str, Any], *, shapes: Mapping[str, tuple[int, ...]] | None = None, version: str = ""
 ) -> Graph:
     """The graph of a model's configuration.
@@ -82,81 +86,139 @@ def build_keras_graph(
         version: of Keras.
 
     Raises:
-        BadModel: it is no model whose layers are in its configuration, or is inconsistent.
+        BadModel: it has code or custom classes, its configuration does not describe its layers, or it is damaged.
         BadInput: as `ReadsGraph.read_graph` says.
     """
+    _check(path, document)
+    outline = _outline(path, document, version)
+    for name, shape in (shapes or {}).items():
+        if name not in outline.inputs:
+            raise BadInput(
+                (f"{name!r} is not an input of the model"), advice=f"its inputs are {', '.join(outline.inputs)}"
+            )
+        stated = outline.tensors[name].shape
+        if not shapes_fit(stated, shape):
+            raise BadInput(
+                f"{name!r} can't have the shape {'x'.join(map(str, shape))}",
+                advice=f"it is {'x'.join('?' if size is None else str(size) for size in stated or ())}; "
+                "only ? can be chosen",
+            )
+    given = {name: list(shape) for name, shape in (shapes or {}).items()}
+    purpose = "shapes, parameters and costs of a Keras model"
     try:
-        model = read_layer(document)
-        if not isinstance(model.options.get("layers"), list):
-            _refuse_class(path, model)
-        shop = Workshop(models=put_to_work)
-        names = [shop.add_input(*each) for each in _fit(_declare_inputs(model), shapes or {})]
-        outputs = put_to_work(shop, model, names, "")
-    except Wrong as error:
-        raise damaged(path, str(error)) from error
-    except RecursionError as error:
-        raise damaged(path, "its layers are nested too deeply") from error
+        backend = _choose_backend(purpose)
+        told = ask_engine(
+            WORKER, None, {"document": dict(document), "shapes": given}, package="keras", title="Keras",
+            extra="keras", purpose=purpose, environment={"KERAS_BACKEND": backend},
+        )  # fmt: skip
+    except NoAnswer as error:
+        return _with_shapes(outline, given, str(error))
+    except Refused as error:
+        raise BadInput(
+            f"{path.name} can't take these shapes: {error}", advice=("give shapes that it supports")
+        ) from error
+    return build_graph(path, told, version)
+
+
+def _choose_backend(purpose: str) -> str:
+    """What stands behind Keras: as the user has set it, else the quickest one that is installed. Raises `NoAnswer`."""
+    if chosen := os.environ.get("KERAS_BACKEND"):
+        return chosen
+    found = next((name for name in _BACKENDS if find_spec(name) is not None), "")
+    if find_spec("keras") is not None and not found:
+        raise NoAnswer(f"{purpose} need one of JAX, PyTorch and TensorFlow behind Keras (pip install jax)")
+    return found
+
+
+def _check(path: Path, document: Any) -> None:
+    """Refuse code, and classes that are not Keras' own: the only ones whose making is known to run nothing else."""
+    todo, count = [(document, 0)], 0
+    while todo:
+        value, depth = todo.pop()
+        count += 1
+        if depth > _MAX_DEPTH or count > _MAX_OBJECTS:
+            raise damaged(path, "its configuration is nested too deeply or too large")
+        if isinstance(value, dict):
+            if "class_name" in value:
+                _check_class(path, value)
+            todo += [(each, depth + 1) for each in value.values()]
+        elif isinstance(value, list):
+            todo += [(each, depth + 1) for each in value]
+
+
+def _check_class(path: Path, value: Mapping[str, Any]) -> None:
+    kind, module = str(value["class_name"])[:60], value.get("module")
+    if kind in ("Lambda", "__lambda__"):
+        raise damaged(path, "it has a Lambda layer, which is Python code", advice=_ADVICE)
+    own = module is None or (isinstance(module, str) and (module == "builtins" or f"{module}.".startswith("keras.")))
+    registered = value.get("registered_name")
+    # A registered name with a package ("mine>Swish") is somebody's own class.
+    if not own or (isinstance(registered, str) and ">" in registered and not registered.startswith("keras")):
+        raise damaged(path, f"its class {kind!r} is not one of Keras' own", advice=_ADVICE)
+
+
+def _outline(path: Path, document: Mapping[str, Any], version: str) -> Graph:
+    """What the configuration says without being built: inputs, the names of outputs, classes of layers."""
+    options = document.get("config")
+    listed = options.get("layers") if isinstance(options, dict) else None
+    if not isinstance(options, dict) or not isinstance(listed, list):
+        raise damaged(
+            path,
+            f"the layers of its class {str(document.get('class_name'))[:60]!r} exist only in its Python code",
+            advice=_ADVICE,
+        )
+    layers = [each for each in listed if isinstance(each, dict) and isinstance(each.get("config"), dict)]
+    inputs = [each for each in layers if each.get("class_name") == "InputLayer"]
+    tensors = {}
+    for each in inputs:
+        shape = each["config"].get("batch_shape", each["config"].get("batch_input_shape"))
+        dtype = each["config"].get("dtype")
+        tensors[_name(path, each)] = Tensor(
+            name=_name(path, each), shape=parse_shape(shape), dtype=dtype[:40] if isinstance(dtype, str) else "float32"
+        )
+    outputs = list(dict.fromkeys(_ends(options.get("output_layers"))))
+    if not outputs and layers:
+        outputs = [_name(path, layers[-1])]
+    operators = [
+        Operator(index=at, name=_name(path, each), op=str(each.get("class_name"))[:MAX_NAME_CHARACTERS], kind="")
+        for at, each in enumerate(each for each in layers if each not in inputs)
+    ]
+    names = tuple(tensors)
+    for name in outputs:
+        tensors.setdefault(name, Tensor(name=name, shape=None, dtype="float32"))
     if not outputs:
         raise damaged(path, "it has no outputs")
-    producer = f"Keras {version}".strip()
     return Graph(
-        name=model.name, format="keras", producer=producer, tensors=shop.tensors, operators=tuple(shop.operators),
-        inputs=tuple(names), outputs=outputs, subgraphs=shop.subgraphs, metadata={"class": model.kind[:200]},
+        name=str(options.get("name", ""))[:MAX_NAME_CHARACTERS], format="keras",
+        producer=f"Keras {version}".strip(), tensors=tensors, operators=tuple(operators), inputs=names,
+        outputs=tuple(outputs), metadata={"class": str(document.get("class_name"))[:200]},
     )  # fmt: skip
 
 
-def _refuse_class(path: Path, model: Layer) -> NoReturn:
-    raise damaged(
-        path,
-        f"it is a model of the class {model.kind[:60]!r}, whose layers are in its Python code",
-        advice="edgewise runs no code of a file: give the function that makes it (--build module:function), or ONNX",
-    )
+def _name(path: Path, layer: Mapping[str, Any]) -> str:
+    name = layer["config"].get("name") or layer.get("name") or layer.get("class_name")
+    if not isinstance(name, str) or len(name) > MAX_NAME_CHARACTERS:
+        raise damaged(path, "a layer has no name")
+    return name
 
 
-def _declare_inputs(model: Layer) -> list[tuple[str, Shape, str]]:
-    """Name, shape and type of every input of a whole model. Raises `Wrong`."""
-    if "input_layers" in model.options:
-        layers = {layer.name: layer for layer in map(read_layer, model.options["layers"])}
-        return [_declare(name, layers.get(name)) for name, _, _ in references_of(model.options["input_layers"])]
-    layers_in_order = sequence_of(model)
-    first = layers_in_order[0] if layers_in_order else None
-    shape = input_shape(first) if first is not None else None
-    if first is not None and shape is not None:
-        name = first.name if is_input(first) else f"{first.name}_input"
-        return [(name, shape, _type_of(first))]
-    built = read_shape(model.options.get("build_input_shape"))
-    if built is None:
-        raise Wrong("it was saved before it was built, so that its input has no shape")
-    return [("input", built, "float32")]
+def _ends(value: Any, depth: int = 20) -> Iterator[str]:
+    """Names of the layers in ``[layer, node, tensor]``, or in lists and objects of them."""
+    match value:
+        case [str(name), int(), int(), *_]:
+            yield name[:MAX_NAME_CHARACTERS]
+        case list() | dict() if depth:
+            for each in value.values() if isinstance(value, dict) else value:
+                yield from _ends(each, depth - 1)
 
 
-def _declare(name: str, layer: Layer | None) -> tuple[str, Shape, str]:
-    shape = input_shape(layer) if layer is not None else None
-    if layer is None or shape is None:
-        raise Wrong(f"the input {name[:40]!r} has no shape")
-    return name, shape, _type_of(layer)
+def _with_shapes(outline: Graph, given: Mapping[str, list[int]], why: str) -> Graph:
+    """The outline with the inputs' shapes, every cost unknown because of `why`."""
+    from dataclasses import replace
 
-
-def _type_of(layer: Layer) -> str:
-    dtype = layer.options.get("dtype")
-    return dtype[:40] if is_input(layer) and isinstance(dtype, str) else read_policy(dtype)[1]
-
-
-def _fit(inputs: list[tuple[str, Shape, str]], shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, Shape, str]]:
-    """Inputs with the shapes that were asked for in the place of open ones. Raises `BadInput`."""
-    names = [name for name, _, _ in inputs]
-    for name in shapes:
-        if name not in names:
-            raise BadInput(f"{name!r} is no input of the model", advice=f"its inputs are {', '.join(names)}")
-    return [(name, _fit_one(name, shape, shapes.get(name)), dtype) for name, shape, dtype in inputs]
-
-
-def _fit_one(name: str, shape: Shape, wanted: tuple[int, ...] | None) -> Shape:
-    if wanted is None:
-        return shape
-    if len(wanted) != len(shape) or any(size not in (None, asked) for size, asked in zip(shape, wanted, strict=True)):
-        raise BadInput(
-            f"{name!r} can't have the shape {'x'.join(map(str, wanted))}",
-            advice=f"it is {'x'.join('?' if size is None else str(size) for size in shape)}; only ? can be chosen",
-        )
-    return wanted
+    tensors = {
+        name: replace(tensor, shape=tuple(given.get(name, ()))) if name in given else tensor
+        for name, tensor in outline.tensors.items()
+    }
+    operators = tuple(replace(each, unknown_because=why) for each in outline.operators)
+    return replace(outline, tensors=tensors, operators=operators, metadata={**outline.metadata, "unobserved": why})

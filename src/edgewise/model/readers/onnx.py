@@ -104,7 +104,7 @@ def _load(path: Path) -> tuple[Any, Description, ModuleType]:
     size = path.stat().st_size
     if size > MAX_BYTES:
         advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
-        raise damaged(path, f"{size} bytes are more than an ONNX file can hold (2 GiB)", advice=advice)
+        raise damaged(path, f"{size} bytes exceed the limit of an ONNX file (2 GiB)", advice=advice)
     try:
         import onnx
     except ImportError as error:
@@ -122,7 +122,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise damaged(path, "a text in it is not UTF-8") from error
+        raise damaged(path, "it contains text that is not UTF-8") from error
     except Wrong as error:
         raise damaged(path, str(error)) from error
 
@@ -147,7 +147,7 @@ def _make_graph(
     dtypes = name_dtypes(data_types, graph=True)
     versions = {("" if each.domain in NATIVE else read_text(each.domain)): each.version for each in model.opset_import}
     declared = read_declared(block, dtypes)
-    inferred = infer_shapes(model, block, description)
+    inferred = infer_shapes(model, block)
     notes.append(inferred.why)
     attach(block, inferred.model.graph)
     if observed is None:
@@ -193,7 +193,7 @@ def _find_extents(path: Path, model: Any) -> dict[str, int]:
         end = sum(_read_count(path, tensor.name, entries.get(key, "")) for key in ("offset", "length"))
         extents[location] = max(end, extents.get(location, 0))
         if len(extents) > MAX_WEIGHT_FILES:
-            raise damaged(path, f"its weights are spread over more than {MAX_WEIGHT_FILES} files")
+            raise damaged(path, f"its weights are in more than {MAX_WEIGHT_FILES} files")
     return extents
 
 
@@ -240,7 +240,7 @@ def _find_attribute_tensors(attribute: Any) -> Iterator[Any]:
 
 def _check_weight_file(path: Path, location: str, end: int) -> Path:
     """The external file at `location`, once it is known to lie in the model's folder and to be long enough."""
-    refused = f"its weights lie in {location!r}, outside the model's folder"
+    refused = f"its weights are in {location!r}, outside the model's folder"
     if not location or "\0" in location:
         raise damaged(path, "a tensor has external data without a file name")
     if location.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", location) or ".." in re.split(r"[/\\]", location):

@@ -16,7 +16,7 @@ NATIVE = ("", "ai.onnx")
 
 
 @dataclass(slots=True)
-class Step:
+class OnnxNode:
     """A node.
 
     Attributes:
@@ -52,7 +52,7 @@ class Block:
     """
 
     proto: Proto
-    steps: list[Step]
+    steps: list[OnnxNode]
 
 
 def read_block(graph: Proto, description: Description) -> Block:
@@ -81,7 +81,7 @@ class _Reading:
             raise Wrong(f"it has more than {MAX_OPERATORS} operators")
         return Block(graph, [self.read_node(node) for node in graph.node])
 
-    def read_node(self, node: Proto) -> Step:
+    def read_node(self, node: Proto) -> OnnxNode:
         op, domain = node.op_type, node.domain
         attributes = list(node.attribute)
         inner: list[tuple[str, Block]] = []
@@ -92,7 +92,7 @@ class _Reading:
             kind = attribute.type
             if kind in (GRAPH, GRAPHS) or not kind:
                 inner += [(name, self.read(graph)) for name, graph in graphs_of(attribute)]
-        step = Step(
+        step = OnnxNode(
             node, op, "" if domain in NATIVE else domain, tuple(node.input), tuple(node.output), attributes, inner
         )
         if not op:
@@ -105,7 +105,7 @@ class _Reading:
         return step
 
 
-def _settle(step: Step, gone: LeftOut) -> None:
+def _settle(step: OnnxNode, gone: LeftOut) -> None:
     """Makes a tensor of the list of a Constant node."""
     tensor = as_tensor(step.attributes[0], gone)
     del step.proto.attribute[:]

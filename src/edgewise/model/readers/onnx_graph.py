@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgewise.model.dialects.base import Meaning, Question
-from edgewise.model.dialects.onnx import read_meaning
+from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
 from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
-from edgewise.model.readers.onnx_blocks import NATIVE, Block, Step, as_tensor, inner_blocks
+from edgewise.model.readers.onnx_blocks import NATIVE, Block, OnnxNode, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
     Shapes,
@@ -254,7 +254,7 @@ def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
     return Tensor(name=name, shape=merge_shapes(shape, other), dtype=told if dtype == "undefined" else dtype)
 
 
-def _complete_mask(step: Step, scope: _Scope) -> None:
+def _complete_mask(step: OnnxNode, scope: _Scope) -> None:
     """Gives the mask of a Dropout the data's shape, of which the package's inference for old opsets says nothing."""
     data, mask = scope.tensors.get(step.outputs[0]), scope.tensors.get(step.outputs[1])
     if data is not None and mask is not None and mask.shape is None:
@@ -262,7 +262,7 @@ def _complete_mask(step: Step, scope: _Scope) -> None:
         scope.tensors[mask.name] = replace(mask, shape=data.shape, dtype=dtype)
 
 
-def _fill(step: Step, scope: _Scope, results: Set[str]) -> bool:
+def _fill(step: OnnxNode, scope: _Scope, results: Set[str]) -> bool:
     """Makes a constant of what a ConstantOfShape of a constant shape makes: a weight of one value throughout.
 
     Returns whether it is one; where its shape is computed it stays an operator.
@@ -296,7 +296,7 @@ class _Names:
                 return numbered
 
 
-def _read_inner(step: Step, name: str, source: Source, scope: _Scope) -> dict[str, Graph]:
+def _read_inner(step: OnnxNode, name: str, source: Source, scope: _Scope) -> dict[str, Graph]:
     visible = {**scope.outer, **scope.tensors}
     return {
         f"{name}.{key}": _make(
@@ -306,12 +306,14 @@ def _read_inner(step: Step, name: str, source: Source, scope: _Scope) -> dict[st
     }
 
 
-def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tuple[int, Source, _Scope]) -> Operator:
+def _read_operator(
+    step: OnnxNode, name: str, subgraphs: tuple[str, ...], place: tuple[int, Source, _Scope]
+) -> Operator:
     index, source, scope = place
     plain, shown = _read_attributes(step.attributes, source) if step.attributes else ({}, {})
     inputs, outputs, look_up = step.inputs, step.outputs, scope.look_up
-    meaning = read_meaning(
-        Question(
+    semantics = interpret(
+        RawOperator(
             op=step.op,
             domain=step.domain,
             version=source.versions.get(step.domain, 0),
@@ -321,15 +323,15 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
             values=lambda at: _read_input(inputs, at, source, scope),
         )
     )
-    weights = _find_weights(meaning, inputs, scope) if meaning.weights else ()
-    geometry = meaning.geometry
+    weights = _find_weights(semantics, inputs, scope) if semantics.weights else ()
+    geometry = semantics.geometry
     if step.inner:
         geometry = _read_repetitions(step, name, geometry, (source, scope))
     return Operator(
         index=index,
         name=name,
         op=step.op,
-        kind=meaning.kind,
+        kind=semantics.kind,
         inputs=inputs,
         outputs=outputs,
         weights=weights,
@@ -339,13 +341,13 @@ def _read_operator(step: Step, name: str, subgraphs: tuple[str, ...], place: tup
         domain=step.domain,
         custom=step.domain not in STANDARD,
         subgraphs=subgraphs,
-        unknown_because=meaning.why,
+        unknown_because=semantics.why,
         label=_find_label(step, name, weights),
     )
 
 
 def _read_repetitions(
-    step: Step, name: str, geometry: Mapping[str, Any], place: tuple[Source, _Scope]
+    step: OnnxNode, name: str, geometry: Mapping[str, Any], place: tuple[Source, _Scope]
 ) -> Mapping[str, Any]:
     """`geometry` with the branch that runs and how often a body does, where that was observed."""
     source, scope = place
@@ -359,7 +361,7 @@ def _read_repetitions(
     return geometry
 
 
-def _find_label(step: Step, name: str, weights: Sequence[str]) -> str:
+def _find_label(step: OnnxNode, name: str, weights: Sequence[str]) -> str:
     """The module of a PyTorch network that an operator comes from, and its name, as ``torch.onnx.export`` tells them.
 
     The exporter's note lists the modules around it and its own name: ``['', 'features', 'features.17', 'conv2d']``.
@@ -375,12 +377,12 @@ def _find_label(step: Step, name: str, weights: Sequence[str]) -> str:
     return f"{modules[-1]}/{own}" if modules else ""
 
 
-def _find_weights(meaning: Meaning, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:
-    there = [inputs[at] for at in meaning.weights if at < len(inputs) and inputs[at]]
+def _find_weights(semantics: Semantics, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:
+    there = [inputs[at] for at in semantics.weights if at < len(inputs) and inputs[at]]
     return tuple([name for name in there if scope.tensors[name].constant])
 
 
-def _find_option_weights(step: Step, name: str, source: Source, scope: _Scope) -> tuple[str, ...]:
+def _find_option_weights(step: OnnxNode, name: str, source: Source, scope: _Scope) -> tuple[str, ...]:
     """Adds the parameters that stand in an operator's options to the constants, and names them."""
     found = []
     for attribute in step.attributes:
@@ -417,7 +419,7 @@ def _read_input(inputs: tuple[str, ...], at: int, source: Source, scope: _Scope)
     return None if tensor is None else read_values(tensor, source.description.look_up(tensor))
 
 
-def _may_stop(step: Step) -> bool:
+def _may_stop(step: OnnxNode) -> bool:
     """Whether a Loop can end before its trips are done: unless its body hands on the condition or a constant truth."""
     return any(not _goes_on(body) for _, body in step.inner)
 
@@ -442,7 +444,7 @@ def _goes_on(body: Block) -> bool:
 _TRUE = ((True,), (1,))
 
 
-def _quantize(step: Step, source: Source, scope: _Scope) -> None:
+def _quantize(step: OnnxNode, source: Source, scope: _Scope) -> None:
     """Notes on every value that a node quantises, or takes as quantised, what its integers stand for."""
     for at, scale, zero in _QUANTIZED[step.op]:
         names = step.outputs if at < 0 else step.inputs
@@ -454,7 +456,7 @@ def _quantize(step: Step, source: Source, scope: _Scope) -> None:
                 scope.tensors[name] = replace(tensor, quantization=found)
 
 
-def _read_quantization(step: Step, scale: int, zero: int, place: tuple[Source, _Scope]) -> Quantization | None:
+def _read_quantization(step: OnnxNode, scale: int, zero: int, place: tuple[Source, _Scope]) -> Quantization | None:
     source, scope = place
     found: list[int | float | None] = []
     for at in (scale, zero):

@@ -28,7 +28,7 @@ def put_in_order(block: Block) -> None:
         Wrong: a value that is made twice or nowhere, or a circle; the message names a node.
     """
     for name, user in _order(block).items():
-        raise Wrong(f"{user} takes {name!r}, which nothing makes")
+        raise Wrong(f"{user} reads {name!r}, which no node makes")
 
 
 def _order(block: Block) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _find_makers(block: Block, ready: set[str]) -> dict[str, int]:
             if not name:
                 continue
             if name in made or name in ready:
-                raise Wrong(f"{step.label} makes {name!r}, which is made elsewhere too")
+                raise Wrong(f"{step.label} makes {name!r}, which another node makes too")
             made[name] = index
     return made
 
@@ -81,7 +81,7 @@ def _sort(block: Block, needs: list[list[str]], made: dict[str, int]) -> None:
     order, waiting = order_by_needs([{made[name] for name in wanted} for wanted in needs])
     if len(order) < len(needs):
         stuck = next(index for index, count in enumerate(waiting) if count)
-        raise Wrong(f"it runs in a circle through {block.steps[_walk_back(stuck, needs, made, waiting)].label}")
+        raise Wrong(f"it has a cycle through {block.steps[_walk_back(stuck, needs, made, waiting)].label}")
     block.steps = [block.steps[index] for index in order]
     replace_nodes(block.proto, [block.proto.node[index] for index in order])
     attach(block, block.proto)
@@ -141,7 +141,9 @@ def check_functions(model: Proto) -> bool:
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
     count, total = _expand(model.graph.node, functions, sizes, ())
     if count > MAX_OPERATORS or total > MAX_EXPANDED:
-        raise Wrong(f"its functions make more than {MAX_OPERATORS} operators of it, or more than a file can hold")
+        raise Wrong(
+            f"inlining its functions gives more than {MAX_OPERATORS} operators, or more than a file can contain"
+        )
     # A graph that is handed to a function could be repeated there, with calls in it: it can't be bounded like this.
     return not any(
         attribute.ref_attr_name and attribute.type in (GRAPH, GRAPHS)

@@ -1,14 +1,13 @@
 """Shapes of every value of an ONNX model, by the onnx package's shape inference, without trusting the model.
 
 Shape inference is C++ that believes what it reads: ten nodes can make it fill the memory (each doubling the rank of the
-one before, by Gather; each doubling a shape's entries, by Concat). So only models of the plainest kind are inferred
-in this process, and all others in one of their own (`edgewise.model.readers.onnx_isolated`) with limits, at some 30 ms.
+one before, by Gather; each doubling a shape's entries, by Concat), an attribute of the wrong type crashes it. So it
+runs in a process of its own with limits (`edgewise.model.readers.onnx_isolated`).
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -16,12 +15,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from edgewise.child_process import run_child
 from edgewise.errors import BadInput
 from edgewise.model.readers import onnx_isolated
 from edgewise.model.readers.onnx_blocks import Block, inner_blocks
-from edgewise.model.readers.onnx_plain import is_plain
 from edgewise.model.readers.onnx_types import Proto, Shapes, read_type
-from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION, Description
+from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION
+from edgewise.model.signature import shapes_fit
 
 _SHAPED = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators with which arithmetic on shapes begins."""
@@ -51,19 +51,21 @@ def set_input_shapes(inputs: list[Proto], shapes: Mapping[str, tuple[int, ...]])
             raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(known) or 'none'}")
         kind = known[name].type
         if kind.WhichOneof("value") != "tensor_type":
-            raise BadInput(f"input {name!r} is no tensor and has no shape", advice="give it none")
+            raise BadInput(f"input {name!r} is not a tensor, so it has no shape", advice="omit its shape")
         _set_shape(name, kind.tensor_type, shape)
 
 
 def _set_shape(name: str, kind: Proto, shape: tuple[int, ...]) -> None:
     given = "x".join(map(str, shape))
     if any(not 0 <= size < 2**63 for size in shape):
-        raise BadInput(f"{given} for input {name!r} has an impossible size", advice="every dimension is 1 or more")
+        raise BadInput(
+            f"{given} for input {name!r} has an impossible size", advice=("every dimension must be at least 1")
+        )
     if kind.HasField("shape"):
         dims = kind.shape.dim
-        fixed = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
+        fixed = tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims)
         wanted = "x".join("?" if size is None else str(size) for size in fixed)
-        if len(fixed) != len(shape) or any(a not in (None, b) for a, b in zip(fixed, shape, strict=True)):
+        if not shapes_fit(fixed, shape):
             raise BadInput(f"{given} does not fit input {name!r}", advice=f"the model takes {wanted or 'a scalar'}")
     kind.shape.ClearField("dim")
     for size in shape:
@@ -76,7 +78,7 @@ def inline_functions(model: Proto) -> Inferred:
     return Inferred(model if answer is None else answer, why)
 
 
-def infer_shapes(model: Proto, block: Block, description: Description) -> Inferred:
+def infer_shapes(model: Proto, block: Block) -> Inferred:
     """The model with the shapes that follow from its inputs' shapes.
 
     Shapes that the file declares for results are not used: they go stale, and a wrong one would stop the inference.
@@ -86,10 +88,6 @@ def infer_shapes(model: Proto, block: Block, description: Description) -> Inferr
         _forget_shapes(each)
     # Weights that old files list as inputs too are no inputs, and the rules of newer files say so.
     model.ir_version = max(model.ir_version, 10)
-    if is_plain(model, block, description):
-        inferred = _infer_here(model)
-        if inferred is not None and _is_complete(inferred.graph, block):
-            return Inferred(inferred)
     answer, why = _ask_process(model, "infer")
     if answer is None:
         return Inferred(model, why)
@@ -108,17 +106,6 @@ def _forget_shapes(block: Block) -> None:
     for info in graph.output:
         if info.name not in foreign and info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
-
-
-def _infer_here(model: Proto) -> Proto | None:
-    """In this process, without following values through Shape and its like, which plain models have none of."""
-    from onnx import shape_inference
-
-    try:
-        inferred: Proto = shape_inference.infer_shapes(model)
-    except Exception:  # the other process says why
-        return None
-    return inferred
 
 
 def _is_complete(graph: Proto, block: Block) -> bool:
@@ -160,34 +147,31 @@ def _is_fixed(info: Proto) -> bool:
 
 def _ask_process(model: Proto, mode: str) -> tuple[Proto | None, str]:
     """What another process makes of the model, or None and why it made nothing of it."""
-    noun = "writing out its functions" if mode == "inline" else "shape inference"
+    noun = "inlining its functions" if mode == "inline" else "shape inference"
     file = _find_script() if mode == "symbolic" else _find_extension()
     if file is None:
         return None, "ONNX Runtime is not installed"
     plain = ["-I"] if mode == "symbolic" else ["-I", "-S"]
+    with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+        done = run_child(
+            [sys.executable, *plain, onnx_isolated.__file__, mode, file],
+            request=model.SerializeToString(),
+            seconds=2 * onnx_isolated.CPU_SECONDS,
+            folder=Path(folder),  # the script leaves a file where it does not get to the end
+            environment={
+                **os.environ,
+                "OPENBLAS_NUM_THREADS": "1",
+            },  # whose threads would take the memory that is given
+            max_output=2 * MAX_DESCRIPTION,
+        )
+    if done.cause == "exit" and done.tail:
+        return None, done.tail.splitlines()[-1]
+    if done.failure:
+        return None, f"{noun} {done.failure}"
     try:
-        with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
-            done = subprocess.run(
-                [sys.executable, *plain, onnx_isolated.__file__, mode, file],
-                input=model.SerializeToString(),
-                capture_output=True,
-                timeout=2 * onnx_isolated.CPU_SECONDS,
-                check=False,
-                cwd=folder,  # the script leaves a file where it does not get to the end
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # whose threads would take the memory that is given
-            )
-    except subprocess.TimeoutExpired:
-        return None, f"{noun} took too long"
-    except OSError as error:
-        return None, f"{noun} could not be started: {error}"
-    if done.returncode < 0:
-        return None, f"{noun} ended by signal {-done.returncode}"
-    if done.returncode or len(done.stdout) > 2 * MAX_DESCRIPTION:
-        return None, done.stderr.decode("utf-8", "replace").strip() or f"{noun} failed"
-    try:
-        return type(model).FromString(done.stdout), ""
+        return type(model).FromString(done.output), ""
     except Exception:  # protobuf's DecodeError, which implementations derive differently
-        return None, f"{noun} gave no model"
+        return None, f"{noun} returned no model"
 
 
 def _find_extension() -> str:

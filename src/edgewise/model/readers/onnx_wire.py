@@ -11,13 +11,14 @@ from __future__ import annotations
 import mmap
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgewise.model.readers.base import damaged
+from edgewise.wire import BYTES, FIXED32, RUN, VARINT, Damaged, encode_varint, read_fields
 
 BIG = 1024
 """Messages above this many bytes are walked into, and their payloads left out; smaller ones are copied whole."""
@@ -34,10 +35,6 @@ _FEW = 2**20
 """A description of so many bytes can't hold more messages than are allowed, so they are not counted."""
 HEAD = 16
 """First bytes of a payload that are remembered, which is enough for one element of any type."""
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_RUN = 8
-"""Many fields of one number and of few bytes each, one behind the other."""
 
 # Message types → {field number: type of the message in it}. Leaves that hold no messages of their own are "leaf".
 _MESSAGES: dict[str, dict[int, str]] = {
@@ -84,7 +81,7 @@ _DATA = {"tensor": _TENSOR_DATA, "attribute": _ATTRIBUTE_DATA}
 _NOTE = {"tensor": 12, "attribute": 13}
 """doc_string: where the number of what was left out of a message is noted."""
 #: An attribute's lists of numbers have a key before each number (a forest of decision trees: millions of them).
-_FLOATS_KEY, _INTS_KEY = 7 << 3 | _FIXED32, 8 << 3 | _VARINT
+_FLOATS_KEY, _INTS_KEY = 7 << 3 | FIXED32, 8 << 3 | VARINT
 _RUNS = {
     "attribute": {
         _FLOATS_KEY: re.compile(rb"(?:\x3d.{4}){1,65536}+", re.DOTALL),
@@ -136,7 +133,7 @@ class Description:
 
 
 class Malformed(Exception):
-    """The bytes are no protobuf; the message says what is wrong, for `edgewise.errors.BadModel`."""
+    """There is absurdly much in the file; the message says of what, for `edgewise.errors.BadModel`."""
 
 
 class _Walk:
@@ -158,7 +155,10 @@ class _Walk:
         gone = LeftOut()
         pieces: list[bytes] = []
         kept = start
-        for begin, number, wire, value, after in self.fields(start, end, _RUNS.get(kind, _NO_RUNS)):
+        for begin, number, wire, value, after in read_fields(self.data, start, end, _RUNS.get(kind, _NO_RUNS)):
+            self.fields_left -= 1
+            if self.fields_left < 0:
+                raise Malformed(f"it has more than {MAX_FIELDS} fields")
             if number in texts or number in payloads:
                 self.keep(pieces, kept, begin)
                 kept = after
@@ -167,7 +167,7 @@ class _Walk:
             elif kind == "model" and number in _MODEL_TEXTS and after - value > MAX_TEXT:
                 self.keep(pieces, kept, begin)
                 kept = after
-            elif wire == _BYTES and number in messages:
+            elif wire == BYTES and number in messages:
                 self.messages_left -= 1
                 if self.messages_left < 0:
                     raise Malformed(_TOO_MANY)
@@ -176,12 +176,12 @@ class _Walk:
                 self.keep(pieces, kept, begin)
                 kept = after
                 inner = self.copy(messages[number], value, after, depth=depth + 1)
-                pieces += (encode(number << 3 | _BYTES), encode(sum(map(len, inner))), *inner)
+                pieces += (encode_varint(number << 3 | BYTES), encode_varint(sum(map(len, inner))), *inner)
         self.keep(pieces, kept, end)
         if gone.field:
             note = f"{self.mark}{len(self.left_out)}".encode()
             self.left_out.append(gone)
-            pieces.append(encode(_NOTE[kind] << 3 | _BYTES) + encode(len(note)) + note)
+            pieces.append(encode_varint(_NOTE[kind] << 3 | BYTES) + encode_varint(len(note)) + note)
         return pieces
 
     def keep(self, pieces: list[bytes], start: int, end: int) -> None:
@@ -198,7 +198,7 @@ class _Walk:
         if not gone.field:
             gone.head = self.data[start : min(start + HEAD, after)]
         gone.field = field
-        if wire == _RUN:
+        if wire == RUN:
             size = after - start
             # Every number of a run of integers has two bytes without continuation: its key and its last.
             count = size // 5 if field == "floats" else self.count_varints(start, after) // 2
@@ -206,9 +206,9 @@ class _Walk:
             gone.stored_bytes += size - count
             return
         gone.stored_bytes += after - start
-        if wire == _BYTES and field == "ints":
+        if wire == BYTES and field == "ints":
             gone.count += self.count_varints(start, after)
-        elif wire == _BYTES and field == "floats":
+        elif wire == BYTES and field == "floats":
             gone.count += (after - start) // 4
         else:
             gone.count += 1
@@ -216,43 +216,6 @@ class _Walk:
     def count_varints(self, start: int, end: int) -> int:
         chunks = range(start, end, 2**20)
         return sum(len(self.data[at : min(at + 2**20, end)].translate(None, _NO_CONTINUATION)) for at in chunks)
-
-    def fields(
-        self, start: int, end: int, runs: Mapping[int, re.Pattern[bytes]]
-    ) -> Iterator[tuple[int, int, int, int, int]]:
-        """Of each field: where it begins, its number, wire type, where its value begins and where that ends."""
-        data, at = self.data, start
-        while at < end:
-            self.fields_left -= 1
-            if self.fields_left < 0:
-                raise Malformed(f"it has more than {MAX_FIELDS} fields")
-            begin = at
-            key = data[at]
-            at += 1
-            if key > 127:
-                key, at = decode(data, begin, end)
-            wire = key & 7
-            value = at
-            if key in runs and (run := runs[key].match(data, begin, end)):
-                at = run.end()
-                yield begin, key >> 3, _RUN, begin, at
-                continue
-            if wire == _BYTES:
-                length = data[at] if at < end else 128
-                at += 1
-                if length > 127:
-                    length, at = decode(data, at - 1, end)
-                value = at
-                at += length
-            elif wire == _VARINT:
-                _, at = decode(data, at, end)
-            elif wire in (_FIXED32, _FIXED64):
-                at += 4 if wire == _FIXED32 else 8
-            else:
-                raise Malformed("it is corrupt (a field has an unknown wire type)")
-            if at > end or key < 8:
-                raise Malformed("it is truncated or corrupt (not a whole ONNX protobuf)")
-            yield begin, key >> 3, wire, value, at
 
 
 def describe_file(path: Path) -> Description:
@@ -270,6 +233,8 @@ def describe_file(path: Path) -> Description:
             _check_messages(description)
     except Malformed as error:
         raise damaged(path, str(error)) from error
+    except Damaged as error:
+        raise damaged(path, f"it is truncated or corrupt (not a whole ONNX protobuf: {error})") from error
     return Description(description, tuple(walk.left_out), walk.mark)
 
 
@@ -287,46 +252,12 @@ def _check_messages(data: bytes) -> None:
     count = 0
     todo = [("model", 0, len(data))]
     while todo:
-        kind, at, end = todo.pop()
+        kind, start, end = todo.pop()
         messages = _MESSAGES[kind]
-        while at < end:
-            key, at = decode(data, at, end)
-            wire = key & 7
-            if wire == _BYTES:
-                length, at = decode(data, at, end)
-                inner = messages.get(key >> 3)
-                if inner:
-                    count += 1
-                    if count > MAX_MESSAGES:
-                        raise Malformed(_TOO_MANY)
-                    if length and _MESSAGES[inner]:
-                        todo.append((inner, at, min(at + length, end)))
-                at += length
-            elif wire == _VARINT:
-                _, at = decode(data, at, end)
-            elif wire in (_FIXED32, _FIXED64):
-                at += 4 if wire == _FIXED32 else 8
-            else:
-                raise Malformed("it is corrupt (a field has an unknown wire type)")
-
-
-def encode(value: int) -> bytes:
-    """A varint."""
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def decode(data: bytes | mmap.mmap, at: int, end: int) -> tuple[int, int]:
-    """The varint at `at`, which ends before `end`, and the position after it."""
-    value = shift = 0
-    for position in range(at, min(at + 10, end)):
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position + 1
-        shift += 7
-    raise Malformed("it is truncated or corrupt (not a whole ONNX protobuf)")
+        for _, number, wire, value, after in read_fields(data, start, end):
+            if wire == BYTES and number in messages:
+                count += 1
+                if count > MAX_MESSAGES:
+                    raise Malformed(_TOO_MANY)
+                if after > value and _MESSAGES[messages[number]]:
+                    todo.append((messages[number], value, after))

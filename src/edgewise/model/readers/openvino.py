@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
+
+if TYPE_CHECKING:
+    from edgewise.model.readers.openvino_layers import IrNetwork
 
 MAX_BYTES = 512 * 2**20
 MAX_ELEMENTS = 4_000_000
@@ -95,20 +98,6 @@ class _Facts:
     weight_bytes: int
 
 
-@dataclass(slots=True)
-class _Layer:
-    """A Parameter or Result while it is read."""
-
-    id: str
-    name: str
-    type: str
-    output_names: str = ""
-    data: dict[str, str] = field(default_factory=dict)
-    precision: str = ""
-    names: str = ""
-    dims: list[str] = field(default_factory=list)
-
-
 class XmlTarget(Protocol):
     """What takes the events of a parse; see `xml.etree.ElementTree.XMLParser`."""
 
@@ -153,116 +142,42 @@ def parse_xml(path: Path, target: XmlTarget) -> None:
 
 
 def _parse(path: Path) -> _Facts:
-    """What the file tells, from one parse. Raises `BadModel`."""
-    network = _Network(path)
-    parse_xml(path, network)
-    return network.describe()
+    """What the file tells of inputs, outputs and weights. Raises `BadModel`."""
+    from edgewise.model.readers.openvino_layers import read_layers
 
-
-class _Network:
-    """Collects what a signature needs from the events of the XML parser."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.open_tags: list[str] = []
-        self.elements = 0
-        self.events = 0
-        self.layer: _Layer | None = None
-        self.layers: list[_Layer] = []
-        self.producers: dict[str, tuple[str, str]] = {}
-        self.port_names: dict[tuple[str, str], str] = {}
-        self.current_layer_id = ""
-        self.port_id = ""
-        self.text: list[str] | None = None
-        self.weight_bytes = 0
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-        self.events += 1
-        self.elements += 1
-        if self.elements > MAX_ELEMENTS:
-            raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
-        kept = tag in ("layer", "port", "edge") or (tag == "data" and self.layer is not None)
-        if kept:
-            check_attributes(self.path, tag, attributes)
-        depth = len(self.open_tags)
-        self.open_tags.append(tag)
-        if depth == 0:
-            check_root(self.path, tag, attributes)
-        elif tag == "data" and "offset" in attributes and "size" in attributes:
-            # At any depth: the bodies of loops and branches keep their constants in the same file.
-            end = read_number(self.path, attributes["offset"]) + read_number(self.path, attributes["size"])
-            self.weight_bytes = max(self.weight_bytes, end)
-        if self.open_tags[1:2] == ["edges"] and depth == 2 and tag == "edge":
-            # An input has one producer; only those of Result layers are asked for later.
-            target = attributes.get("to-layer", "")
-            self.producers[target] = (attributes.get("from-layer", ""), attributes.get("from-port", ""))
-        elif self.open_tags[1:2] == ["layers"]:
-            self._start_in_layers(depth, tag, attributes)
-
-    def _start_in_layers(self, depth: int, tag: str, attributes: Mapping[str, str]) -> None:
-        if depth == 2 and tag == "layer":
-            self.current_layer_id = attributes.get("id", "")
-            kind = attributes.get("type", "")
-            if kind in ("Parameter", "Result"):
-                self.layer = _Layer(
-                    self.current_layer_id, attributes.get("name", ""), kind, attributes.get("output_names", "")
+    network = read_layers(path).network
+    producers = {edge[2]: edge[:2] for edge in network.edges}  # an input has one; only those of Results are asked for
+    names = {(layer.id, port.id): port.names for layer in network.layers for port in layer.outputs}
+    inputs, outputs = [], []
+    for layer in network.layers:
+        if layer.type == "Parameter":
+            if "shape" not in layer.options or "element_type" not in layer.options:
+                raise damaged(path, f"input {layer.name!r} has no shape or element type")
+            given = layer.outputs[-1].names if layer.outputs else ""
+            shape, dtype = read_shape(path, layer.options["shape"]), name_type(layer.options["element_type"])
+            inputs.append(TensorSpec(name=choose_name(given) or layer.name, shape=shape, dtype=dtype))
+        elif layer.type == "Result":
+            given = layer.output_names or names.get(producers.get(layer.id, ("", "")), "")
+            port = layer.inputs[-1] if layer.inputs else None
+            outputs.append(
+                TensorSpec(
+                    name=choose_name(given) or layer.name,
+                    # A port without dimensions is a scalar or of unknown rank: the file does not tell which.
+                    shape=port.dims or None if port is not None else None,
+                    dtype=name_type(port.precision if port is not None else ""),
                 )
-        elif depth == 3 and tag == "data" and self.layer is not None:
-            self.layer.data = {key: attributes[key] for key in ("shape", "element_type") if key in attributes}
-        elif depth == 4 and tag == "port":
-            self.port_id = attributes.get("id", "")
-            if self.open_tags[3] == "output" and attributes.get("names"):
-                self.port_names[self.current_layer_id, self.port_id] = attributes["names"]
-            if self.layer is not None:
-                self.layer.precision = attributes.get("precision", "")
-                self.layer.names = attributes.get("names", "")
-        elif depth == 5 and tag == "dim" and self.layer is not None:
-            self.text = []
+            )
+    return _Facts(make_signature(path, inputs=inputs, outputs=outputs), _measure_weights(path, network))
 
-    def data(self, text: str) -> None:
-        """Text of an element."""
-        self.events += 1
-        if self.text is not None:
-            self.text.append(text)
 
-    def end(self, tag: str) -> None:
-        """An element ends."""
-        self.events += 1
-        self.open_tags.pop()
-        if tag == "dim" and self.text is not None and self.layer is not None:
-            self.layer.dims.append("".join(self.text))
-            self.text = None
-        elif tag == "layer" and len(self.open_tags) == 2 and self.layer is not None:
-            self.layers.append(self.layer)
-            self.layer = None
-
-    def close(self) -> None:
-        """The document ends."""
-
-    def describe(self) -> _Facts:
-        """What was found. Raises `BadModel`."""
-        inputs = [self._describe_input(layer) for layer in self.layers if layer.type == "Parameter"]
-        outputs = [self._describe_output(layer) for layer in self.layers if layer.type == "Result"]
-        return _Facts(make_signature(self.path, inputs=inputs, outputs=outputs), self.weight_bytes)
-
-    def _describe_input(self, layer: _Layer) -> TensorSpec:
-        if "shape" not in layer.data or "element_type" not in layer.data:
-            raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
-        return TensorSpec(
-            name=choose_name(layer.names) or layer.name,
-            shape=read_shape(self.path, layer.data["shape"]),
-            dtype=name_type(layer.data["element_type"]),
-        )
-
-    def _describe_output(self, layer: _Layer) -> TensorSpec:
-        names = layer.output_names or self.port_names.get(self.producers.get(layer.id, ("", "")), "")
-        return TensorSpec(
-            name=choose_name(names) or layer.name,
-            # A port without dimensions is a scalar or of unknown rank: the file does not tell which.
-            shape=tuple(read_size(self.path, text) for text in layer.dims) or None,
-            dtype=name_type(layer.precision),
-        )
+def _measure_weights(path: Path, network: IrNetwork) -> int:
+    """Where the constants end; the bodies of loops and branches keep theirs in the same file."""
+    ends = [0]
+    for layer in network.layers:
+        if "offset" in layer.options and "size" in layer.options:
+            ends.append(read_number(path, layer.options["offset"]) + read_number(path, layer.options["size"]))
+        ends += [_measure_weights(path, body) for body in layer.bodies.values()]
+    return max(ends)
 
 
 def check_root(path: Path, tag: str, attributes: Mapping[str, str]) -> int:

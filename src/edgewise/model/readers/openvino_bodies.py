@@ -13,7 +13,7 @@ from pathlib import Path
 from edgewise.model.graph import Tensor
 from edgewise.model.readers.base import damaged
 from edgewise.model.readers.openvino_constants import Constant
-from edgewise.model.readers.openvino_layers import Layer, Network
+from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork
 from edgewise.model.readers.openvino_options import read_option
 
 Values = Callable[[str], tuple[int | float, ...] | None]
@@ -28,7 +28,7 @@ class Captured:
     constant: Constant | None
 
 
-def check_map(path: Path, layer: Layer, body: str) -> None:
+def check_map(path: Path, layer: IrLayer, body: str) -> None:
     """Refuse a map of ports that leads nowhere. Raises `BadModel`."""
     inner = {each.id: each.type for each in layer.bodies[body].layers}
     outer = {"input": {port.id for port in layer.inputs}, "output": {port.id for port in layer.outputs} | {"-1"}}
@@ -38,16 +38,14 @@ def check_map(path: Path, layer: Layer, body: str) -> None:
         inside, outside = entry.get("internal_layer_id", ""), entry.get("external_port_id", "")
         unused = direction == "input" and outside == "-1" and entry.get("purpose") == "current_iteration"
         if inner.get(inside) != wanted[direction] or not (outside in outer[direction] or unused):
-            raise damaged(
-                path, f"the {direction}s of a body of {layer.name!r} are not connected as they are said to be"
-            )
+            raise damaged(path, f"the {direction}s of a body of {layer.name!r} do not match its connections")
     for source, target in layer.back_edges:
         if body == "body" and (inner.get(source) != "Result" or inner.get(target) != "Parameter"):
-            raise damaged(path, f"a value that {layer.name!r} carries on comes from or goes to nowhere")
+            raise damaged(path, f"a loop-carried value of {layer.name!r} has no source or no destination")
 
 
 def find_captured(
-    layer: Layer, body: str, inputs: Sequence[Tensor], constants: Mapping[str, Constant]
+    layer: IrLayer, body: str, inputs: Sequence[Tensor], constants: Mapping[str, Constant]
 ) -> dict[str, Captured]:
     """Ids of the body's Parameter layers that are the same constant in every iteration → that constant."""
     outside = dict(zip((port.id for port in layer.inputs), inputs, strict=True))
@@ -62,7 +60,7 @@ def find_captured(
 
 
 def count_trips(
-    layer: Layer, inputs: Sequence[Tensor], *, values: Values, condition: tuple[int | float, ...] | None
+    layer: IrLayer, inputs: Sequence[Tensor], *, values: Values, condition: tuple[int | float, ...] | None
 ) -> int | None:
     """How often the body of a Loop or TensorIterator runs; None where that depends on data.
 
@@ -87,7 +85,7 @@ def count_trips(
     return trips if condition[0] or trips is None else min(trips, 1)
 
 
-def find_condition(layer: Layer) -> str | None:
+def find_condition(layer: IrLayer) -> str | None:
     """Id of the body's Result layer that says whether a Loop goes on."""
     for entry in layer.mapping("body") if "body" in layer.bodies else ():
         if entry.get("purpose") == "execution_condition" and entry["direction"] == "output":
@@ -95,13 +93,13 @@ def find_condition(layer: Layer) -> str | None:
     return None
 
 
-def place_of_result(body: Network, identity: str) -> int:
+def place_of_result(body: IrNetwork, identity: str) -> int:
     """Which of the body's results, in their order, the Result layer with this id is."""
     results = [layer.id for layer in body.layers if layer.type == "Result"]
     return results.index(identity)
 
 
-def _count_slices(layer: Layer, inputs: Sequence[Tensor]) -> int | None:
+def _count_slices(layer: IrLayer, inputs: Sequence[Tensor]) -> int | None:
     """Slices that the first cut input has: (|end − start| + 1) / part size, ends counted from behind if negative."""
     outside = dict(zip((port.id for port in layer.inputs), inputs, strict=True))
     for entry in layer.mapping("body") if "body" in layer.bodies else ():

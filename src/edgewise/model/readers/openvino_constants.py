@@ -10,7 +10,7 @@ from pathlib import Path
 from edgewise.model.graph import BITS
 from edgewise.model.readers import openvino
 from edgewise.model.readers.base import check_inside, damaged
-from edgewise.model.readers.openvino_layers import Layer
+from edgewise.model.readers.openvino_layers import IrLayer
 
 MAX_VALUE_BYTES = 1024
 """Of a constant whose values are read; larger ones are weights and stay in their file."""
@@ -53,7 +53,7 @@ class Weights:
         check_inside(path, self.path)
         self.size = self.path.stat().st_size if self.path.is_file() else None
 
-    def describe(self, layer: Layer) -> Constant:
+    def describe(self, layer: IrLayer) -> Constant:
         """The constant that `layer` is. Raises `BadModel` where it does not fit its file, type or shape."""
         options = layer.options
         if not {"shape", "element_type", "offset", "size"} <= set(options):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from edgewise.model.graph import BITS, Quantization
 from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
-from edgewise.model.readers.openvino_layers import Layer
+from edgewise.model.readers.openvino_layers import IrLayer
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 
 _FLOATS = {"float64", "float32", "float16", "bfloat16"}
@@ -107,7 +107,7 @@ def _begin(place: int, constant: Constant) -> Packed:
     return Packed(constant, place, frozenset({place}), constant.shape, constant.dtype, constant.size)
 
 
-def _extend(chain: Packed, layer: Layer, beside: list[tuple[Packed | None, bool]]) -> Packed | None:
+def _extend(chain: Packed, layer: IrLayer, beside: list[tuple[Packed | None, bool]]) -> Packed | None:
     """The chain with `layer` at its end, or None where the layer is a computation of its own."""
     if layer.type == "Convert":
         return _convert(chain, name_dtype(layer.options.get("destination_type", "")))

@@ -1,23 +1,26 @@
 """The network of an OpenVINO IR as a `Graph`.
 
-Types are those the file states for its ports; shapes too, with what the inputs' shapes say of open dimensions (see
-`edgewise.model.readers.openvino_shapes`). Constants that are packed (16 bits
-with a ``Convert``, quantised weights with their scale) are one constant tensor each, as engines see them; all other
-layers are operators. The ``.bin`` file is opened only for the values of small constants.
+Types are those the file states for its ports; shapes too. Where inputs with open dimensions are given shapes, OpenVINO
+itself infers the others (`edgewise.model.readers.openvino_isolated`). Constants that are packed (16 bits with a
+``Convert``, quantised weights with their scale) are one constant tensor each, as engines see them; all other layers are
+operators. The ``.bin`` file is opened only for the values of small constants.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from edgewise.errors import BadInput, BadModel
-from edgewise.model.dialects.base import Meaning, Question
-from edgewise.model.dialects.openvino import is_known, read_meaning
+from edgewise.errors import BadInput
+from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers import openvino
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, damaged
+from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape
 from edgewise.model.readers.openvino_bodies import (
     Captured,
     check_map,
@@ -28,19 +31,22 @@ from edgewise.model.readers.openvino_bodies import (
 )
 from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
 from edgewise.model.readers.openvino_decompression import Packed, find_packed
-from edgewise.model.readers.openvino_layers import Layer, Network, Port, read_layers
+from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork, IrPort, read_layers
 from edgewise.model.readers.openvino_options import read_option, read_version, show_attributes, show_text
 from edgewise.model.readers.openvino_ranks import is_scalar
-from edgewise.model.readers.openvino_shapes_inference import Inference
 from edgewise.model.readers.openvino_wiring import Key, Wiring
-from edgewise.model.signature import Dimension
+from edgewise.model.signature import Shape, shapes_fit
+
+WORKER = "edgewise.model.readers.openvino_isolated"
 
 
 def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """The network at `path`; see `edgewise.model.readers.openvino.OpenVinoReader.read_graph`."""
     file = read_layers(path)
-    weights = Weights(path)
-    graph = _build(path, file.network, weights, shapes)
+    builder = GraphBuilder(path, file.network, Weights(path))
+    inferred = _infer_shapes(builder, shapes)
+    builder.inferred = inferred
+    graph = builder.build()
     if not graph.outputs:
         raise damaged(path, "it has no outputs")
     information = file.information
@@ -55,22 +61,61 @@ def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         inputs=graph.inputs,
         outputs=graph.outputs,
         subgraphs=graph.subgraphs,
-        metadata={key: show_text(value) for key, value in information.items()},
+        metadata={
+            **{key: show_text(value) for key, value in information.items()},
+            **({"unobserved": inferred.why} if inferred.why else {}),
+        },
     )
 
 
-def _build(path: Path, network: Network, weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph; a network that holds together until shapes are given is sound, and the shapes are wrong."""
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What is known of a network beyond what its file states.
+
+    Attributes:
+        given: name of an input → its shape.
+        shapes: path of a network ("" for the whole, else that of a body) → name of a layer → shapes of its outputs.
+        trips: path of a loop → how often it repeats, negative where that is not known.
+        why: why OpenVINO told nothing though it was needed, else "".
+    """
+
+    given: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, Mapping[str, list[Any]]] = field(default_factory=dict)
+    trips: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+
+
+def _infer_shapes(builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) -> Inferred:
+    """What follows from concrete shapes of inputs; OpenVINO is asked only where an input is open. Raises `BadInput`."""
+    stated = {name: builder.read_input(place) for name, place in builder.find_inputs().items()}
+    given = {name: tuple(shape) for name, shape in shapes.items()}
+    for name, shape in given.items():
+        if name not in stated:
+            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(map(repr, stated))}")
+        tensor = stated[name]
+        sane = all(0 <= size <= MAX_DIMENSION for size in shape) and math.prod(shape) <= MAX_DIMENSION
+        if not sane or not shapes_fit(tensor.shape, shape):
+            raise BadInput(
+                (f"input {name!r} has shape {tensor.shape}, which does not allow {shape}"),
+                advice="give a shape that fits",
+            )
+    if all(stated[name].shape == shape for name, shape in given.items()):
+        return Inferred()
+    layers = {name: builder.network.layers[place].name for name, place in builder.find_inputs().items()}
     try:
-        return GraphBuilder(path, network, weights).build(shapes)
-    except BadModel as error:
-        if not shapes:
-            raise
-        GraphBuilder(path, network, weights).build({})
-        given = ", ".join(f"{name!r}: {list(shape)}" for name, shape in shapes.items())
+        answer = ask_engine(
+            WORKER, builder.path,
+            {"shapes": {layers[name]: list(shape) for name, shape in given.items()}},
+            package="openvino", title="OpenVINO", extra="openvino", purpose="shapes behind open dimensions",
+        )  # fmt: skip
+    except NoAnswer as error:
+        return Inferred(given, why=str(error))
+    except Refused as error:
+        words = ", ".join(f"{name!r}: {list(shape)}" for name, shape in given.items())
         raise BadInput(
-            f"the network can't take {given}: {error.message}", advice="give shapes that it takes"
+            f"the network does not support {words}: {error}", advice="give shapes that it supports"
         ) from error
+    return Inferred(given, answer["shapes"], answer["trips"])
 
 
 @dataclass(slots=True)
@@ -78,11 +123,13 @@ class GraphBuilder:
     """Builds the graph of one network; a body has a builder of its own.
 
     Attributes:
+        inferred: what is known beyond the file; `scope` is the path of this network in it.
+        stated: name of a tensor → its shape as the file has it.
         captured: ids of a body's Parameter layers that are constants outside → those constants.
     """
 
     path: Path
-    network: Network
+    network: IrNetwork
     weights: Weights
     captured: Mapping[str, Captured] = field(default_factory=dict)
     wiring: Wiring = field(init=False)
@@ -96,28 +143,31 @@ class GraphBuilder:
     operator_names: set[str] = field(init=False, default_factory=set)
     subgraphs: dict[str, Graph] = field(init=False, default_factory=dict)
     variables: dict[str, str] = field(init=False, default_factory=dict)
-    inference: Inference = field(init=False)
+    inferred: Inferred = field(default_factory=Inferred)
+    scope: str = ""
+    elements: dict[str, tuple[int | float, ...] | None] = field(init=False, default_factory=dict)
+    stated: dict[str, Shape | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.wiring = Wiring(self.path, self.network)
-        self.inference = Inference(self.path, self.weights, self.values)
         layers = self.network.layers
         self.constants = {at: self.weights.describe(each) for at, each in enumerate(layers) if each.type == "Const"}
         self.packed = find_packed(self.wiring, self.constants)
         self.taken = {each.tensor.name for each in self.captured.values()}
         self.names = self._name_ports()
 
-    def build(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-        """The graph, with `shapes` for its inputs. Raises `BadModel`, `BadInput`."""
-        results = self._find_results()
-        inputs = [
-            self._output_name(place)
+    def find_inputs(self) -> dict[str, int]:
+        """Names of the inputs, in the file's order, and the places of their layers."""
+        return {
+            self._output_name(place): place
             for place, layer in enumerate(self.network.layers)
             if layer.type == "Parameter" and layer.id not in self.captured
-        ]
-        for name in shapes:
-            if name not in inputs:
-                raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(map(repr, inputs))}")
+        }
+
+    def build(self) -> Graph:
+        """The graph. Raises `BadModel`, or `BadInput` where only the given shapes are wrong."""
+        results = self._find_results()
+        inputs = self.find_inputs()
         unpacking = {place for each in self.packed.values() for place in each.members}
         finals = {key[0]: key for key in self.packed}
         for place in self.wiring.order:
@@ -129,7 +179,7 @@ class GraphBuilder:
             elif layer.type == "Const":
                 self._add_constant(place)
             elif layer.type == "Parameter":
-                self._add_input(place, shapes)
+                self._add_input(place)
             else:
                 self._add_operator(place)
         return Graph(
@@ -203,10 +253,16 @@ class GraphBuilder:
             raise damaged(self.path, f"layer {layer.name!r} has {len(layer.outputs)} outputs")
         return self.names[place, layer.outputs[0].id]
 
-    def _add(self, tensor: Tensor) -> None:
+    def _add(self, tensor: Tensor, known: Shape | None = None) -> Tensor:
+        """Add a tensor as the file states it, with the shape that is known better. Answers what was added."""
+        self.stated[tensor.name] = tensor.shape
+        if known is not None and known != tensor.shape:
+            tensor = replace(tensor, shape=known)
         if tensor.elements is not None and tensor.elements > MAX_DIMENSION:
-            raise damaged(self.path, f"{tensor.name!r} has {tensor.elements} elements")
+            reason = f"{tensor.name!r} has {tensor.elements} elements"
+            raise damaged(self.path, reason) if known is None else BadInput(f"with these shapes {reason}")
         self.tensors[tensor.name] = tensor
+        return tensor
 
     def _add_constant(self, place: int) -> None:
         constant, layer = self.constants[place], self.network.layers[place]
@@ -238,44 +294,52 @@ class GraphBuilder:
             )
         )
 
-    def _add_input(self, place: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def _add_input(self, place: int) -> None:
         layer = self.network.layers[place]
-        name = self._output_name(place)
         if layer.id in self.captured:
             captured = self.captured[layer.id]
             # The body knows the constant by the name it has outside.
-            self.names.update({(place, port.id): name for port in layer.outputs})
+            self.names.update({(place, port.id): captured.tensor.name for port in layer.outputs})
             self._add(captured.tensor)
             if captured.constant is not None:
-                self.values[name] = captured.constant
+                self.values[captured.tensor.name] = captured.constant
             return
+        tensor = self.read_input(place)
+        given = self.inferred.given.get(tensor.name) if not self.scope else None
+        self._add(tensor, given or self._inferred(layer, 1)[0])
+
+    def read_input(self, place: int) -> Tensor:
+        """The input that the layer at `place` is, as the file states it."""
+        layer = self.network.layers[place]
         if "shape" not in layer.options or "element_type" not in layer.options:
             raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
         shape = openvino.read_shape(self.path, layer.options["shape"])
+        name = self._output_name(place)
         if shape is not None:
             self._agree(layer, layer.outputs[0], shape)
-        tensor = Tensor(name=name, shape=shape, dtype=name_dtype(layer.options["element_type"]))
-        self._add(self.inference.open(tensor, shapes[name]) if name in shapes else tensor)
+        return Tensor(name=name, shape=shape, dtype=name_dtype(layer.options["element_type"]))
 
-    def _agree(self, layer: Layer, port: Port, shape: tuple[Dimension, ...]) -> None:
+    def _inferred(self, layer: IrLayer, outputs: int) -> list[Shape | None]:
+        """Shapes of the outputs of a layer as OpenVINO infers them, None for those it does not tell."""
+        found = self.inferred.shapes.get(self.scope, {}).get(layer.name) or []
+        return [parse_shape(shape) for shape in (*found, *[None] * outputs)][:outputs]
+
+    def _agree(self, layer: IrLayer, port: IrPort, shape: Shape) -> None:
         """Refuse a port whose dimensions contradict what is known of its tensor."""
         if not port.dims:
             return
-        pairs = zip(port.dims, shape, strict=False)
-        if len(port.dims) != len(shape) or any(
-            isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs
-        ):
+        if not shapes_fit(port.dims, shape):
             raise damaged(
-                self.path, f"port {port.id[:40]!r} of layer {layer.name!r} has another shape than what it carries"
+                self.path, f"port {port.id[:40]!r} of layer {layer.name!r} has a shape that differs from its tensor"
             )
 
     def _check_ports(self, place: int) -> None:
         """Refuse inputs of another shape than the outputs that feed them."""
         layer = self.network.layers[place]
         for port, key in zip(layer.inputs, self.wiring.input_keys(place), strict=True):
-            tensor = self.tensors.get(self.names[key])
-            if tensor is not None and tensor.shape is not None:
-                self._agree(layer, port, tensor.shape)
+            shape = self.stated.get(self.names[key])
+            if shape is not None:
+                self._agree(layer, port, shape)
 
     def _add_operator(self, place: int) -> None:
         layer = self.network.layers[place]
@@ -285,19 +349,19 @@ class GraphBuilder:
         ports = [port for port in layer.outputs if layer.type != "Assign" or self.wiring.uses[place, port.id]]
         options = {key: read_option(value) for key, value in layer.options.items()}
         stated = [self._make_output(place, port, inputs) for port in ports]
-        outputs = self.inference.settle(layer, options, inputs=inputs, outputs=stated)
-        for tensor in outputs:
-            self._add(tensor)
+        outputs = [
+            self._add(tensor, known) for tensor, known in zip(stated, self._inferred(layer, len(stated)), strict=True)
+        ]
         name = self._name_operator(layer)
-        meaning = read_meaning(
-            Question(
+        semantics = interpret(
+            RawOperator(
                 op=layer.type,
                 domain=layer.version,
                 version=read_version(layer.version),
                 attributes=options,
                 inputs=inputs,
                 outputs=outputs,
-                values=lambda at: self.inference.read_values(inputs[at].name) if 0 <= at < len(inputs) else None,
+                values=lambda at: self._read_values(inputs[at].name) if 0 <= at < len(inputs) else None,
             )
         )
         subgraphs, trips = self._build_bodies(layer, name, inputs)
@@ -307,36 +371,47 @@ class GraphBuilder:
                 index=len(self.operators),
                 name=name,
                 op=layer.type,
-                kind=meaning.kind,
+                kind=semantics.kind,
                 inputs=(*(tensor.name for tensor in inputs), *self._find_state(layer, inputs, outputs)),
                 outputs=tuple(tensor.name for tensor in outputs),
-                weights=_choose_weights(meaning, inputs),
-                geometry=meaning.geometry if trips is None else {**meaning.geometry, "trips": trips},
+                weights=_choose_weights(semantics, inputs),
+                geometry=semantics.geometry if trips is None else {**semantics.geometry, "trips": trips},
                 attributes=show_attributes(layer, options),
                 version=read_version(layer.version),
                 custom=not is_known(layer.type) and read_version(layer.version) == 0,
                 subgraphs=tuple(subgraphs),
-                unknown_because=meaning.why,
+                unknown_because=semantics.why,
             )
         )
 
-    def _build_bodies(self, layer: Layer, name: str, inputs: list[Tensor]) -> tuple[dict[str, Graph], int | None]:
+    def _build_bodies(self, layer: IrLayer, name: str, inputs: list[Tensor]) -> tuple[dict[str, Graph], int | None]:
         """Graphs of the bodies of `layer` by name, and how often they run where that is known."""
         graphs: dict[str, Graph] = {}
         condition: tuple[int | float, ...] | None = None
+        path = f"{self.scope}/{layer.name}" if self.scope else layer.name
         for body, network in layer.bodies.items():
             check_map(self.path, layer, body)
             captured = find_captured(layer, body, inputs, self.values)
-            builder = GraphBuilder(self.path, network, self.weights, captured)
-            graph = graphs[f"{name}/{body}"] = builder.build({})
+            inner = f"{path}/{body}"
+            builder = GraphBuilder(self.path, network, self.weights, captured, inferred=self.inferred, scope=inner)
+            graph = graphs[f"{name}/{body}"] = builder.build()
             result = find_condition(layer)
             if result is not None and body == "body":
-                condition = builder.inference.read_values(graph.outputs[place_of_result(network, result)])
+                condition = builder._read_values(graph.outputs[place_of_result(network, result)])
         if layer.type not in ("Loop", "TensorIterator"):
             return graphs, None
-        return graphs, count_trips(layer, inputs, values=self.inference.read_values, condition=condition)
+        trips = count_trips(layer, inputs, values=self._read_values, condition=condition)
+        told = self.inferred.trips.get(path, -1)
+        return graphs, told if trips is None and told >= 0 else trips
 
-    def _name_operator(self, layer: Layer) -> str:
+    def _read_values(self, name: str) -> tuple[int | float, ...] | None:
+        """Elements of the tensor `name`, where it is a small constant."""
+        if name not in self.elements:
+            constant = self.values.get(name)
+            self.elements[name] = self.weights.read_values(constant) if constant is not None else None
+        return self.elements[name]
+
+    def _name_operator(self, layer: IrLayer) -> str:
         name, number = layer.name or f"{layer.type}#{layer.id}", 2
         if name in self.operator_names:
             name = f"{layer.name}#{layer.id}"
@@ -346,19 +421,19 @@ class GraphBuilder:
         self.operator_names.add(name)
         return name
 
-    def _make_output(self, place: int, port: Port, inputs: list[Tensor]) -> Tensor:
+    def _make_output(self, place: int, port: IrPort, inputs: list[Tensor]) -> Tensor:
         layer = self.network.layers[place]
-        shape: tuple[Dimension, ...] | None = port.dims
+        shape: Shape | None = port.dims
         if layer.type == "ReadValue" and "variable_shape" in layer.options:
             shape = openvino.read_shape(self.path, layer.options["variable_shape"])
             if shape is not None:
                 self._agree(layer, port, shape)
             shape = port.dims or shape
-        elif not port.dims and not is_scalar(layer, self.inference.stated(inputs)):
+        elif not port.dims and not is_scalar(layer, [replace(each, shape=self.stated[each.name]) for each in inputs]):
             shape = None
         return Tensor(name=self.names[place, port.id], shape=shape, dtype=name_dtype(port.precision))
 
-    def _find_state(self, layer: Layer, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[str, ...]:
+    def _find_state(self, layer: IrLayer, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[str, ...]:
         """The variable that a layer reads or writes, as one more input of it: it lives on from run to run."""
         like = next(iter([*outputs, *inputs]), None)
         if layer.type not in ("ReadValue", "Assign") or "variable_id" not in layer.options or like is None:
@@ -370,6 +445,6 @@ class GraphBuilder:
         return (self.variables[identity],)
 
 
-def _choose_weights(meaning: Meaning, inputs: list[Tensor]) -> tuple[str, ...]:
-    names = [inputs[at].name for at in meaning.weights if at < len(inputs) and inputs[at].constant]
+def _choose_weights(semantics: Semantics, inputs: list[Tensor]) -> tuple[str, ...]:
+    names = [inputs[at].name for at in semantics.weights if at < len(inputs) and inputs[at].constant]
     return tuple(dict.fromkeys(names))

@@ -26,7 +26,7 @@ _BODIES = {"body": "port_map", "then_body": "then_port_map", "else_body": "else_
 
 
 @dataclass(slots=True)
-class Port:
+class IrPort:
     """Of a layer; `dims` is empty for a scalar and for an unknown rank alike: the file does not tell them apart."""
 
     id: str
@@ -36,7 +36,7 @@ class Port:
 
 
 @dataclass(slots=True)
-class Layer:
+class IrLayer:
     """As the file has it; `maps` and `bodies` are by the names of their elements."""
 
     id: str
@@ -46,11 +46,11 @@ class Layer:
     output_names: str
     options: dict[str, str] = field(default_factory=dict)
     runtime_info: dict[str, str] = field(default_factory=dict)
-    inputs: list[Port] = field(default_factory=list)
-    outputs: list[Port] = field(default_factory=list)
+    inputs: list[IrPort] = field(default_factory=list)
+    outputs: list[IrPort] = field(default_factory=list)
     maps: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     back_edges: list[tuple[str, str]] = field(default_factory=list)
-    bodies: dict[str, Network] = field(default_factory=dict)
+    bodies: dict[str, IrNetwork] = field(default_factory=dict)
 
     def mapping(self, body: str) -> list[dict[str, str]]:
         """How ports outside and layers inside of `body` are connected; ``direction`` is input or output."""
@@ -58,30 +58,30 @@ class Layer:
 
 
 @dataclass(slots=True)
-class Network:
+class IrNetwork:
     """Layers in the file's order and edges as (layer, port, layer, port)."""
 
     name: str
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[IrLayer] = field(default_factory=list)
     edges: list[tuple[str, str, str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class File:
+class IrFile:
     """What the whole file says."""
 
-    network: Network
+    network: IrNetwork
     version: int
     information: dict[str, str]
 
 
-def read_layers(path: Path) -> File:
+def read_layers(path: Path) -> IrFile:
     """Everything the XML at `path` tells of the network. Raises `BadModel`."""
     collector = _Collector(path)
     openvino.parse_xml(path, collector)
     if collector.root is None:  # the parser refuses an empty document before
         raise damaged(path, "it is empty")
-    return File(collector.root, collector.version, collector.information)
+    return IrFile(collector.root, collector.version, collector.information)
 
 
 class _Collector:
@@ -95,7 +95,7 @@ class _Collector:
         self.ports = 0
         self.nesting = 0
         self.version = 0
-        self.root: Network | None = None
+        self.root: IrNetwork | None = None
         self.information: dict[str, str] = {}
         self.open: list[tuple[str, Any]] = []
         self.text: list[str] = []
@@ -108,7 +108,7 @@ class _Collector:
             raise damaged(self.path, f"it has more than {openvino.MAX_ELEMENTS} XML elements")
         if not self.open:
             self.version = openvino.check_root(self.path, tag, attributes)
-            self.root = Network(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
+            self.root = IrNetwork(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
             self.open.append(("net", self.root))
             return
         role, parent = self.open[-1]
@@ -139,7 +139,7 @@ class _Collector:
     def close(self) -> None:
         """The document ends."""
 
-    def _in_net(self, tag: str, attributes: Mapping[str, str], parent: Network) -> tuple[str, Any] | None:
+    def _in_net(self, tag: str, attributes: Mapping[str, str], parent: IrNetwork) -> tuple[str, Any] | None:
         del attributes
         if tag in ("layers", "edges"):
             return tag, parent
@@ -147,7 +147,7 @@ class _Collector:
             return "information", None
         return None
 
-    def _in_layers(self, tag: str, attributes: Mapping[str, str], parent: Network) -> tuple[str, Any] | None:
+    def _in_layers(self, tag: str, attributes: Mapping[str, str], parent: IrNetwork) -> tuple[str, Any] | None:
         if tag != "layer":
             return None
         self.layers += 1
@@ -156,11 +156,11 @@ class _Collector:
         identity, name, kind, version = (attributes.get(key, "") for key in ("id", "name", "type", "version"))
         if max(map(len, (identity, name, kind, version))) > MAX_NAME_CHARACTERS:
             raise damaged(self.path, f"a layer has a name of more than {MAX_NAME_CHARACTERS} characters")
-        layer = Layer(identity, name, kind, version, attributes.get("output_names", ""))
+        layer = IrLayer(identity, name, kind, version, attributes.get("output_names", ""))
         parent.layers.append(layer)
         return "layer", layer
 
-    def _in_layer(self, tag: str, attributes: Mapping[str, str], layer: Layer) -> tuple[str, Any] | None:
+    def _in_layer(self, tag: str, attributes: Mapping[str, str], layer: IrLayer) -> tuple[str, Any] | None:
         if tag == "data":
             layer.options.update((key, _shorten(key, value)) for key, value in attributes.items())
         elif tag == "input":
@@ -179,21 +179,21 @@ class _Collector:
                 raise damaged(self.path, f"its bodies are nested more than {MAX_NESTING} deep")
             if tag in layer.bodies:
                 raise damaged(self.path, f"layer {layer.name!r} has two bodies of one name")
-            layer.bodies[tag] = Network(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
+            layer.bodies[tag] = IrNetwork(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
             return "net", layer.bodies[tag]
         return None
 
-    def _in_ports(self, tag: str, attributes: Mapping[str, str], ports: list[Port]) -> tuple[str, Any] | None:
+    def _in_ports(self, tag: str, attributes: Mapping[str, str], ports: list[IrPort]) -> tuple[str, Any] | None:
         if tag != "port":
             return None
         self.ports += 1
         if self.ports > MAX_PORTS:
             raise damaged(self.path, f"it has more than {MAX_PORTS} ports")
-        port = Port(attributes.get("id", ""), attributes.get("precision", ""), attributes.get("names", ""))
+        port = IrPort(attributes.get("id", ""), attributes.get("precision", ""), attributes.get("names", ""))
         ports.append(port)
         return "port", port
 
-    def _in_port(self, tag: str, attributes: Mapping[str, str], port: Port) -> tuple[str, Any] | None:
+    def _in_port(self, tag: str, attributes: Mapping[str, str], port: IrPort) -> tuple[str, Any] | None:
         del attributes
         self.text = []
         return ("dim", port) if tag == "dim" else None
@@ -214,7 +214,7 @@ class _Collector:
         if tag == "edge":
             edges.append((attributes.get("from-layer", ""), attributes.get("to-layer", "")))
 
-    def _in_edges(self, tag: str, attributes: Mapping[str, str], network: Network) -> None:
+    def _in_edges(self, tag: str, attributes: Mapping[str, str], network: IrNetwork) -> None:
         if tag == "edge":
             source = attributes.get("from-layer", ""), attributes.get("from-port", "")
             network.edges.append((*source, attributes.get("to-layer", ""), attributes.get("to-port", "")))

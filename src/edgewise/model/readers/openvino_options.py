@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from edgewise.model.readers.openvino_layers import Layer
+from edgewise.model.readers.openvino_layers import IrLayer
 
 _MAX_SHOWN_CHARACTERS = 200
 _MAX_SHOWN_PORTS = 64
@@ -44,7 +44,7 @@ def show_text(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{len(text)} characters"
 
 
-def show_attributes(layer: Layer, options: Mapping[str, Any]) -> dict[str, Any]:
+def show_attributes(layer: IrLayer, options: Mapping[str, Any]) -> dict[str, Any]:
     """JSON-shaped: options, the layer's operator set, what converters noted (``rt_info``), how bodies are connected."""
     shown: dict[str, Any] = {}
     for key, value in options.items():

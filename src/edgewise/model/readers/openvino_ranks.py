@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from edgewise.model.dialects.openvino import is_known
 from edgewise.model.graph import Tensor
-from edgewise.model.readers.openvino_layers import Layer
+from edgewise.model.readers.openvino_layers import IrLayer
 
 _BY_BODY = {"If", "Loop", "TensorIterator", "ReadValue"}
 _BY_VALUE = {"Reshape", "Squeeze", "Unsqueeze", "Broadcast", "Tile", "StridedSlice", "RandomUniform", "Pad"}
 """Layers whose output has as many dimensions as the values of their further inputs say."""
 
 
-def is_scalar(layer: Layer, inputs: Sequence[Tensor]) -> bool:
+def is_scalar(layer: IrLayer, inputs: Sequence[Tensor]) -> bool:
     """Whether an output without dimensions is a scalar for certain: its rank follows from known ones."""
     if not is_known(layer.type) or layer.type in _BY_BODY or any(tensor.shape is None for tensor in inputs):
         return False

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 from edgewise.model.readers.base import damaged
-from edgewise.model.readers.openvino_layers import Layer, Network, Port
+from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork, IrPort
 
 Key = tuple[int, str]
 """A port: the place of its layer in `Network.layers` and the port's own id."""
@@ -24,12 +24,12 @@ class Wiring:
         BadModel: doubled ids, edges from or to nowhere, an input that nothing feeds or that two outputs feed, a cycle.
     """
 
-    def __init__(self, path: Path, network: Network) -> None:
+    def __init__(self, path: Path, network: IrNetwork) -> None:
         self.path = path
         self.layers = network.layers
         self.places: dict[str, int] = {}
-        self.inputs: dict[Key, Port] = {}
-        self.outputs: dict[Key, Port] = {}
+        self.inputs: dict[Key, IrPort] = {}
+        self.outputs: dict[Key, IrPort] = {}
         for place, layer in enumerate(self.layers):
             if self.places.setdefault(layer.id, place) != place:
                 raise damaged(path, f"two layers have the id {layer.id[:40]!r}")
@@ -40,14 +40,14 @@ class Wiring:
             self._connect(*edge)
         for place, port in self.inputs:
             if (place, port) not in self.sources:
-                raise damaged(path, f"nothing feeds port {port[:40]!r} of layer {self.layers[place].name!r}")
+                raise damaged(path, f"port {port[:40]!r} of layer {self.layers[place].name!r} is not connected")
         self.order = self._sort()
 
     def input_keys(self, place: int) -> list[Key]:
         """The outputs that feed the layer at `place`, in the order of its inputs."""
         return [self.sources[place, port.id] for port in self.layers[place].inputs]
 
-    def _add_ports(self, place: int, layer: Layer) -> None:
+    def _add_ports(self, place: int, layer: IrLayer) -> None:
         for ports, found in ((layer.inputs, self.inputs), (layer.outputs, self.outputs)):
             for port in ports:
                 if found.setdefault((place, port.id), port) is not port:
@@ -60,7 +60,7 @@ class Wiring:
             known = "from" if source not in self.outputs else "to"
             layer, port = (from_layer, from_port) if known == "from" else (to_layer, to_port)
             raise damaged(
-                self.path, f"an edge goes {known} layer {layer[:40]!r}, port {port[:40]!r}, which is not there"
+                self.path, f"an edge goes {known} layer {layer[:40]!r}, port {port[:40]!r}, which does not exist"
             )
         if target in self.sources:
             raise damaged(self.path, f"two edges feed port {to_port[:40]!r} of layer {to_layer[:40]!r}")

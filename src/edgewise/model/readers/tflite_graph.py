@@ -16,18 +16,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadModel
-from edgewise.model.dialects.base import Question
-from edgewise.model.dialects.tflite import read_meaning
+from edgewise.errors import BadInput, BadModel
+from edgewise.model.dialects.base import RawOperator
+from edgewise.model.dialects.tflite import interpret
 from edgewise.model.graph import Graph, Operator
-from edgewise.model.readers.base import damaged
-from edgewise.model.readers.tflite_operators import ABSENT, Step, StepReader, order_subgraphs
-from edgewise.model.readers.tflite_shapes import Shape, apply_shapes, settle_outputs
+from edgewise.model.readers.base import MAX_DIMENSION, damaged
+from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape
+from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperator, TfliteOperatorReader, order_subgraphs
 from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
 from edgewise.model.readers.tflite_tensors import Stored, TensorReader
-from edgewise.model.readers.tflite_values import compute_values
 from edgewise.model.readers.unique_names import UniqueNames
+from edgewise.model.signature import Shape, shapes_fit
 
+WORKER = "edgewise.model.readers.tflite_isolated"
 _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
 _MAX_NOTE_BYTES = 256
 
@@ -42,7 +43,7 @@ def read_network(path: Path, tables: Tables, model: Table, *, shapes: Mapping[st
     records: list[Table] = model["subgraphs"]
     if len({id(record) for record in records}) < len(records):
         raise damaged(path, "one subgraph is listed twice")
-    reader, step_reader = TensorReader(path, tables, model), StepReader(path, tables, model)
+    reader, step_reader = TensorReader(path, tables, model), TfliteOperatorReader(path, tables, model)
     steps = [step_reader.read_all(record) for record in records]
     names = _name_subgraphs(records)
     stored = _name_tensors(tables, records, [reader.read_all(record["tensors"]) for record in records], names)
@@ -118,7 +119,12 @@ class _GraphBuilder:
     """Makes the graph of one subgraph."""
 
     def __init__(
-        self, path: Path, reader: TensorReader, steps: Sequence[Step], stored: Sequence[Stored], names: Sequence[str]
+        self,
+        path: Path,
+        reader: TensorReader,
+        steps: Sequence[TfliteOperator],
+        stored: Sequence[Stored],
+        names: Sequence[str],
     ) -> None:
         self.path = path
         self.reader = reader
@@ -130,8 +136,7 @@ class _GraphBuilder:
         # What is there before the first operator runs. A tensor without elements needs nobody to make it.
         self.ready = [each.constant or each.variable or each.elements == 0 for each in self.tensors]
         self.made = [False] * len(self.tensors)
-        self.given = False
-        self.computed: dict[int, tuple[int, ...]] = {}
+        self.why = ""
 
     def build(
         self, tables: Tables, record: Table, inner: Mapping[str, Graph], shapes: Mapping[str, tuple[int, ...]]
@@ -140,11 +145,9 @@ class _GraphBuilder:
         inputs = [self._find(index) for index in tables.numbers(record["inputs"])]
         outputs = [self._find(index) for index in tables.numbers(record["outputs"])]
         inputs = [index for index in dict.fromkeys(inputs) if not self.tensors[index].constant]
-        given = apply_shapes([self.tensors[index] for index in inputs], shapes)
-        self.given = bool(given)
+        self._infer_shapes({self.tensors[index].name: index for index in inputs}, shapes)
         for index in inputs:
             self.ready[index] = True
-            self._reshape(index, given.get(self.tensors[index].name))
         operators = [self._operator(at, step) for at, step in enumerate(self.steps)]
         for index in outputs:
             if not self.ready[index]:
@@ -157,7 +160,47 @@ class _GraphBuilder:
             inputs=tuple(self.tensors[index].name for index in inputs),
             outputs=tuple(self.tensors[index].name for index in outputs),
             subgraphs=dict(inner),
+            metadata={"unobserved": self.why} if self.why else {},
         )
+
+    def _infer_shapes(self, inputs: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Give inputs their `shapes`, and all other tensors what LiteRT makes of them. Raises `BadInput`.
+
+        A file holds two shapes of a tensor: `shape_signature`, where −1 is open, and `shape`, where the converter wrote
+        1 for every −1, each tensor by itself. Neither tells what an interpreter will allocate.
+        """
+        for name, wanted in shapes.items():
+            if name not in inputs:
+                names = ", ".join(map(repr, inputs)) or "none"
+                raise BadInput(f"the model has no input {name!r}", advice=f"its inputs are {names}")
+            have = self.tensors[inputs[name]].shape
+            if not shapes_fit(have, wanted) or not all(0 <= size <= MAX_DIMENSION for size in wanted):
+                written = ", ".join("?" if size is None else str(size) for size in have or ())
+                raise BadInput(f"the shape {list(wanted)} does not fit the input {name!r}", advice=f"it is [{written}]")
+        given = {inputs[name]: tuple(shape) for name, shape in shapes.items()}
+        if all(self.tensors[index].shape == shape for index, shape in given.items()):
+            return
+        for index, shape in given.items():
+            self._reshape(index, shape)
+        try:
+            answer = ask_engine(
+                WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]},
+                package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
+            )  # fmt: skip
+        except NoAnswer as error:
+            self.why = str(error)
+            answer = {"shapes": []}
+        except Refused as error:
+            words = ", ".join(f"{name!r}: {list(shape)}" for name, shape in shapes.items())
+            raise BadInput(
+                (f"the network does not support {words}: {error}"), advice="give shapes that it supports"
+            ) from error
+        found = [parse_shape(shape) for shape in answer["shapes"]]
+        for index, tensor in enumerate(self.tensors):
+            if index not in given and not tensor.constant and tensor.shape:
+                known = found[index] if index < len(found) else None
+                # What the file fixes may be of its converter's batch.
+                self._reshape(index, (None,) * len(tensor.shape) if known is None else known)
 
     def _find(self, index: int) -> int:
         if not 0 <= index < len(self.tensors):
@@ -169,60 +212,48 @@ class _GraphBuilder:
             self.tensors[index] = replace(self.tensors[index], shape=shape)
             self.reader.check_size(self.tensors[index])
 
-    def _operator(self, at: int, step: Step) -> Operator:
+    def _operator(self, at: int, step: TfliteOperator) -> Operator:
         self._check_order(at, step)
-        question = self._question(step)
-        if self.given or any(tensor is not None and None in (tensor.shape or ()) for tensor in question.outputs):
-            for index, shape in zip(step.outputs, settle_outputs(question, given=self.given), strict=True):
-                if index != ABSENT:
-                    self._reshape(index, shape)
-            question = self._question(step)
-        computed = compute_values(question)
-        if computed is not None and step.outputs[0] != ABSENT:
-            self.computed[step.outputs[0]] = computed
-        meaning = read_meaning(question)
+        raw = self._describe_operator(step)
+        semantics = interpret(raw)
         if step.code.op in _MADE_ON_LOADING and not step.code.custom:
             self._keep_constant(step)
-        weights = [step.inputs[each] for each in meaning.weights if each < len(step.inputs)]
+        weights = [step.inputs[each] for each in semantics.weights if each < len(step.inputs)]
         outputs = self._names(step.outputs)
         return Operator(
             index=at,
             name=next(filter(None, outputs), "") or self._invent_name(f"{step.code.op}#{at}"),
             op=step.code.op,
-            kind=meaning.kind,
+            kind=semantics.kind,
             inputs=self._names(step.inputs),
             outputs=outputs,
             weights=self._names([index for index in weights if index != ABSENT and self.tensors[index].constant]),
-            geometry=meaning.geometry,
+            geometry=semantics.geometry,
             attributes=step.attributes,
             custom=step.code.custom,
             subgraphs=tuple(self.names[index] for index in step.subgraphs),
-            unknown_because=meaning.why,
+            unknown_because=semantics.why,
         )
 
-    def _check_order(self, at: int, step: Step) -> None:
+    def _check_order(self, at: int, step: TfliteOperator) -> None:
         for index in step.inputs:
             if index != ABSENT and not self.ready[index]:
                 name = self.tensors[index].name
-                raise damaged(self.path, f"operator {at} ({step.code.op}) takes {name!r} before it is made")
+                raise damaged(self.path, f"operator {at} ({step.code.op}) reads {name!r} before it is made")
         for index in step.outputs:
             if index == ABSENT:
                 continue
             tensor = self.tensors[index]
             if self.made[index] or tensor.constant or (self.ready[index] and tensor.elements != 0):
-                raise damaged(
-                    self.path, f"operator {at} ({step.code.op}) makes {tensor.name!r}, which is there already"
-                )
+                raise damaged(self.path, f"operator {at} ({step.code.op}) makes {tensor.name!r}, which already exists")
             self.made[index] = self.ready[index] = True
 
-    def _question(self, step: Step) -> Question:
+    def _describe_operator(self, step: TfliteOperator) -> RawOperator:
         def values(position: int) -> tuple[int | float, ...] | None:
             index = step.inputs[position] if 0 <= position < len(step.inputs) else ABSENT
-            if index == ABSENT:
-                return None
-            return self.computed.get(index) or self.reader.values(self.stored[index])
+            return None if index == ABSENT else self.reader.values(self.stored[index])
 
-        return Question(
+        return RawOperator(
             op=step.code.op,
             domain="custom" if step.code.custom else "",
             version=step.code.version,
@@ -232,7 +263,7 @@ class _GraphBuilder:
             values=values,
         )
 
-    def _keep_constant(self, step: Step) -> None:
+    def _keep_constant(self, step: TfliteOperator) -> None:
         """What is computed of a constant on loading is one, and takes in the file what that takes."""
         if len(step.inputs) != 1 or len(step.outputs) != 1 or ABSENT in (*step.inputs, *step.outputs):
             return
@@ -285,7 +316,7 @@ def _describe(
         if at >= len(names):
             raise damaged(path, f"its signature {key!r} refers to subgraph {at} of {len(names)}")
         if key in signatures:
-            raise damaged(path, f"two of its signatures are called {key!r}")
+            raise damaged(path, f"two of its signatures have the name {key!r}")
         signatures[key] = names[at]
         handles[key] = {field: _read_handles(path, key, record[field], stored[at]) for field in ("inputs", "outputs")}
     notes = _read_notes(path, tables, model)
@@ -300,7 +331,7 @@ def _describe(
         producer=_find_producer(tables, model),
         version=f"schema {model['version']}",
         signatures=signatures,
-        metadata=metadata,
+        metadata={**metadata, **graph.metadata},
     )
 
 

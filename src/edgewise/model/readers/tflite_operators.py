@@ -42,7 +42,7 @@ class Code(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TfliteOperator:
     """One operator as the file has it.
 
     Attributes:
@@ -74,7 +74,7 @@ def _read_code(path: Path, record: Table) -> Code:
     return Code(OPERATORS[number] if number < len(OPERATORS) else f"BUILTIN_{number}", record["version"], custom=False)
 
 
-class StepReader:
+class TfliteOperatorReader:
     """Reads the operators of one model."""
 
     def __init__(self, path: Path, tables: Tables, model: Table) -> None:
@@ -83,11 +83,11 @@ class StepReader:
         self.codes = read_codes(path, model)
         self.graphs = len(model["subgraphs"])
 
-    def read_all(self, record: Table) -> list[Step]:
+    def read_all(self, record: Table) -> list[TfliteOperator]:
         """The operators of a subgraph in its order. Raises `BadModel` where an index leads nowhere."""
         return [self._read(operator, len(record["tensors"])) for operator in record["operators"]]
 
-    def _read(self, record: Table, tensors: int) -> Step:
+    def _read(self, record: Table, tensors: int) -> TfliteOperator:
         code = self.codes[self.check(record["opcode_index"], len(self.codes), "operator code")]
         inputs, outputs, between = (
             tuple(self.check(index, tensors, "tensor", optional=True) for index in self.tables.numbers(record[field]))
@@ -107,7 +107,7 @@ class StepReader:
         elif record["large_custom_options_offset"] > 1:
             attributes["custom_options"] = f"uint8[{record['large_custom_options_size']}]"
         subgraphs = tuple(self.check(index, self.graphs, "subgraph") for index in runs)
-        return Step(code, inputs, outputs, attributes, subgraphs)
+        return TfliteOperator(code, inputs, outputs, attributes, subgraphs)
 
     def check(self, index: int, count: int, noun: str, *, optional: bool = False) -> int:
         """`index`, which is below `count`, or `ABSENT` where something may be left out."""
@@ -124,7 +124,7 @@ class StepReader:
         return self.tables.numbers(value)
 
 
-def order_subgraphs(path: Path, steps: Sequence[Sequence[Step]]) -> list[int]:
+def order_subgraphs(path: Path, steps: Sequence[Sequence[TfliteOperator]]) -> list[int]:
     """Subgraphs in an order in which each comes after those its operators run.
 
     Raises:

@@ -189,7 +189,7 @@ class Tables:
         return int(struct.unpack_from("<i", self.buffer, at)[0])
 
     def _broken(self) -> BadModel:
-        return damaged(self.path, "it is truncated or corrupt (an offset leads out of the file)")
+        return damaged(self.path, "it is truncated or corrupt (an offset points outside the file)")
 
 
 def printable(value: float) -> float | str:

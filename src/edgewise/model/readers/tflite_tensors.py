@@ -105,7 +105,7 @@ class TensorReader:
             )
         needed = constant.size_bytes
         if needed is not None and length < needed:
-            raise damaged(self.path, f"the constant {name!r} has {length} of its {needed} bytes")
+            raise damaged(self.path, f"the constant {name!r} has only {length} of {needed} bytes")
         constant = replace(constant, stored_bytes=None if length == needed else length)
         return Stored(constant, record["buffer"], start, length, dense=length == needed)
 

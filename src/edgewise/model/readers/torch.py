@@ -74,7 +74,7 @@ class TorchReader:
         with open_archive(path) as archive:
             programs = find_programs(archive)
             if not programs:
-                raise damaged(path, "it holds compiled code and no program", advice=_ADVICE)
+                raise damaged(path, "it contains compiled code but no program", advice=_ADVICE)
             main, *others = programs
             graph = _read_program(archive, programs[main], refuse, shapes or {})
             if others:
@@ -184,7 +184,9 @@ def _bind(
     bindings: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in users:
-            raise BadInput(f"{name!r} is no input of the model", advice=f"its inputs are {', '.join(users) or 'none'}")
+            raise BadInput(
+                (f"{name!r} is not an input of the model"), advice=f"its inputs are {', '.join(users) or 'none'}"
+            )
         sizes = refuse.items(refuse.mapping(metas.get(name), "an input").get("sizes"), "a shape")
         if len(sizes) != len(shape):
             raise BadInput(f"{name!r} has {len(sizes)} dimensions, not {len(shape)}", advice="give one size for each")

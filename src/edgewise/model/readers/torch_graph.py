@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgewise.model.dialects.base import Question
-from edgewise.model.dialects.torch import read_meaning
-from edgewise.model.dialects.torch_questions import base_name, words
+from edgewise.model.dialects.base import RawOperator
+from edgewise.model.dialects.torch import interpret
+from edgewise.model.dialects.torch_arguments import base_name, words
 from edgewise.model.graph import Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.archive import SHORT_LIST, SHORT_TEXT, shorten
 from edgewise.model.readers.torch_program import DTYPES, Refuse, read_dimension, read_tensor
@@ -72,7 +72,7 @@ class Builder:
         subgraphs: dict[str, Graph] = {}
         taken = UniqueNames()
         for node in self.refuse.items(graph.get("nodes"), "the list of steps"):
-            step = _Step(self, self.refuse.mapping(node, "a step"), names, metas, depth)
+            step = _TorchNode(self, self.refuse.mapping(node, "a step"), names, metas, depth)
             operator = step.read(len(operators), subgraphs, taken)
             if operator is not None:
                 operators.append(operator)
@@ -111,12 +111,12 @@ class Builder:
 
     def _find_output(self, key: str, names: Names) -> str:
         if key not in names.shown:
-            self.refuse(f"its output {key[:40]!r} is made nowhere")
+            self.refuse(f"no step makes its output {key[:40]!r}")
         return names.shown[key]
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _TorchNode:
     """One node of a graph."""
 
     builder: Builder
@@ -138,32 +138,32 @@ class _Step:
             return None
         name = taken.take(str(self.node.get("name") or next(filter(None, outputs), op)))
         ran = self._read_graphs(name, arguments, subgraphs, taken)
-        question = Question(
+        raw = RawOperator(
             op=op,
             domain=op.partition(".")[0],
             attributes={**arguments.plain, "roles": tuple(arguments.roles)},
             inputs=[self.names.tensors[each] if each else None for each in arguments.inputs],
             outputs=[self.names.tensors[each] if each else None for each in outputs],
         )
-        meaning = read_meaning(question)
+        semantics = interpret(raw)
         inputs = arguments.inputs
-        weights = self._find_weights(op, [inputs[at] for at in meaning.weights if at < len(inputs)], outputs)
-        self._note_quantization(op, question)
+        weights = self._find_weights(op, [inputs[at] for at in semantics.weights if at < len(inputs)], outputs)
+        self._note_quantization(op, raw)
         module = self._find_module()
-        custom = not meaning.kind and not op.startswith(("aten.", "prims.", "quantized_decomposed.", "higher_order."))
+        custom = not semantics.kind and not op.startswith(("aten.", "prims.", "quantized_decomposed.", "higher_order."))
         return Operator(
             index=index,
             name=name,
             op=op,
-            kind=meaning.kind,
+            kind=semantics.kind,
             inputs=tuple(inputs),
             outputs=outputs,
             weights=weights,
-            geometry=meaning.geometry,
+            geometry=semantics.geometry,
             attributes={**arguments.plain, **module},
             custom=custom,
             subgraphs=ran,
-            unknown_because=meaning.why,
+            unknown_because=semantics.why,
             label=f"{module['module']}/{name}" if module else "",
         )
 
@@ -221,12 +221,12 @@ class _Step:
         parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
         return {"module": parts[1][:SHORT_TEXT]} if len(parts) > 2 and parts[1] else {}
 
-    def _note_quantization(self, op: str, question: Question) -> None:
+    def _note_quantization(self, op: str, raw: RawOperator) -> None:
         """What a reference quantiser makes has the scale and zero point that it was given."""
-        scale, zero = question.attributes.get("scale"), question.attributes.get("zero_point")
-        if not op.startswith("quantized_decomposed.quantize_per_tensor") or not question.outputs:
+        scale, zero = raw.attributes.get("scale"), raw.attributes.get("zero_point")
+        if not op.startswith("quantized_decomposed.quantize_per_tensor") or not raw.outputs:
             return
-        made = question.outputs[0]
+        made = raw.outputs[0]
         if made is not None and isinstance(scale, float) and isinstance(zero, int) and scale > 0:
             quantization = Quantization(scale=scale, zero_point=zero)
             self.names.tensors[made.name] = replace(self.names.tensors[made.name], quantization=quantization)
@@ -262,7 +262,7 @@ class _Arguments:
         if kind in ("as_tensor", "as_tensors", "as_optional_tensor", "as_optional_tensors", "as_nested_tensors"):
             for key in _tensors_in(value):
                 if key and key not in self.names.shown:
-                    refuse(f"a step takes {str(key)[:40]!r} before anything makes it")
+                    refuse(f"a step reads {str(key)[:40]!r} before it is made")
                 self.inputs.append(self.names.shown[key] if key else "")
                 self.roles.append(role)
         elif kind == "as_graph":

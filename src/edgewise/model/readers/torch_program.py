@@ -42,16 +42,16 @@ class Refuse:
 
     def mapping(self, value: Any, what: str) -> dict[str, Any]:
         """`value`, which must be an object."""
-        return value if isinstance(value, dict) else self(f"{what} in its program is no object")
+        return value if isinstance(value, dict) else self(f"{what} in its program is not an object")
 
     def items(self, value: Any, what: str) -> list[Any]:
         """`value`, which must be a list."""
-        return value if isinstance(value, list) else self(f"{what} in its program is no list")
+        return value if isinstance(value, list) else self(f"{what} in its program is not a list")
 
     def name(self, value: Any, what: str) -> str:
         """`value`, which must be a name that can be borne."""
         if not isinstance(value, str) or not value or len(value) > MAX_NAME_CHARACTERS:
-            self(f"{what} in its program has no name, or an absurd one")
+            self(f"{what} in its program has no valid name")
         return value
 
     def union(self, value: Any, what: str) -> tuple[str, Any]:
@@ -79,7 +79,7 @@ def read_dimension(value: Any, bindings: Mapping[str, int], refuse: Refuse) -> D
     if kind == "as_expr":
         text = refuse.mapping(content, "a size").get("expr_str")
         return size_of(text, bindings) if isinstance(text, str) else None
-    return refuse("a size in its program is no number")
+    return refuse("a size in its program is not a number")
 
 
 def expression_of(value: Any) -> str | None:

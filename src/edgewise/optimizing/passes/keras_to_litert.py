@@ -10,12 +10,22 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work, packages_availability
+from edgewise.optimizing.base import (
+    Capabilities,
+    Facts,
+    PassResult,
+    PassSettings,
+    PassTask,
+    Recipe,
+    packages_availability,
+)
+from edgewise.optimizing.calibration import read_calibration
+from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.passes.torch_agreement import check_agreement
 from edgewise.registry import Availability
 
 if TYPE_CHECKING:
@@ -41,7 +51,7 @@ class KerasToLitert:
     def availability(self) -> Availability:
         """Whether Keras is installed, and PyTorch with litert-torch or else TensorFlow to stand behind it."""
         found = packages_availability(self.capabilities.distributions, extra="keras,torch-optimize")
-        if found and not _installed("tensorflow"):
+        if found and not versions_of("tensorflow"):
             behind = packages_availability(("torch", "litert-torch"), extra=self.capabilities.extra)
             return found if behind else behind
         return found
@@ -51,60 +61,48 @@ class KerasToLitert:
         del facts
         return (Recipe(),)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Write ``model.tflite``. Raises `CannotApply` where Keras can't, or the file computes something else."""
-        if work.model.endswith((".keras", ".h5")):
+        if task.model.endswith((".keras", ".h5")):
             raise CannotApply(
                 "loading a Keras file runs what it names: give a function that returns the model (load it in there)"
             )
         # Keras takes up its backend when it is first imported, TensorFlow where nobody says otherwise.
-        if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ and not _installed("tensorflow"):
+        if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ and not versions_of("tensorflow"):
             os.environ["KERAS_BACKEND"] = "torch"
         from edgewise.model.build import build_graph
 
-        network = build_graph(work.model).network
+        network = build_graph(task.model).made
         if network.kind != "keras":
-            raise CannotApply(f"{work.model} makes {network.title} and no Keras model")
-        feeds = _make_feeds(network.value, work)
+            raise CannotApply(f"{task.model} makes {network.title} and no Keras model")
+        feeds = _make_feeds(network.value, task)
         expected = [_run(network.value, feed) for feed in feeds]
-        path = work.folder / "model.tflite"
-        _export(network.value, path, threads=work.threads)
-        from edgewise.optimizing.passes.torch_agreement import check_agreement
-
+        path = task.folder / "model.tflite"
+        _export(network.value, path, threads=task.threads)
         note = check_agreement(path, feeds, expected)
         names = ("keras", "torch", "litert-torch", "litert-converter", "tensorflow", "ai-edge-litert")
-        return Product(
+        return PassResult(
             model=path,
             notes=(f"by Keras with {_backend()} behind it", note),
-            versions={name: version(name) for name in names if _installed(name)},
+            versions=versions_of(*names),
         )
-
-
-def _installed(distribution: str) -> bool:
-    try:
-        version(distribution)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def _backend() -> str:
     return str(sys.modules["keras"].backend.backend()) if "keras" in sys.modules else "tensorflow"
 
 
-def _make_feeds(model: Any, work: Work) -> list[list[Array]]:
+def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
     """Two inputs: samples where there are any, else random ones of a fixed seed; open sizes are 1."""
     import numpy as np
 
-    from edgewise.optimizing.calibration import read_calibration
-
     shapes = [tuple(1 if size is None else int(size) for size in each.shape) for each in model.inputs]
-    samples = read_calibration(work.calibration) if work.calibration is not None else None
+    samples = read_calibration(task.calibration) if task.calibration is not None else None
     if samples is not None and len(samples):
         if [array.shape[1:] for array in samples.arrays] != [shape[1:] for shape in shapes]:
             raise BadInput(
                 f"the samples have the shapes {[list(array.shape[1:]) for array in samples.arrays]}; "
-                f"{work.model} takes {[list(shape[1:]) for shape in shapes]}",
+                f"{task.model} takes {[list(shape[1:]) for shape in shapes]}",
                 advice="check the layout (Keras models are NHWC as a rule) and size that the data is prepared with",
             )
         return [
@@ -114,7 +112,7 @@ def _make_feeds(model: Any, work: Work) -> list[list[Array]]:
             ]
             for at in range(min(2, len(samples)))
         ]
-    random = np.random.default_rng(work.seed)
+    random = np.random.default_rng(task.seed)
     made = []
     for _ in range(2):
         drawn = [random.standard_normal(shape) for shape in shapes]
@@ -143,10 +141,5 @@ def _export(model: Any, path: Path, *, threads: int) -> None:
         import torch
 
         torch.set_num_threads(max(1, threads))
-    try:
+    with refusing(f"Keras {_backend()} can't export {getattr(model, 'name', 'the model')} to LiteRT"):
         model.export(path, format="litert", verbose=False)
-    except Exception as error:  # Keras and the converters behind it raise whatever they like
-        message = (str(error).strip() or type(error).__name__).splitlines()[0][:250]
-        raise CannotApply(
-            f"Keras {_backend()} can't export {getattr(model, 'name', 'the model')} to LiteRT: {message}"
-        ) from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from edgewise.model.graph import Graph
 from edgewise.model.readers.tflite import TfliteReader
-from edgewise.optimizing.base import CannotApply
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.litert_rewrites import fold_stored_weights, fuse_activations
 
 ENTRY = "edgewise-calibration"
@@ -24,7 +24,7 @@ _LAST_OLD_CODE = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class OperatorAddress:
     """How the quantizer finds an operator.
 
     Attributes:
@@ -53,9 +53,9 @@ class FloatModel:
 
     content: bytes
     graph: Graph
-    operators: Mapping[str, Address]
-    makers: Mapping[str, Address]
-    uncalibrated: tuple[Address, ...]
+    operators: Mapping[str, OperatorAddress]
+    makers: Mapping[str, OperatorAddress]
+    uncalibrated: tuple[OperatorAddress, ...]
     interface: tuple[tuple[str, ...], tuple[str, ...]]
     notes: tuple[str, ...] = ()
 
@@ -230,12 +230,12 @@ def _fill_fields(model: Any) -> None:
         subgraph.operators = subgraph.operators or []
 
 
-def _address(model: Any, subgraph: Any, operator: Any) -> Address:
+def _address(model: Any, subgraph: Any, operator: Any) -> OperatorAddress:
     from ai_edge_quantizer.utils import tfl_flatbuffer_utils
 
     code = model.operatorCodes[operator.opcodeIndex].builtinCode
     scope = tfl_flatbuffer_utils.get_op_scope(operator, subgraph.tensors)
-    return Address(scope=scope, kind=tfl_flatbuffer_utils.TFL_OP_CODE_TO_NAME.get(code))
+    return OperatorAddress(scope=scope, kind=tfl_flatbuffer_utils.TFL_OP_CODE_TO_NAME.get(code))
 
 
 def _names(subgraph: Any, indices: Sequence[int]) -> tuple[str, ...]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.model.graph import Graph, Operator
 from edgewise.model.readers.tflite import TfliteReader
-from edgewise.optimizing.base import CannotApply, Product, Work
+from edgewise.model.signature import shapes_fit
+from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration
-from edgewise.optimizing.passes.litert_files import ENTRY, Address, FloatModel, finish
-from edgewise.optimizing.passes.onnx_files import first_line, versions_of
+from edgewise.optimizing.libraries import CannotApply, first_line, versions_of
+from edgewise.optimizing.passes.litert_files import ENTRY, FloatModel, OperatorAddress, finish, read_float_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,35 +50,35 @@ def has_weights(graph: Graph, ops: frozenset[str] = WEIGHTED) -> bool:
     return any(operator.op in ops and operator.weights for operator in graph.operators)
 
 
-def read_setting(settings: Mapping[str, Any], name: str, known: Sequence[Any]) -> Any:
-    """A setting; the first of `known` where it is not given. Raises `CannotApply` where it is none of them."""
-    value = settings.get(name, known[0])
-    if value not in known:
-        raise CannotApply(f"the setting {name} is {value!r}; it can be {', '.join(map(repr, known))}")
-    return value
+def apply_rule(task: PassTask[Any], add_rule: AddRule, *, words: str) -> PassResult:
+    """Store weights in fewer bits by one rule, without samples. Raises `CannotApply` where the model is quantised."""
+    with quiet():
+        model = read_float_model(Path(task.model))
+        content = quantize(build_quantizer(model, task, add_rule))
+        return deliver(content, model, task, words=words, is_changed=has_small_weights)
 
 
-def build_quantizer(model: FloatModel, work: Work, add_rule: AddRule) -> Any:
-    """A quantizer with the rules of `work`: what to change, what to spare.
+def build_quantizer(model: FloatModel, task: PassTask[Any], add_rule: AddRule) -> Any:
+    """A quantizer with the rules of `task`: what to change, what to spare.
 
     Args:
         add_rule: makes the rule for what is changed.
 
     Raises:
-        CannotApply: `work` names operators that the model does not have, or none that can be changed.
+        CannotApply: `task` names operators that the model does not have, or none that can be changed.
     """
     from ai_edge_quantizer.quantizer import Quantizer
 
     quantizer = Quantizer(model.content)
-    if not work.only:
+    if not task.only:
         add_rule(quantizer, ".*", "*")
-    elif not sum(_try_rule(add_rule, quantizer, address) for address in find(model, work.only)):
-        raise CannotApply(f"none of the operators to change can be: {_shorten(work.only)}")
-    spare(quantizer, find(model, work.keep_float))
+    elif not sum(_try_rule(add_rule, quantizer, address) for address in find(model, task.only)):
+        raise CannotApply(f"none of the operators to change can be: {_shorten(task.only)}")
+    spare(quantizer, find(model, task.keep_float))
     return quantizer
 
 
-def _try_rule(add_rule: AddRule, quantizer: Any, address: Address) -> bool:
+def _try_rule(add_rule: AddRule, quantizer: Any, address: OperatorAddress) -> bool:
     """Whether the quantizer has such arithmetic for operators of this type."""
     try:
         add_rule(quantizer, _exactly(address.scope), address.kind)
@@ -86,7 +87,7 @@ def _try_rule(add_rule: AddRule, quantizer: Any, address: Address) -> bool:
     return True
 
 
-def spare(quantizer: Any, addresses: Iterable[Address]) -> None:
+def spare(quantizer: Any, addresses: Iterable[OperatorAddress]) -> None:
     """Leave these operators in float."""
     from ai_edge_quantizer.quantizer import AlgorithmName
 
@@ -96,7 +97,7 @@ def spare(quantizer: Any, addresses: Iterable[Address]) -> None:
             quantizer.update_quantization_recipe(pattern, each.kind, algorithm_key=AlgorithmName.NO_QUANTIZE)
 
 
-def find(model: FloatModel, names: Sequence[str]) -> list[Address]:
+def find(model: FloatModel, names: Sequence[str]) -> list[OperatorAddress]:
     """Where the operators called `names` are, those that the quantizer knows, each once."""
     known = {operator.name for operator in model.graph.operators}
     if unknown := [name for name in names if name not in known]:
@@ -152,10 +153,6 @@ def _feeds(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]
     import numpy as np
 
     tensors = [graph.tensors[name] for name in graph.inputs]
-    if len(tensors) != len(calibration.arrays):
-        raise CannotApply(f"the model has {len(tensors)} inputs; calibration samples have {len(calibration.arrays)}")
-    if not len(calibration):
-        raise CannotApply("there are no calibration samples")
     columns: list[Array] = []
     for tensor, array in zip(tensors, calibration.arrays, strict=True):
         if array.dtype.name != tensor.dtype:
@@ -180,10 +177,7 @@ def _per_inference(array: Array, shape: tuple[Any, ...] | None, name: str) -> Ar
 
     shape = array.shape if shape is None else shape
     sample = array.shape[1:]
-    fits = len(shape) == array.ndim and all(
-        want == got or not isinstance(want, int) for want, got in zip(shape[1:], sample, strict=True)
-    )
-    if not fits:
+    if not shape or not shapes_fit(shape[1:], sample):
         wanted = "×".join(str(size) if isinstance(size, int) else "?" for size in shape)
         raise CannotApply(f"a calibration sample of input {name} has shape {(1, *sample)}; the model takes {wanted}")
     batch = shape[0] if shape and isinstance(shape[0], int) else 1
@@ -200,10 +194,10 @@ def quantize(quantizer: Any, ranges: Any = None) -> bytes:
 
 
 def deliver(
-    content: bytes, model: FloatModel, work: Work, *, words: str, is_changed: Callable[[Graph, Operator], bool]
-) -> Product:
+    content: bytes, model: FloatModel, task: PassTask[Any], *, words: str, is_changed: Callable[[Graph, Operator], bool]
+) -> PassResult:
     """Write the quantizer's result, with notes of how many operators were changed and which were not."""
-    path = finish(content, model, work.folder / f"{Path(work.model).stem}.tflite")
+    path = finish(content, model, task.folder / f"{Path(task.model).stem}.tflite")
     graph = TfliteReader().read_graph(path)
     operators = [operator for operator in graph.operators if operator.op not in _BORDERS]
     changed = [operator for operator in operators if is_changed(graph, operator)]
@@ -212,7 +206,7 @@ def deliver(
     if left:
         kinds = ", ".join(f"{count} {op}" for op, count in left.most_common())
         notes.append(f"operators with weights that stay in float: {kinds}")
-    return Product(model=path, notes=tuple(notes), versions=versions_of(*DISTRIBUTIONS), unchanged=not changed)
+    return PassResult(model=path, notes=tuple(notes), versions=versions_of(*DISTRIBUTIONS), unchanged=not changed)
 
 
 def computes_in_integers(graph: Graph, operator: Operator) -> bool:

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgewise.model.graph import Graph
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
-from edgewise.optimizing.calibration import read_calibration
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.calibration import load_calibration
 from edgewise.optimizing.passes import litert_recipes as recipes
-from edgewise.optimizing.passes.litert_files import Address, FloatModel, read_float_model
+from edgewise.optimizing.passes.litert_files import FloatModel, OperatorAddress, read_float_model
 from edgewise.optimizing.passes.litert_kernels import find_unaccelerated
 
-_ACTIVATIONS = (8, 16)
-_RANGES = ("minmax", "moving-average")
-_INTERFACES = ("float", "int8")
-_SCOPES = ("accelerated", "all")
-_STEMS = ("int8", "float")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitertStaticSettings(PassSettings):
+    """Settings of litert-static.
+
+    Attributes:
+        activations: their bits.
+        ranges: how they are found on samples.
+        io: ``float``: inputs and outputs stay as they are; ``int8``: they become integers, and whoever feeds the model
+            converts.
+        scope: ``accelerated``: operators for which XNNPACK has a float kernel and no int8 one stay in float.
+        stem: ``float``: everything up to the first convolution stays.
+    """
+
+    activations: Literal[8, 16] = 8
+    ranges: Literal["minmax", "moving-average"] = "minmax"
+    io: Literal["float", "int8"] = "float"
+    scope: Literal["accelerated", "all"] = "accelerated"
+    stem: Literal["int8", "float"] = "int8"
 
 
 class LitertStatic(Packaged):
-    """ai-edge-quantizer's static quantisation.
-
-    Settings: ``activations``, bits, 8 or 16; ``ranges``, ``minmax`` or ``moving-average``; ``io``, ``float`` (inputs
-    and outputs stay as they are) or ``int8`` (they become integers, and whoever feeds the model converts); ``scope``,
-    ``accelerated`` (operators for which XNNPACK has a float kernel and no int8 one stay in float) or ``all``; ``stem``,
-    ``int8`` or ``float`` (everything up to the first convolution stays).
-    """
+    """ai-edge-quantizer's static quantisation."""
 
     name = "litert-static"
     title = "LiteRT static int8"
@@ -46,61 +55,61 @@ class LitertStatic(Packaged):
         """Widest ranges first: on small sets a moving average clips what is seen late or seldom."""
         if facts.quantized or not recipes.has_weights(facts.graph):
             return ()
-        usual = {"activations": 8, "ranges": "minmax", "io": "float", "scope": "accelerated"}
         found = [
-            Recipe(settings=usual),
-            Recipe(label="every operator", settings={**usual, "scope": "all"}, rank=1),
-            Recipe(label="moving average", settings={**usual, "ranges": "moving-average"}, rank=1),
-            Recipe(label="int8 in and out", settings={**usual, "io": "int8"}, rank=1),
+            Recipe(settings=LitertStaticSettings()),
+            Recipe(label="every operator", settings=LitertStaticSettings(scope="all"), rank=1),
+            Recipe(label="moving average", settings=LitertStaticSettings(ranges="moving-average"), rank=1),
+            Recipe(label="int8 in and out", settings=LitertStaticSettings(io="int8"), rank=1),
             # XNNPACK has no int16 kernels at all, so that no operator would be left.
-            Recipe(label="int16 activations", settings={**usual, "activations": 16, "scope": "all"}, rank=2),
+            Recipe(label="int16 activations", settings=LitertStaticSettings(activations=16, scope="all"), rank=2),
         ]
         stem = _find_stem(facts.graph)
         if stem and facts.graph.operators[len(stem) - 1].op == "DEPTHWISE_CONV_2D":
             # Of one input channel: there int8 kernels have little to win and conversions to lose.
-            found.insert(1, Recipe(label="first convolution in float", settings={**usual, "stem": "float"}, rank=1))
+            stem_recipe = Recipe(
+                label="first convolution in float", settings=LitertStaticSettings(stem="float"), rank=1
+            )
+            found.insert(1, stem_recipe)
         return tuple(found)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[LitertStaticSettings]) -> PassResult:
         """Quantise. Raises `CannotApply` where the model is quantised or the samples don't fit."""
-        bits = recipes.read_setting(work.settings, "activations", _ACTIVATIONS)
-        method = recipes.read_setting(work.settings, "ranges", _RANGES)
-        scope = recipes.read_setting(work.settings, "scope", _SCOPES)
-        if work.calibration is None:
-            raise CannotApply("it needs samples to calibrate with")
-        calibration = read_calibration(work.calibration)
-        words = f"compute in int{bits}, ranges from {len(calibration)} samples ({method})"
+        settings = task.settings
+        bits, method = settings.activations, settings.ranges
         with recipes.quiet():
-            model = read_float_model(Path(work.model))
-            quantizer = _build_quantizer(model, work, bits)
-            ranges = recipes.collect_ranges(quantizer, model, calibration, method=method, threads=work.threads)
+            model = read_float_model(Path(task.model))
+            calibration = load_calibration(task, inputs=len(model.graph.inputs))
+            words = f"compute in int{bits}, ranges from {len(calibration)} samples ({method})"
+            quantizer = _build_quantizer(model, task)
+            ranges = recipes.collect_ranges(quantizer, model, calibration, method=method, threads=task.threads)
             content = recipes.quantize(quantizer, ranges)
-            if scope == "accelerated" and not work.only:
+            if settings.scope == "accelerated" and not task.only:
                 slow = [model.makers[name] for name in _lost_kernels(model, content)]
                 if slow:
-                    quantizer = _build_quantizer(model, work, bits)
+                    quantizer = _build_quantizer(model, task)
                     recipes.spare(quantizer, slow)
                     content = recipes.quantize(quantizer, ranges)
                     words += f"; {_count(slow)} stay in float, for which XNNPACK has no int{bits} kernel"
-            return recipes.deliver(content, model, work, words=words, is_changed=recipes.computes_in_integers)
+            return recipes.deliver(content, model, task, words=words, is_changed=recipes.computes_in_integers)
 
 
-def _build_quantizer(model: FloatModel, work: Work, bits: int) -> Any:
-    """A quantizer with the rules of `work`."""
+def _build_quantizer(model: FloatModel, task: PassTask[LitertStaticSettings]) -> Any:
+    """A quantizer with the rules of `task`."""
     from ai_edge_quantizer.qtyping import TFLOperationName
     from ai_edge_quantizer.quantizer import AlgorithmName
 
-    def add_rule(quantizer: Any, pattern: str, kind: Any) -> None:
-        quantizer.add_static_config(pattern, kind, activation_num_bits=bits, weight_num_bits=8)
+    settings = task.settings
 
-    interface = recipes.read_setting(work.settings, "io", _INTERFACES)
-    quantizer = recipes.build_quantizer(model, work, add_rule)
+    def add_rule(quantizer: Any, pattern: str, kind: Any) -> None:
+        quantizer.add_static_config(pattern, kind, activation_num_bits=settings.activations, weight_num_bits=8)
+
+    quantizer = recipes.build_quantizer(model, task, add_rule)
     recipes.spare(quantizer, model.uncalibrated)
-    if recipes.read_setting(work.settings, "stem", _STEMS) == "float":
+    if settings.stem == "float":
         recipes.spare(quantizer, recipes.find(model, _find_stem(model.graph)))
-    if interface == "float" and not work.only:
-        for border in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
-            quantizer.update_quantization_recipe(".*", border, algorithm_key=AlgorithmName.NO_QUANTIZE)
+    if settings.io == "float" and not task.only:
+        for boundary in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
+            quantizer.update_quantization_recipe(".*", boundary, algorithm_key=AlgorithmName.NO_QUANTIZE)
     return quantizer
 
 
@@ -116,7 +125,7 @@ def _lost_kernels(model: FloatModel, content: bytes) -> list[str]:
     return sorted(lost & model.makers.keys())
 
 
-def _count(addresses: Sequence[Address]) -> str:
+def _count(addresses: Sequence[OperatorAddress]) -> str:
     """Types of operators with their numbers: ``2 HARD_SWISH, 1 GELU``."""
     counts = Counter(str(getattr(address.kind, "value", address.kind)) for address in addresses)
     return ", ".join(f"{count} {kind}" for kind, count in counts.most_common())

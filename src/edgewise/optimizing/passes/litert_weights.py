@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.passes import litert_recipes as recipes
-from edgewise.optimizing.passes.litert_files import read_float_model
 
-_WEIGHTS = ("int8", "float16", "int4")
 _BITS = {"int8": 8, "float16": 16, "int4": 4}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightSettings(PassSettings):
+    """Settings of litert-weights: the type of the weights."""
+
+    weights: Literal["int8", "float16", "int4"] = "int8"
+
+
 class LitertWeights(Packaged):
-    """ai-edge-quantizer's weight-only quantisation. Setting: ``weights``: ``int8``, ``float16`` or ``int4``."""
+    """ai-edge-quantizer's weight-only quantisation."""
 
     name = "litert-weights"
     title = "LiteRT weights only"
@@ -32,31 +37,21 @@ class LitertWeights(Packaged):
         """int8, float16 where the weights are not of it already, and int4 where operators take it."""
         if facts.quantized or not recipes.has_weights(facts.graph):
             return ()
-        found = [Recipe(label="int8", settings={"weights": "int8"})]
+        found = [Recipe(label="int8", settings=WeightSettings(weights="int8"))]
         if not any(tensor.constant and tensor.dtype == "float16" for tensor in facts.graph.tensors.values()):
-            found.append(Recipe(label="float16", settings={"weights": "float16"}, rank=1))
+            found.append(Recipe(label="float16", settings=WeightSettings(weights="float16"), rank=1))
         if recipes.has_weights(facts.graph, recipes.FOUR_BIT):
-            found.append(Recipe(label="int4", settings={"weights": "int4"}, rank=2))
+            found.append(Recipe(label="int4", settings=WeightSettings(weights="int4"), rank=2))
         return tuple(found)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[WeightSettings]) -> PassResult:
         """Store weights in fewer bits. Raises `CannotApply` where the model is quantised."""
         from ai_edge_quantizer.quantizer import AlgorithmName
 
-        weights = recipes.read_setting(work.settings, "weights", _WEIGHTS)
+        weights = task.settings.weights
         algorithm = AlgorithmName.FLOAT_CASTING if weights == "float16" else AlgorithmName.MIN_MAX_UNIFORM_QUANT
 
         def add_rule(quantizer: Any, pattern: str, kind: Any) -> None:
             quantizer.add_weight_only_config(pattern, kind, num_bits=_BITS[weights], algorithm_key=algorithm)
 
-        with recipes.quiet():
-            model = read_float_model(Path(work.model))
-            quantizer = recipes.build_quantizer(model, work, add_rule)
-            content = recipes.quantize(quantizer)
-            return recipes.deliver(
-                content,
-                model,
-                work,
-                words=f"have {weights} weights and compute in float",
-                is_changed=recipes.has_small_weights,
-            )
+        return recipes.apply_rule(task, add_rule, words=f"have {weights} weights and compute in float")

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.calibration import load_calibration
+from edgewise.optimizing.libraries import CannotApply, refusing
+from edgewise.optimizing.passes.nncf_tools import NncfModel, make_dataset, make_scope, open_model, worth_quantizing
+from edgewise.optimizing.passes.openvino_tools import import_nncf
+from edgewise.optimizing.passes.thread_limits import at_most
 
-if TYPE_CHECKING:
-    from edgewise.optimizing.passes.nncf_tools import Subject
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracySettings(PassSettings):
+    """Settings of nncf-accuracy.
+
+    Attributes:
+        max_drop: of top-1, as a share: 0.01 is one point.
+        preset: as of nncf-ptq.
+        samples: to calibrate on, at most; all are used to judge.
+    """
+
+    max_drop: float = 0.01
+    preset: Literal["mixed", "performance"] = "mixed"
+    samples: int = 300
 
 
 class NncfAccuracy(Packaged):
     """`edgewise.optimizing.base.Pass` around ``nncf.quantize_with_accuracy_control``.
 
     The accuracy it controls is top-1 on the calibration samples, the only ones a pass is given.
-
-    Settings:
-        max_drop: of top-1, as a share: 0.01 is one point.
-        preset: as of nncf-ptq.
-        samples: to calibrate on, at most; all are used to judge.
     """
 
     name = "nncf-accuracy"
@@ -37,56 +50,49 @@ class NncfAccuracy(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One with each preset."""
-        from edgewise.optimizing.passes.nncf_tools import worth_quantizing
-
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
-        base = {"max_drop": 0.01, "preset": "mixed", "samples": 300}
         return (
-            Recipe(settings=base, rank=1),
-            Recipe(label="performance", settings={**base, "preset": "performance"}, rank=2),
+            Recipe(settings=AccuracySettings(), rank=1),
+            Recipe(label="performance", settings=AccuracySettings(preset="performance"), rank=2),
         )
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[AccuracySettings]) -> PassResult:
         """Quantise. Raises `CannotApply` without samples or labels, or where no class can be told from the output."""
-        from edgewise.optimizing.passes.nncf_tools import make_dataset, make_scope, open_subject, read_samples, refusals
-        from edgewise.optimizing.passes.openvino_tools import import_nncf
-        from edgewise.optimizing.passes.thread_limits import at_most
-
         nncf = import_nncf()
-        settings = work.settings
-        with at_most(work.threads), open_subject(work) as subject:
-            calibration = read_samples(subject, work)
+        settings = task.settings
+        with at_most(task.threads), open_model(task) as opened:
+            calibration = load_calibration(task, inputs=len(opened.inputs))
             if calibration.labels is None:
                 raise CannotApply("accuracy control needs the labels of its samples")
             scores: list[float] = []
-            with refusals():
+            with refusing("NNCF fails on the model"):
                 model = nncf.quantize_with_accuracy_control(
-                    subject.model,
-                    make_dataset(subject, calibration),
-                    make_dataset(subject, calibration, labels=True),
-                    _judge(subject, scores),
-                    max_drop=float(settings.get("max_drop", 0.01)),
-                    preset=nncf.QuantizationPreset(settings.get("preset", "mixed")),
-                    subset_size=min(len(calibration), int(settings.get("samples", 300))),
-                    ignored_scope=make_scope(subject),
-                    advanced_quantization_parameters=subject.parameters(),
+                    opened.model,
+                    make_dataset(opened, calibration),
+                    make_dataset(opened, calibration, labels=True),
+                    _judge(opened, scores),
+                    max_drop=settings.max_drop,
+                    preset=nncf.QuantizationPreset(settings.preset),
+                    subset_size=min(len(calibration), settings.samples),
+                    ignored_scope=make_scope(opened),
+                    advanced_quantization_parameters=opened.parameters(),
                 )
-            count = subject.quantized(model)
+            count = opened.quantized(model)
             if not count:
                 raise CannotApply("with every operator back in float, or none to begin with, nothing is quantised")
-            fitted = subject.finish(model)
-            path = subject.save(model, work.folder)
+            fitted = opened.finish(model)
+            path = opened.save(model, task.folder)
             notes = (
-                f"{count} of {subject.heavy} heavy operators quantised",
+                f"{count} of {opened.heavy} heavy operators quantised",
                 f"top-1 on {len(calibration)} calibration samples: {scores[0]:.4f} before, judged {len(scores)} times",
                 fitted,
-                subject.note,
+                opened.note,
             )
-            return Product(model=path, notes=tuple(filter(None, notes)), versions=subject.versions())
+            return PassResult(model=path, notes=tuple(filter(None, notes)), versions=opened.versions())
 
 
-def _judge(subject: Subject, scores: list[float]) -> Callable[[Any, Iterable[Any]], tuple[float, list[float]]]:
+def _judge(opened: NncfModel, scores: list[float]) -> Callable[[Any, Iterable[Any]], tuple[float, list[float]]]:
     """NNCF's validation function: top-1, and each sample's 0 or 1; every result over samples is added to `scores`.
 
     NNCF calls it for single samples too, to rank layers, and hands over an OpenVINO model compiled, an ONNX model not.
@@ -96,7 +102,7 @@ def _judge(subject: Subject, scores: list[float]) -> Callable[[Any, Iterable[Any
     last: list[tuple[Any, Callable[[Any], Any]]] = []
 
     def answer(model: Any) -> Callable[[Any], Any]:
-        if subject.format != "onnx":
+        if opened.format != "onnx":
             return lambda feed: model(feed)[0]
         if not last or last[0][0] is not model:
             last[:] = [(model, _open(model))]

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.calibration import load_calibration
+from edgewise.optimizing.libraries import CannotApply, refusing
+from edgewise.optimizing.passes.nncf_tools import attends, make_dataset, make_scope, open_model, worth_quantizing
+from edgewise.optimizing.passes.openvino_tools import import_nncf
+from edgewise.optimizing.passes.ort_static import stem_channels
+from edgewise.optimizing.passes.thread_limits import at_most
 
 
-class NncfPtq(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``nncf.quantize``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PtqSettings(PassSettings):
+    """Settings of nncf-ptq.
 
-    Settings:
+    Attributes:
         preset: ``performance`` (symmetric activations) or ``mixed`` (asymmetric ones).
-        bias_correction: ``fast`` (NNCF's default), ``thorough`` (slower) or ``none``. Which is best differs
-            from network to network: fast correction can be worse than none.
+        bias_correction: ``fast`` (NNCF's default), ``thorough`` (slower) or ``none``. Which is best differs from
+            network to network: fast correction can be worse than none.
         float_stem: ONNX: as of ort-static.
         transformer: treat it as a transformer.
         samples: to calibrate on, at most.
     """
+
+    preset: Literal["mixed", "performance"] = "mixed"
+    bias_correction: Literal["fast", "thorough", "none"] = "fast"
+    float_stem: bool = False
+    transformer: bool = False
+    samples: int = 300
+
+
+class NncfPtq(Packaged):
+    """`edgewise.optimizing.base.Pass` around ``nncf.quantize``."""
 
     name = "nncf-ptq"
     title = "NNCF int8"
@@ -37,57 +56,46 @@ class NncfPtq(Packaged):
         What NNCF does to transformers for accuracy, asymmetric activations among it, costs time: these are also tried
         with what is its default for other networks.
         """
-        from edgewise.optimizing.passes.nncf_tools import attends, worth_quantizing
-        from edgewise.optimizing.passes.ort_static import stem_channels
-
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
-        base = {"preset": "mixed", "bias_correction": "fast", "float_stem": False, "samples": 300}
-        plain = {**base, "preset": "performance"}
         attending = attends(facts.graph)
-        base |= {"transformer": True} if attending else {}
-        thorough = {**base, "bias_correction": "thorough"}
+        base = PtqSettings(transformer=attending)
+        thorough, fast = replace(base, bias_correction="thorough"), replace(base, preset="performance")
         found = [
             Recipe(settings=base),
-            *([Recipe(label="plain", settings=plain)] if attending else []),
+            *([Recipe(label="plain", settings=PtqSettings(preset="performance"))] if attending else []),
             Recipe(label="thorough", settings=thorough),
-            Recipe(label="no bias correction", settings={**base, "bias_correction": "none"}, rank=1),
-            Recipe(label="performance thorough", settings={**thorough, "preset": "performance"}, rank=2),
-            Recipe(label="performance", settings={**base, "preset": "performance"}, rank=2),
+            Recipe(label="no bias correction", settings=replace(base, bias_correction="none"), rank=1),
+            Recipe(label="performance thorough", settings=replace(thorough, preset="performance"), rank=2),
+            Recipe(label="performance", settings=fast, rank=2),
         ]
         if facts.format == "onnx" and stem_channels(facts.graph):
-            stem = Recipe(label="float-stem thorough", settings={**thorough, "float_stem": True}, rank=1)
+            stem = Recipe(label="float-stem thorough", settings=replace(thorough, float_stem=True), rank=1)
             found.insert(sum(not one.rank for one in found), stem)
         return tuple(found)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[PtqSettings]) -> PassResult:
         """Quantise. Raises `CannotApply` without samples, or where NNCF quantises nothing."""
-        from edgewise.optimizing.passes.nncf_tools import make_dataset, make_scope, open_subject, read_samples, refusals
-        from edgewise.optimizing.passes.openvino_tools import import_nncf
-        from edgewise.optimizing.passes.thread_limits import at_most
-
         nncf = import_nncf()
-        settings = work.settings
-        correction = settings.get("bias_correction", "fast")
-        if correction not in ("fast", "thorough", "none"):
-            raise CannotApply(f"bias_correction is {correction!r}; fast, thorough and none are known")
-        with at_most(work.threads), open_subject(work) as subject:
-            calibration = read_samples(subject, work)
-            with refusals():
+        settings = task.settings
+        correction = settings.bias_correction
+        with at_most(task.threads), open_model(task) as opened:
+            calibration = load_calibration(task, inputs=len(opened.inputs))
+            with refusing("NNCF fails on the model"):
                 model = nncf.quantize(
-                    subject.model,
-                    make_dataset(subject, calibration),
-                    preset=nncf.QuantizationPreset(settings.get("preset", "mixed")),
-                    subset_size=min(len(calibration), int(settings.get("samples", 300))),
+                    opened.model,
+                    make_dataset(opened, calibration),
+                    preset=nncf.QuantizationPreset(settings.preset),
+                    subset_size=min(len(calibration), settings.samples),
                     fast_bias_correction=correction != "thorough",
-                    model_type=nncf.ModelType.TRANSFORMER if settings.get("transformer") else None,
-                    ignored_scope=make_scope(subject, float_stem=bool(settings.get("float_stem"))),
-                    advanced_parameters=subject.parameters(correct_biases=correction != "none"),
+                    model_type=nncf.ModelType.TRANSFORMER if settings.transformer else None,
+                    ignored_scope=make_scope(opened, float_stem=settings.float_stem),
+                    advanced_parameters=opened.parameters(correct_biases=correction != "none"),
                 )
-            count = subject.quantized(model)
+            count = opened.quantized(model)
             if not count:
                 raise CannotApply("NNCF found no operator to quantise in it")
-            fitted = subject.finish(model)
-            path = subject.save(model, work.folder)
-            notes = (f"{count} of {subject.heavy} heavy operators quantised", fitted, subject.note)
-            return Product(model=path, notes=tuple(filter(None, notes)), versions=subject.versions())
+            fitted = opened.finish(model)
+            path = opened.save(model, task.folder)
+            notes = (f"{count} of {opened.heavy} heavy operators quantised", fitted, opened.note)
+            return PassResult(model=path, notes=tuple(filter(None, notes)), versions=opened.versions())

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.graph import Graph
-from edgewise.optimizing.base import CannotApply, Work
+from edgewise.optimizing.base import PassTask
 from edgewise.optimizing.calibration import Calibration
-from edgewise.optimizing.passes.onnx_files import first_line, save_model, versions_of
+from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.passes.onnx_files import save_model
 from edgewise.optimizing.passes.openvino_tools import HEAVY, hidden_biases, import_nncf, read_model
 from edgewise.optimizing.passes.openvino_tools import save_model as save_openvino
-from edgewise.optimizing.passes.ort_calibration import load_calibration, model_inputs
+from edgewise.optimizing.passes.ort_calibration import model_inputs
 from edgewise.optimizing.passes.ort_preparation import count_quantized, find_stem, prepare
-from edgewise.optimizing.passes.qdq_sparing import protect_float_layers
+from edgewise.optimizing.passes.qdq_float_layers import protect_float_layers
 from edgewise.optimizing.passes.qdq_types import fit_for_onnxruntime
 
 _SCALING = ("Convert", "Multiply", "Subtract", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
@@ -25,7 +26,7 @@ HEAVY_ONNX = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class NncfModel:
     """A model as NNCF takes it.
 
     Attributes:
@@ -91,77 +92,59 @@ def _is_quantized(operation: Any) -> bool:
 
 
 @contextmanager
-def open_subject(work: Work) -> Iterator[Subject]:
-    """The model of `work` for NNCF, ONNX folded first. Raises `CannotApply` where an engine does not take it."""
-    if work.format == "openvino":
-        yield _open_openvino(work)
+def open_model(task: PassTask[Any]) -> Iterator[NncfModel]:
+    """The model of `task` for NNCF, ONNX folded first. Raises `CannotApply` where an engine does not take it."""
+    if task.format == "openvino":
+        yield _open_openvino(task)
         return
-    with prepare(work) as prepared:
+    with prepare(task) as prepared:
         names = tuple(node.name for node in prepared.model.graph.node)
-        kept = set(prepared.named(work.keep_float))
-        kept |= set(names) - set(_only(prepared.named(work.only))) if work.only else set()
-        yield Subject(
+        yield NncfModel(
             format="onnx",
             model=prepared.model,
             inputs=tuple(model_inputs(prepared.model)),
             names=names,
-            kept=tuple(sorted(kept)),
+            kept=_kept(names, prepared.named(task.keep_float), prepared.named(task.only) if task.only else None),
             heavy=sum(node.op_type in HEAVY_ONNX for node in prepared.model.graph.node),
             note=prepared.note,
         )
 
 
-def _open_openvino(work: Work) -> Subject:
-    model = read_model(work.model)
+def _open_openvino(task: PassTask[Any]) -> NncfModel:
+    model = read_model(task.model)
     names = tuple(operation.get_friendly_name() for operation in model.get_ordered_ops())
     hidden = hidden_biases(model)
-    kept = set(work.keep_float) & set(names)
-    kept |= set(names) - set(_only([name for name in work.only if name in names])) if work.only else set()
-    return Subject(
+    only = [name for name in task.only if name in names] if task.only else None
+    return NncfModel(
         format="openvino",
         model=model,
         inputs=tuple(range(len(model.inputs))),
         names=names,
-        kept=tuple(sorted(kept)),
+        kept=_kept(names, [name for name in task.keep_float if name in names], only),
         heavy=sum(operation.get_type_name() in HEAVY for operation in model.get_ops()),
         note=f"{hidden} biases are no constants: NNCF can't correct them" if hidden else "",
     )
 
 
-def _only(names: Sequence[str]) -> Sequence[str]:
-    if not names:
+def _kept(names: Sequence[str], spared: Sequence[str], only: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of what stays as it is: what is `spared`, and all but `only`. Raises `CannotApply` where that is empty."""
+    if only is not None and not only:
         raise CannotApply("none of the named layers is in the model")
-    return names
+    return tuple(sorted({*spared, *(() if only is None else set(names) - set(only))}))
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Turns what NNCF and the engine under it raise on a model into `CannotApply`."""
-    try:
-        yield
-    except (MemoryError, CannotApply, OSError):
-        raise
-    except Exception as error:  # NNCF's own errors, the engine's, and whatever its graph code meets
-        raise CannotApply(f"NNCF fails on the model: {first_line(error)}") from error
-
-
-def read_samples(subject: Subject, work: Work) -> Calibration:
-    """The samples of `work`. Raises `CannotApply` without them, or where they do not fit the model's inputs."""
-    return load_calibration(work, inputs=[str(name) for name in subject.inputs])
-
-
-def make_dataset(subject: Subject, calibration: Calibration, *, labels: bool = False) -> Any:
+def make_dataset(opened: NncfModel, calibration: Calibration, *, labels: bool = False) -> Any:
     """An ``nncf.Dataset`` that yields one sample at a time; `labels`: with its label, which is not fed."""
     nncf = import_nncf()
-    feeds = [dict(zip(subject.inputs, feed, strict=True)) for feed in calibration.feeds()]
+    feeds = [dict(zip(opened.inputs, feed, strict=True)) for feed in calibration.feeds()]
     if not labels or calibration.labels is None:
         return nncf.Dataset(feeds)
     return nncf.Dataset(list(zip(feeds, calibration.labels.tolist(), strict=True)), lambda item: item[0])
 
 
-def make_scope(subject: Subject, *, float_stem: bool = False) -> Any:
+def make_scope(opened: NncfModel, *, float_stem: bool = False) -> Any:
     """What NNCF leaves as it is; None: nothing."""
-    kept = {*subject.kept, *(find_stem(subject.model) if float_stem and subject.format == "onnx" else ())}
+    kept = {*opened.kept, *(find_stem(opened.model) if float_stem and opened.format == "onnx" else ())}
     if not kept:
         return None
     # Constants and other nodes that its own graph does not have are among the names.

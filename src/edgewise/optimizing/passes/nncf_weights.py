@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply
+from edgewise.optimizing.passes.nncf_tools import make_scope, open_model, worth_quantizing
+from edgewise.optimizing.passes.openvino_tools import import_nncf
+from edgewise.optimizing.passes.thread_limits import at_most
 
-_MODES = ("int8_sym", "int8_asym", "int4_sym", "int4_asym")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressionSettings(PassSettings):
+    """Settings of nncf-weights. With 4 bits a scale is shared by a whole channel."""
+
+    mode: Literal["int8_sym", "int8_asym", "int4_sym", "int4_asym"] = "int8_sym"
 
 
 class NncfWeights(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``nncf.compress_weights``.
-
-    Settings:
-        mode: ``int8_sym``, ``int8_asym``, ``int4_sym`` or ``int4_asym``.
-        group_size: 4 bits: weights that share a scale; -1 is a whole channel.
-    """
+    """`edgewise.optimizing.base.Pass` around ``nncf.compress_weights``."""
 
     name = "nncf-weights"
     title = "NNCF weight compression"
@@ -30,34 +36,26 @@ class NncfWeights(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """8 bits first; 4 bits only where there are products of matrices."""
-        from edgewise.optimizing.passes.nncf_tools import worth_quantizing
-
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
         found = [
-            Recipe(settings={"mode": "int8_sym"}, rank=1),
-            Recipe(label="int8 asymmetric", settings={"mode": "int8_asym"}, rank=2),
+            Recipe(settings=CompressionSettings(), rank=1),
+            Recipe(label="int8 asymmetric", settings=CompressionSettings(mode="int8_asym"), rank=2),
         ]
         if any(each.op == "MatMul" and each.weights for each in facts.graph.operators):
-            found.append(Recipe(label="int4", settings={"mode": "int4_sym", "group_size": -1}, rank=2))
+            found.append(Recipe(label="int4", settings=CompressionSettings(mode="int4_sym"), rank=2))
         return tuple(found)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[CompressionSettings]) -> PassResult:
         """Compress. Raises `CannotApply` where no weight can be compressed."""
-        from edgewise.optimizing.passes.nncf_tools import make_scope, open_subject
-        from edgewise.optimizing.passes.openvino_tools import import_nncf
-        from edgewise.optimizing.passes.thread_limits import at_most
-
         nncf = import_nncf()
-        mode = str(work.settings.get("mode", "int8_sym"))
-        if mode not in _MODES:
-            raise CannotApply(f"mode is {mode!r}; known are {', '.join(_MODES)}")
-        grouped = {"group_size": int(work.settings.get("group_size", -1))} if mode.startswith("int4") else {}
-        with at_most(work.threads), open_subject(work) as subject:
+        mode = task.settings.mode
+        grouped = {"group_size": -1} if mode.startswith("int4") else {}
+        with at_most(task.threads), open_model(task) as opened:
             model = nncf.compress_weights(
-                subject.model,
+                opened.model,
                 mode=nncf.CompressWeightsMode(mode),
-                ignored_scope=make_scope(subject),
+                ignored_scope=make_scope(opened),
                 **grouped,
             )
             constants = [each for each in model.get_ops() if each.get_type_name() == "Constant"]
@@ -68,8 +66,8 @@ class NncfWeights(Packaged):
             if grouped and not {"i4", "u4"} & set(counts):
                 raise CannotApply("it has no layer that NNCF stores in 4 bits: it keeps the last one in 8 bits")
             told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-            return Product(
-                model=subject.save(model, work.folder),
+            return PassResult(
+                model=opened.save(model, task.folder),
                 notes=(f"constants in integers now (weights and zero points): {told}",),
-                versions=subject.versions(),
+                versions=opened.versions(),
             )

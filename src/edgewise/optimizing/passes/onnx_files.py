@@ -9,7 +9,7 @@ from typing import Any
 
 from edgewise.model.readers.onnx import MAX_BYTES, OnnxReader
 from edgewise.model.readers.onnx_order import order_by_needs, replace_nodes
-from edgewise.optimizing.base import CannotApply
+from edgewise.optimizing.libraries import CannotApply, refusing
 
 MAX_INSIDE = 2**30
 """Models of more bytes are written with their weights in a file beside them: protobuf holds less than 2 GiB."""
@@ -100,11 +100,8 @@ def raise_opset(model: Any, least: int = _PER_CHANNEL_OPSET) -> Any:
     from onnx import version_converter
 
     _free_weights_of_inputs(model)
-    try:
+    with refusing(f"its operator set {opset(model)} can't be raised to {least}"):
         return version_converter.convert_version(model, least)
-    except Exception as error:  # the converter raises RuntimeError, ValueError and its own ConvertError
-        line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise CannotApply(f"its operator set {opset(model)} can't be raised to {least}: {line[:200]}") from error
 
 
 def _free_weights_of_inputs(model: Any) -> None:
@@ -147,19 +144,13 @@ def _taken(node: Any) -> Iterator[str]:
                 yield from _taken(inner)
 
 
+def copy_model(model: Any) -> Any:
+    """A copy of an ``onnx.ModelProto``."""
+    copy = type(model)()
+    copy.CopyFrom(model)
+    return copy
+
+
 def count_nodes(model: Any) -> Counter[str]:
     """Type of operator → how many nodes of it the main graph has."""
     return Counter(node.op_type for node in model.graph.node)
-
-
-def versions_of(*distributions: str) -> dict[str, str]:
-    """Distribution → its installed version."""
-    from importlib.metadata import version
-
-    return {name: version(name) for name in distributions}
-
-
-def first_line(error: BaseException, limit: int = 300) -> str:
-    """The first line of an error's text that says anything."""
-    lines = (line.strip() for line in str(error).splitlines())
-    return next((line[:limit] for line in lines if line), type(error).__name__)

@@ -12,19 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.model.readers.onnx import OnnxReader
-from edgewise.optimizing.base import (
-    CannotApply,
-    Capabilities,
-    Facts,
-    Packaged,
-    Product,
-    Recipe,
-    Work,
-)
-from edgewise.optimizing.passes.onnx_files import NATIVE, load_model, save_model, versions_of
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.passes.onnx_files import NATIVE, load_model, save_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,17 +25,26 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 PRUNED = frozenset({"Conv", "Gemm", "MatMul"})
-SCOPES = ("global", "layer")
 _CHUNK = 2**20
 
 
-class OnnxPrune(Packaged):
-    """Sets the smallest weights of Conv, Gemm and MatMul to zero.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneSettings(PassSettings):
+    """Settings of onnx-prune.
 
-    Biases and normalisations stay. Settings: either ``sparsity``, a share between 0 and 1, with ``scope``, ``global``
-    (all layers together) or ``layer`` (each alone); or ``pattern``, ``N:M``: N of M neighbours along the input
-    dimension stay.
+    Attributes:
+        sparsity: share of the weights that go, between 0 and 1.
+        scope: of the share: ``global``, all layers together, or ``layer``, each alone.
+        pattern: ``N:M``: instead, of M neighbours along the input dimension N stay.
     """
+
+    sparsity: float = 0.5
+    scope: Literal["global", "layer"] = "global"
+    pattern: str = ""
+
+
+class OnnxPrune(Packaged):
+    """Sets the smallest weights of Conv, Gemm and MatMul to zero. Biases and normalisations stay."""
 
     name = "onnx-prune"
     title = "ONNX magnitude pruning"
@@ -56,22 +58,22 @@ class OnnxPrune(Packaged):
         if facts.quantized or not any(operator.op in PRUNED and operator.weights for operator in operators):
             return ()
         return (
-            Recipe(label="30 %", settings={"sparsity": 0.3, "scope": "global"}, rank=1),
-            Recipe(label="50 %", settings={"sparsity": 0.5, "scope": "global"}, rank=1),
-            Recipe(label="2:4", settings={"pattern": "2:4"}, rank=1),
-            Recipe(label="70 %", settings={"sparsity": 0.7, "scope": "global"}, rank=2),
-            Recipe(label="90 %", settings={"sparsity": 0.9, "scope": "global"}, rank=2),
-            Recipe(label="50 % of every layer", settings={"sparsity": 0.5, "scope": "layer"}, rank=2),
-            Recipe(label="1:4", settings={"pattern": "1:4"}, rank=2),
+            Recipe(label="30 %", settings=PruneSettings(sparsity=0.3), rank=1),
+            Recipe(label="50 %", settings=PruneSettings(sparsity=0.5), rank=1),
+            Recipe(label="2:4", settings=PruneSettings(pattern="2:4"), rank=1),
+            Recipe(label="70 %", settings=PruneSettings(sparsity=0.7), rank=2),
+            Recipe(label="90 %", settings=PruneSettings(sparsity=0.9), rank=2),
+            Recipe(label="50 % of every layer", settings=PruneSettings(sparsity=0.5, scope="layer"), rank=2),
+            Recipe(label="1:4", settings=PruneSettings(pattern="1:4"), rank=2),
         )
 
-    def apply(self, work: Work) -> Product:
-        """Prune. Raises `CannotApply` where there is nothing to prune, or for settings that make no sense."""
-        source = Path(work.model)
+    def apply(self, task: PassTask[PruneSettings]) -> PassResult:
+        """Prune. Raises `CannotApply` where there is nothing to prune."""
+        source = Path(task.model)
         model = load_model(source)
-        weights, notes = _choose(model, work)
-        if "pattern" in work.settings:
-            keep, of = read_pattern(work.settings["pattern"])
+        weights, notes = _choose(model, task)
+        if task.settings.pattern:
+            keep, of = map(int, task.settings.pattern.split(":"))
             fitting = [each for each in weights if each.array.shape[each.axis] % of == 0]
             if len(fitting) < len(weights):
                 notes.append(
@@ -81,12 +83,12 @@ class OnnxPrune(Packaged):
             weights = fitting
             masks = [mask_pattern(each.array, keep, of, axis=each.axis) for each in weights]
         else:
-            masks = _mask_shares(weights, work.settings)
+            masks = _mask_shares(weights, task.settings)
         if not weights:
             raise CannotApply("; ".join(["nothing is left to prune", *notes]))
         for weight, mask in zip(weights, masks, strict=True):
             weight.write(weight.array * mask)
-        path = save_model(model, work.folder / source.name)
+        path = save_model(model, task.folder / source.name)
         zeros = sum(int((~mask | (each.array == 0)).sum()) for each, mask in zip(weights, masks, strict=True))
         total = sum(mask.size for mask in masks)
         notes = [
@@ -95,7 +97,7 @@ class OnnxPrune(Packaged):
             "the file itself is no smaller, and dense kernels compute with zeros as with any number",
             *notes,
         ]
-        return Product(model=path, notes=tuple(notes), versions=versions_of("onnx", "numpy"))
+        return PassResult(model=path, notes=tuple(notes), versions=versions_of("onnx", "numpy"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ class _Weight:
         self.tensor.CopyFrom(numpy_helper.from_array(array.astype(self.array.dtype), self.tensor.name))
 
 
-def _choose(model: Any, work: Work) -> tuple[list[_Weight], list[str]]:
+def _choose(model: Any, task: PassTask[PruneSettings]) -> tuple[list[_Weight], list[str]]:
     """Weights to prune, and notes of what is spared against expectation.
 
     A weight that also serves an operator to be left alone is left alone.
@@ -126,7 +128,7 @@ def _choose(model: Any, work: Work) -> tuple[list[_Weight], list[str]]:
     from onnx import TensorProto, numpy_helper
 
     names = {node.name for node in model.graph.node}
-    if unknown := [name for name in (*work.keep_float, *work.only) if name not in names]:
+    if unknown := [name for name in (*task.keep_float, *task.only) if name not in names]:
         raise CannotApply(f"the model has no operator called {', '.join(unknown[:3])}")
     floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
     constants = _constants(model.graph)
@@ -134,8 +136,7 @@ def _choose(model: Any, work: Work) -> tuple[list[_Weight], list[str]]:
     chosen: dict[str, tuple[int, int]] = {}
     for node in model.graph.node:
         found = _find_weight(node, constants)
-        spared = node.name in work.keep_float or (work.only and node.name not in work.only)
-        if found is None or spared or constants[found[0]].data_type not in floats:
+        if found is None or task.spares(node.name) or constants[found[0]].data_type not in floats:
             continue
         name, axis = found
         _, count = chosen.get(name, (axis, 0))
@@ -190,16 +191,12 @@ def _find_weight(node: Any, constants: dict[str, Any]) -> tuple[str, int] | None
     return None
 
 
-def _mask_shares(weights: Sequence[_Weight], settings: Any) -> list[Array]:
+def _mask_shares(weights: Sequence[_Weight], settings: PruneSettings) -> list[Array]:
     """Per weight, what stays, for unstructured pruning."""
     import numpy as np
 
-    sparsity, scope = settings.get("sparsity", 0.5), settings.get("scope", SCOPES[0])
-    if isinstance(sparsity, bool) or not isinstance(sparsity, int | float) or not 0 < sparsity < 1:
-        raise CannotApply(f"the sparsity is {sparsity!r}; it lies between 0 and 1")
-    if scope not in SCOPES:
-        raise CannotApply(f"the scope is {scope!r}; it can be {' or '.join(SCOPES)}")
-    if scope == "layer":
+    sparsity = settings.sparsity
+    if settings.scope == "layer":
         return [mask_share(weight.array, sparsity) for weight in weights]
     if not weights:
         return []
@@ -238,16 +235,6 @@ def mask_pattern(array: Array, keep: int, of: int, *, axis: int) -> Array:
     mask = np.ones(groups.shape, dtype=bool)
     np.put_along_axis(mask, order[:, : of - keep], values=False, axis=1)
     return np.moveaxis(mask.reshape(moved.shape), -1, axis)
-
-
-def read_pattern(text: Any) -> tuple[int, int]:
-    """N and M of ``N:M``. Raises `CannotApply` where it is none."""
-    parts = str(text).split(":")
-    if len(parts) == 2 and all(part.isdecimal() and part.isascii() and len(part) <= 3 for part in parts):
-        keep, of = int(parts[0]), int(parts[1])
-        if 0 < keep < of:
-            return keep, of
-    raise CannotApply(f"the pattern is {text!r}; it is N:M, N less than M, such as 2:4")
 
 
 def _compressed(path: Path) -> int:

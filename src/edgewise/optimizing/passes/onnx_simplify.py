@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import refusing, versions_of
+from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_model
 
 
 class OnnxSimplify(Packaged):
@@ -21,26 +23,20 @@ class OnnxSimplify(Packaged):
         del facts
         return (Recipe(),)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Simplify. Raises `CannotApply` where onnxslim fails on the model."""
         import onnxslim
 
-        from edgewise.optimizing.passes.onnx_files import count_nodes, first_line, load_model, save_model, versions_of
-
-        model = load_model(work.model)
+        model = load_model(task.model)
         before = count_nodes(model)
-        try:
+        with refusing("onnxslim can't read the model"):
             simplified = onnxslim.slim(model)
-        except MemoryError:
-            raise
-        except Exception as error:  # onnxslim raises whatever its graph library meets
-            raise CannotApply(f"onnxslim can't read the model: {first_line(error)}") from error
         after = count_nodes(simplified)
-        path = save_model(simplified, work.folder / "model.onnx")
+        path = save_model(simplified, task.folder / "model.onnx")
         gone = {op: count - after[op] for op, count in sorted(before.items()) if count > after[op]}
         note = f"{before.total()} → {after.total()} nodes"
         fewer = ", ".join(f"{count} {op}" for op, count in gone.items())
-        return Product(
+        return PassResult(
             model=path,
             notes=(f"{note} (fewer: {fewer})" if fewer else note,),
             versions=versions_of("onnxslim", "onnx"),

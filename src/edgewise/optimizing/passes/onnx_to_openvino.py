@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.model.readers.onnx import OnnxReader
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import versions_of
+from edgewise.optimizing.passes.openvino_tools import convert_model, save_model
 
 _PASSIVE = ("Constant", "Parameter", "Result")
 
@@ -31,24 +34,18 @@ class OnnxToOpenVino(Packaged):
         del facts
         return (Recipe(),)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Convert. Raises `CannotApply` where OpenVINO does not take the model."""
-        from edgewise.optimizing.passes.onnx_files import versions_of
-        from edgewise.optimizing.passes.openvino_tools import convert_model, count_types, save_model
-
-        self.check(Path(work.model))
-        model = convert_model(work.model)
-        counts = count_types(model)
-        operations = sum(counts.values()) - sum(counts.get(kind, 0) for kind in _PASSIVE)
-        path = save_model(model, work.folder / "model.xml")
-        return Product(
+        self.check(Path(task.model))
+        model = convert_model(task.model)
+        operations = sum(each.get_type_name() not in _PASSIVE for each in model.get_ops())
+        path = save_model(model, task.folder / "model.xml")
+        return PassResult(
             model=path, notes=(f"{operations} operations; weights keep their type",), versions=versions_of("openvino")
         )
 
     def check(self, model: Path) -> None:
         """Refuse weights outside the model's folder before the engine reads any. Raises `BadModel`."""
-        from edgewise.model.readers.onnx import OnnxReader
-
         OnnxReader().weight_files(model)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply
-from edgewise.optimizing.passes.onnx_files import first_line
+from edgewise.optimizing.libraries import CannotApply, first_line
 
 HEAVY = ("Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul")
 """Types of operations that are worth quantising."""
@@ -62,15 +61,6 @@ def save_model(model: Any, path: Path) -> Path:
 
     openvino.save_model(model, str(path), compress_to_fp16=False)
     return path
-
-
-def count_types(model: Any) -> dict[str, int]:
-    """Type of operation → how many of it an ``openvino.Model`` has."""
-    found: dict[str, int] = {}
-    for operation in model.get_ops():
-        kind = operation.get_type_name()
-        found[kind] = found.get(kind, 0) + 1
-    return found
 
 
 def _telling_line(error: BaseException) -> str:

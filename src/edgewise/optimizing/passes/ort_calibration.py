@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgewise.model.readers.base import identify_version
-from edgewise.optimizing.base import CannotApply, Work
-from edgewise.optimizing.calibration import Calibration, read_calibration
+from edgewise.optimizing.base import PassTask
+from edgewise.optimizing.calibration import Calibration, load_calibration
 from edgewise.optimizing.passes.ort_preparation import Prepared
 from edgewise.optimizing.passes.thread_limits import at_most
 
 CHUNK_BYTES = 2**28
 """Activations that a histogram's calibrator may hold at once."""
-METHODS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
-
-
-def load_calibration(work: Work, *, inputs: Sequence[str]) -> Calibration:
-    """The samples of `work`, checked. Raises `CannotApply` where there are none, or not as many arrays as inputs."""
-    if work.calibration is None:
-        raise CannotApply("it needs samples to calibrate on (--data)")
-    calibration = read_calibration(work.calibration)
-    if not len(calibration):
-        raise CannotApply("there are no samples to calibrate on")
-    if len(calibration.arrays) != len(inputs):
-        raise CannotApply(f"samples have {len(calibration.arrays)} arrays, the model has {len(inputs)} inputs")
-    return calibration
+Method = Literal["minmax", "entropy", "percentile"]
+_METHODS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
 
 
 def model_inputs(model: Any) -> list[str]:
@@ -46,29 +35,28 @@ class FeedReader:
         return next(self._feeds, None)
 
 
-def find_ranges(prepared: Prepared, work: Work, *, method: str, samples: int) -> Any:
+def find_ranges(prepared: Prepared, task: PassTask[Any], *, method: Method, samples: int) -> Any:
     """Ranges of all tensors that can be quantised, an ``onnxruntime.quantization.TensorsData``.
 
     Those of the last model and samples are remembered: one process quantises the same model layer by layer.
 
     Args:
-        method: of `METHODS`.
-        samples: look at no more than so many.
+        samples: look at this number at most.
     """
     names = model_inputs(prepared.model)
-    calibration = load_calibration(work, inputs=names)
-    facts = [identify_version(path) for path in (Path(work.model), work.calibration) if path is not None]
+    calibration = load_calibration(task, inputs=len(names))
+    facts = [identify_version(path) for path in (Path(task.model), task.calibration) if path is not None]
     key = (*facts, method, samples)
     if key not in _LAST:
         _LAST.clear()
-        _LAST[key] = _calibrate(prepared, calibration, method=method, samples=samples, threads=work.threads)
+        _LAST[key] = _calibrate(prepared, calibration, method=method, samples=samples, threads=task.threads)
     return _LAST[key]
 
 
 _LAST: dict[tuple[Any, ...], Any] = {}
 
 
-def _calibrate(prepared: Prepared, calibration: Calibration, *, method: str, samples: int, threads: int) -> Any:
+def _calibrate(prepared: Prepared, calibration: Calibration, *, method: Method, samples: int, threads: int) -> Any:
     from onnxruntime.quantization import create_calibrator
     from onnxruntime.quantization.calibrate import CalibrationMethod
 
@@ -78,7 +66,7 @@ def _calibrate(prepared: Prepared, calibration: Calibration, *, method: str, sam
             prepared.path,
             quantizable_types(),
             augmented_model_path=str(augmented),
-            calibrate_method=CalibrationMethod[METHODS[method]],
+            calibrate_method=CalibrationMethod[_METHODS[method]],
         )
     names = model_inputs(prepared.model)
     feeds = [dict(zip(names, feed, strict=True)) for feed in calibration.feeds(samples)]
@@ -100,10 +88,3 @@ def quantizable_types() -> list[str]:
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return sorted({*QLinearOpsRegistry, *QDQRegistry})
-
-
-def load_shaped(path: Path) -> Any:
-    """The model at `path` with its inferred shapes, as the quantiser takes it."""
-    from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
-
-    return load_model_with_shape_infer(path)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.passes.onnx_files import count_nodes, load_model
+from edgewise.optimizing.passes.ort_preparation import prepare
 from edgewise.optimizing.passes.saturation import sums_saturate
 
 _INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
@@ -15,15 +19,25 @@ _FEW = 3
 """A classifier at the end of convolutions has so many of them at most."""
 
 
-class OrtDynamic(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.quantize_dynamic``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicSettings(PassSettings):
+    """Settings of ort-dynamic.
 
-    Settings:
+    Attributes:
         operators: ``all`` that it quantises by default, convolutions among them, or ``matmul``: products of matrices.
-        weights: ``int8`` or ``uint8``. onnxruntime's ConvInteger has a kernel for uint8 weights only.
+        weights: their type. onnxruntime's ConvInteger has a kernel for uint8 weights only.
         per_channel: a scale for every output channel of the weights.
         reduce_range: 7-bit weights, for processors whose 8-bit sums saturate.
     """
+
+    operators: Literal["all", "matmul"] = "all"
+    weights: Literal["uint8", "int8"] = "uint8"
+    per_channel: bool = False
+    reduce_range: bool = False
+
+
+class OrtDynamic(Packaged):
+    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.quantize_dynamic``."""
 
     name = "ort-dynamic"
     title = "onnxruntime dynamic int8"
@@ -45,43 +59,35 @@ class OrtDynamic(Packaged):
         ops = {operator.op for operator in facts.graph.operators if operator.weights}
         if facts.quantized or not ops & {"Conv", *_MATRIX_PRODUCTS}:
             return ()
-        base = {"per_channel": False, "reduce_range": sums_saturate()}
-        weights = "uint8" if "Conv" in ops else "int8"
-        found = [Recipe(settings={**base, "operators": "all", "weights": weights})]
+        base = DynamicSettings(weights="uint8" if "Conv" in ops else "int8", reduce_range=sums_saturate())
+        found = [Recipe(settings=base)]
         if ops & set(_MATRIX_PRODUCTS):
             few = sum(each.op in _MATRIX_PRODUCTS and bool(each.weights) for each in facts.graph.operators) <= _FEW
             rank = 2 if "Conv" not in ops else 1 if few else 0
+            products = replace(base, operators="matmul", weights="int8")
             found += [
-                Recipe(label="matmul", settings={**base, "operators": "matmul", "weights": "int8"}, rank=rank),
-                Recipe(
-                    label="matmul per-channel",
-                    settings={**base, "operators": "matmul", "weights": "int8", "per_channel": True},
-                    rank=1,
-                ),
+                Recipe(label="matmul", settings=products, rank=rank),
+                Recipe(label="matmul per-channel", settings=replace(products, per_channel=True), rank=1),
             ]
         return tuple(sorted(found, key=lambda recipe: recipe.rank))
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[DynamicSettings]) -> PassResult:
         """Quantise. Raises `CannotApply` where the model has nothing to quantise."""
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, versions_of
-        from edgewise.optimizing.passes.ort_preparation import prepare
-
-        path = work.folder / "model.onnx"
-        settings: dict[str, Any] = {"operators": "all", "weights": "uint8", "per_channel": False, "reduce_range": False}
-        settings |= dict(work.settings)
-        with prepare(work) as prepared:
-            kept, only = (_split(prepared.named(names)) for names in (work.keep_float, work.only))
-            if work.only and not only:
+        path = task.folder / "model.onnx"
+        settings = task.settings
+        with prepare(task) as prepared:
+            kept, only = (_split(prepared.named(names)) for names in (task.keep_float, task.only))
+            if task.only and not only:
                 raise CannotApply("none of the named layers is left after folding")
             quantize_dynamic(
                 _forget_shapes(prepared.path),
                 path,
-                op_types_to_quantize=list(_MATRIX_PRODUCTS) if settings["operators"] == "matmul" else None,
-                per_channel=settings["per_channel"],
-                reduce_range=settings["reduce_range"],
-                weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[settings["weights"]],
+                op_types_to_quantize=list(_MATRIX_PRODUCTS) if settings.operators == "matmul" else None,
+                per_channel=settings.per_channel,
+                reduce_range=settings.reduce_range,
+                weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[settings.weights],
                 nodes_to_quantize=only,
                 nodes_to_exclude=kept,
             )
@@ -92,7 +98,7 @@ class OrtDynamic(Packaged):
             path.unlink()
             raise CannotApply("it has no operator that onnxruntime quantises dynamically")
         changed = ", ".join(f"{count} {op}" for op, count in found.items())
-        return Product(
+        return PassResult(
             model=path,
             notes=tuple(filter(None, (f"quantised operators: {changed}", note))),
             versions=versions_of("onnxruntime", "onnx"),

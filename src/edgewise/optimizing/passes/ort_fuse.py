@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import versions_of
+from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_model
+from edgewise.optimizing.passes.ort_preparation import run_optimizer
 
 _LAYOUT_DOMAIN = "com.microsoft.nchwc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuseSettings(PassSettings):
+    """Settings of ort-fuse. `level` ``all`` also changes layouts for the processor it runs on."""
+
+    level: Literal["extended", "all"] = "extended"
 
 
 class OrtFuse(Packaged):
     """`edgewise.optimizing.base.Pass` around ``SessionOptions.optimized_model_filepath``.
 
     onnxruntime does the same whenever it loads a model, so the gain is a faster start, not a faster inference.
-
-    Settings:
-        level: ``extended``, or ``all``, which also changes layouts for the processor it runs on.
     """
 
     name = "ort-fuse"
@@ -33,28 +44,19 @@ class OrtFuse(Packaged):
         """``extended``, then ``all``, whose result fits this processor only."""
         del facts
         return (
-            Recipe(settings={"level": "extended"}, rank=1),
-            Recipe(label="all", settings={"level": "all"}, rank=1),
+            Recipe(settings=FuseSettings(), rank=1),
+            Recipe(label="all", settings=FuseSettings(level="all"), rank=1),
         )
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[FuseSettings]) -> PassResult:
         """Fuse. Raises `CannotApply` where onnxruntime does not load the model."""
-        import tempfile
-        from pathlib import Path
-
         import onnx
 
-        from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_model, versions_of
-        from edgewise.optimizing.passes.ort_preparation import run_optimizer
-
-        level = work.settings.get("level", "extended")
-        if level not in ("extended", "all"):
-            raise CannotApply(f"level is {level!r}; extended or all are known")
-        model = load_model(work.model)
-        with tempfile.TemporaryDirectory(dir=work.folder, prefix="scratch-") as scratch:
+        model = load_model(task.model)
+        with tempfile.TemporaryDirectory(dir=task.folder, prefix="scratch-") as scratch:
             source = save_model(model, Path(scratch) / "named.onnx")
             target = Path(scratch) / "fused.onnx"
-            run_optimizer(source, target, level=level, threads=work.threads)
+            run_optimizer(source, target, level=task.settings.level, threads=task.threads)
             fused = onnx.load(str(target))
         before, after = count_nodes(model), count_nodes(fused)
         versions = versions_of("onnxruntime", "onnx")
@@ -64,8 +66,8 @@ class OrtFuse(Packaged):
             f"meant for onnxruntime {versions['onnxruntime']}: fused operators are its own and may change with it",
         ]
         notes += [f"{layouts} nodes in this processor's own layout: not for other processors"] if layouts else []
-        return Product(
-            model=save_model(fused, work.folder / "model.onnx"),
+        return PassResult(
+            model=save_model(fused, task.folder / "model.onnx"),
             notes=tuple(notes),
             versions=versions,
             unchanged=before == after,

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, raise_opset, save_model
 
 _NONE = "it has no MatMul with a constant matrix, the only operator that takes 4-bit weights"
 
 
-class OrtInt4(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.matmul_nbits_quantizer``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4Settings(PassSettings):
+    """Settings of ort-int4.
 
-    Settings:
+    Attributes:
         block_size: weights that share a scale: a power of two from 16 on.
         symmetric: no zero points.
         accuracy_level: of onnxruntime's kernel: 1 computes in float32, 4 in int8.
     """
+
+    block_size: int = 32
+    symmetric: bool = True
+    accuracy_level: Literal[1, 4] = 4
+
+
+class OrtInt4(Packaged):
+    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization.matmul_nbits_quantizer``."""
 
     name = "ort-int4"
     title = "onnxruntime 4-bit weights"
@@ -34,41 +46,38 @@ class OrtInt4(Packaged):
         """Blocks of 32, computed in int8; then with zero points and in float32. None without a MatMul."""
         if facts.quantized or not any(each.op == "MatMul" and each.weights for each in facts.graph.operators):
             return ()
-        base = {"block_size": 32, "symmetric": True, "accuracy_level": 4}
         return (
-            Recipe(settings=base, rank=1),
-            Recipe(label="asymmetric", settings={**base, "symmetric": False}, rank=2),
-            Recipe(label="float32 arithmetic", settings={**base, "accuracy_level": 1}, rank=2),
+            Recipe(settings=Int4Settings(), rank=1),
+            Recipe(label="asymmetric", settings=Int4Settings(symmetric=False), rank=2),
+            Recipe(label="float32 arithmetic", settings=Int4Settings(accuracy_level=1), rank=2),
         )
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[Int4Settings]) -> PassResult:
         """Quantise. Raises `CannotApply` for a model without a MatMul with a constant matrix."""
-        from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, raise_opset, save_model, versions_of
-
-        model = raise_opset(load_model(work.model))
+        model = raise_opset(load_model(task.model))
         weights = {tensor.name for tensor in model.graph.initializer}
         products = [node.name for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in weights]
-        kept = set(work.keep_float) | (set(products) - set(work.only) if work.only else set())
-        if not set(products) - kept:
+        kept = sorted(name for name in products if task.spares(name))
+        if len(kept) == len(products):
             raise CannotApply(_NONE)
-        quantized = _quantize(model, work, sorted(kept))
+        quantized = _quantize(model, task.settings, [*kept, *task.keep_float])
         count = count_nodes(quantized)["MatMulNBits"]
         if not count:
             raise CannotApply(_NONE)
-        return Product(
-            model=save_model(quantized, work.folder / "model.onnx"),
+        return PassResult(
+            model=save_model(quantized, task.folder / "model.onnx"),
             notes=(f"{count} of {len(products)} MatMul with constant matrices have 4-bit weights",),
             versions=versions_of("onnxruntime", "onnx", "onnx-ir"),
         )
 
 
-def _quantize(model: Any, work: Work, kept: list[str]) -> Any:
+def _quantize(model: Any, settings: Int4Settings, kept: list[str]) -> Any:
     from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
     config = DefaultWeightOnlyQuantConfig(
-        block_size=int(work.settings.get("block_size", 32)),
-        is_symmetric=bool(work.settings.get("symmetric", True)),
-        accuracy_level=int(work.settings.get("accuracy_level", 4)),
+        block_size=settings.block_size,
+        is_symmetric=settings.symmetric,
+        accuracy_level=settings.accuracy_level,
         op_types_to_quantize=("MatMul",),
     )
     quantizer = MatMulNBitsQuantizer(model, nodes_to_exclude=kept, algo_config=config)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Work
-from edgewise.optimizing.passes.onnx_files import count_nodes, first_line, load_model, raise_opset, save_model
+from edgewise.optimizing.base import PassTask
+from edgewise.optimizing.libraries import refusing
+from edgewise.optimizing.passes.onnx_files import copy_model, count_nodes, load_model, raise_opset, save_model
 from edgewise.optimizing.passes.onnx_origins import chosen, find_origins
 
 FEW_CHANNELS = 4
@@ -47,27 +48,22 @@ class Prepared:
 
 
 @contextmanager
-def prepare(work: Work) -> Iterator[Prepared]:
-    """The model of `work`, prepared. Raises `CannotApply` where the engine can't run it."""
-    original = load_model(work.model)
+def prepare(task: PassTask[Any]) -> Iterator[Prepared]:
+    """The model of `task`, prepared. Raises `CannotApply` where the engine can't run it."""
+    original = load_model(task.model)
     # On the disk of the result: whether there is room is found out here.
-    with tempfile.TemporaryDirectory(dir=work.folder, prefix="scratch-") as scratch:
+    with tempfile.TemporaryDirectory(dir=task.folder, prefix="scratch-") as scratch:
         folder = Path(scratch)
-        raised = save_model(raise_opset(_copy(original)), folder / "raised.onnx")
+        raised = save_model(raise_opset(copy_model(original)), folder / "raised.onnx")
         path = folder / "prepared.onnx"
-        model = _fold(raised, path, threads=work.threads)
+        model = _fold(raised, path, threads=task.threads)
         yield Prepared(path=path, model=model, original=original, origins=find_origins(original, model), folder=folder)
-
-
-def _copy(model: Any) -> Any:
-    copy = type(model)()
-    copy.CopyFrom(model)
-    return copy
 
 
 def _fold(source: Path, path: Path, *, threads: int) -> Any:
     """Optimise and infer shapes; symbolically only where plain inference leaves a tensor without a type."""
     import onnx
+    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
     optimized = path.with_name("folded.onnx")
     run_optimizer(source, optimized, level="basic", threads=threads)
@@ -76,7 +72,7 @@ def _fold(source: Path, path: Path, *, threads: int) -> Any:
     if not _is_typed(model):
         model = _infer_symbolically(model) or model
     _name_rest(model)
-    _mark_prepared(model)
+    add_pre_process_metadata(model)
     save_model(model, path)
     return model
 
@@ -94,12 +90,10 @@ def run_optimizer(source: Path, target: Path, *, level: str, threads: int) -> No
     options.optimized_model_filepath = str(target)
     # Shared constants would give two layers' tensors one name, and so one set of quantisation parameters.
     disabled = ["ConstantSharing"] if level == "basic" else []
-    try:
+    with refusing("onnxruntime does not load the model"):
         onnxruntime.InferenceSession(
             str(source), options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
         )
-    except Exception as error:
-        raise CannotApply(f"onnxruntime does not load the model: {first_line(error)}") from error
 
 
 def session_options(threads: int, *, made: Callable[[], Any] | None = None) -> Any:
@@ -137,12 +131,6 @@ def _name_rest(model: Any) -> None:
             while node.name in names:
                 node.name += "'"
             names.add(node.name)
-
-
-def _mark_prepared(model: Any) -> None:
-    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
-
-    add_pre_process_metadata(model)
 
 
 def find_stem(model: Any) -> list[str]:

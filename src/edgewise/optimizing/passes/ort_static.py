@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from edgewise.model.graph import Graph
-from edgewise.optimizing.base import (
-    CannotApply,
-    Capabilities,
-    Facts,
-    Packaged,
-    Product,
-    Recipe,
-    Work,
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.passes.onnx_files import save_model, sort_nodes
+from edgewise.optimizing.passes.ort_calibration import Method, find_ranges, quantizable_types
+from edgewise.optimizing.passes.ort_preparation import (
+    FEW_CHANNELS,
+    Prepared,
+    describe_quantized,
+    find_clamps,
+    find_stem,
+    prepare,
 )
+from edgewise.optimizing.passes.qdq_float_layers import protect_float_layers
 from edgewise.optimizing.passes.saturation import sums_saturate
 
-if TYPE_CHECKING:
-    from edgewise.optimizing.passes.ort_preparation import Prepared
-
 HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-DEFAULTS: Mapping[str, Any] = {
-    "method": "minmax",
-    "per_channel": True,
-    "activations": "uint8",
-    "reduce_range": False,
-    "float_stem": False,
-    "operators": "all",
-    "samples": 128,
-}
-_FEW_CHANNELS = 4
 _COLORS = 3
 
 
-class OrtStatic(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticSettings(PassSettings):
+    """Settings of ort-static.
 
-    Settings:
-        method: calibration: ``minmax``, ``entropy`` or ``percentile``.
+    Attributes:
+        method: of calibration.
         per_channel: a scale for every output channel of the weights.
-        activations: ``uint8`` (weights are int8 all the same) or ``int8``.
+        activations: their type; weights are int8 in both cases.
         reduce_range: 7-bit weights, for processors whose 8-bit sums saturate.
         float_stem: leave the first convolution in float where it takes four channels or fewer.
         operators: ``all`` that the quantiser knows, or ``heavy`` ones only.
         samples: to calibrate on, at most.
     """
+
+    method: Method = "minmax"
+    per_channel: bool = True
+    activations: Literal["uint8", "int8"] = "uint8"
+    reduce_range: bool = False
+    float_stem: bool = False
+    operators: Literal["all", "heavy"] = "all"
+    samples: int = 128
+
+
+class OrtStatic(Packaged):
+    """`edgewise.optimizing.base.Pass` around ``onnxruntime.quantization``."""
 
     name = "ort-static"
     title = "onnxruntime static int8"
@@ -63,82 +68,74 @@ class OrtStatic(Packaged):
         """The usual one, one with a float stem where there is one, then other calibrations and types."""
         if facts.quantized or not _has_weights(facts.graph):
             return ()
-        base = {**DEFAULTS, "reduce_range": sums_saturate()}
         channels = stem_channels(facts.graph)
         # Measured with AVX-512 VNNI: one channel is faster in float, three are as fast or slower.
-        stem = {"float_stem": True} if channels and channels < _COLORS else {}
-        variants: list[tuple[str, dict[str, Any], int]] = [
-            *([("float-stem", stem, 0)] if stem else []),
-            ("", {}, 0),
-            *([("float-stem", {"float_stem": True}, 1)] if channels and not stem else []),
-            ("percentile", {"method": "percentile", **stem}, 1),
-            ("entropy", {"method": "entropy", **stem}, 1),
-            ("heavy-only", {"operators": "heavy", **stem}, 1),
-            ("s8s8", {"activations": "int8", **stem}, 1),
-            ("per-tensor", {"per_channel": False, **stem}, 1),
-            ("per-tensor percentile", {"per_channel": False, "method": "percentile", **stem}, 2),
-            ("per-tensor entropy", {"per_channel": False, "method": "entropy", **stem}, 2),
-            ("s8s8 percentile", {"activations": "int8", "method": "percentile", **stem}, 2),
-            ("s8s8 entropy", {"activations": "int8", "method": "entropy", **stem}, 2),
-            ("s8s8 per-tensor", {"activations": "int8", "per_channel": False, **stem}, 2),
+        stem = bool(channels and channels < _COLORS)
+        base = StaticSettings(reduce_range=sums_saturate())
+        first = replace(base, float_stem=stem)
+        signed, whole = replace(first, activations="int8"), replace(first, per_channel=False)
+        variants: list[tuple[str, StaticSettings, int]] = [
+            *([("float-stem", first, 0)] if stem else []),
+            ("", base, 0),
+            *([("float-stem", replace(base, float_stem=True), 1)] if channels and not stem else []),
+            ("percentile", replace(first, method="percentile"), 1),
+            ("entropy", replace(first, method="entropy"), 1),
+            ("heavy-only", replace(first, operators="heavy"), 1),
+            ("s8s8", signed, 1),
+            ("per-tensor", whole, 1),
+            ("per-tensor percentile", replace(whole, method="percentile"), 2),
+            ("per-tensor entropy", replace(whole, method="entropy"), 2),
+            ("s8s8 percentile", replace(signed, method="percentile"), 2),
+            ("s8s8 entropy", replace(signed, method="entropy"), 2),
+            ("s8s8 per-tensor", replace(signed, per_channel=False), 2),
         ]
-        return tuple(Recipe(label=label, settings={**base, **more}, rank=rank) for label, more, rank in variants)
+        return tuple(Recipe(label=label, settings=settings, rank=rank) for label, settings, rank in variants)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[StaticSettings]) -> PassResult:
         """Fold, calibrate, quantise. Raises `CannotApply` where nothing in the model can be quantised."""
-        from edgewise.optimizing.passes.onnx_files import save_model, versions_of
-        from edgewise.optimizing.passes.ort_calibration import find_ranges
-        from edgewise.optimizing.passes.ort_preparation import describe_quantized, find_stem, prepare
-        from edgewise.optimizing.passes.qdq_sparing import protect_float_layers
-
-        settings = {**DEFAULTS, **work.settings}
-        with prepare(work) as prepared:
-            excluded = prepared.named(work.keep_float)
-            excluded += find_stem(prepared.model) if settings["float_stem"] else []
-            ranges = find_ranges(prepared, work, method=settings["method"], samples=settings["samples"])
-            model = _quantize(prepared, ranges, settings, excluded=excluded, only=_only(prepared, work))
+        settings = task.settings
+        with prepare(task) as prepared:
+            stem = find_stem(prepared.model) if settings.float_stem else []
+            excluded = [*prepared.named(task.keep_float), *stem]
+            ranges = find_ranges(prepared, task, method=settings.method, samples=settings.samples)
+            model = _quantize(prepared, ranges, settings, excluded=excluded, only=_only(prepared, task))
             if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
                 raise CannotApply("onnxruntime found no operator to quantise in it")
             protect_float_layers(model)
             notes = [describe_quantized(model, before=prepared.model, heavy=HEAVY), prepared.note]
-            stem = find_stem(prepared.model) if settings["float_stem"] else []
-        path = save_model(model, work.folder / "model.onnx")
+        path = save_model(model, task.folder / "model.onnx")
         notes += [f"kept in float because it takes few channels: {', '.join(stem)}"] if stem else []
-        return Product(model=path, notes=tuple(filter(None, notes)), versions=versions_of("onnxruntime", "onnx"))
+        return PassResult(model=path, notes=tuple(filter(None, notes)), versions=versions_of("onnxruntime", "onnx"))
 
 
-def _only(prepared: Prepared, work: Work) -> list[str]:
+def _only(prepared: Prepared, task: PassTask[StaticSettings]) -> list[str]:
     """The only nodes to quantise; empty: all."""
-    from edgewise.optimizing.passes.ort_preparation import find_clamps
-
-    if not work.only:
+    if not task.only:
         return []
-    only = prepared.named(work.only)
+    only = prepared.named(task.only)
     if not only:
         raise CannotApply("none of the named layers is left after folding")
     return only + find_clamps(prepared.model, only)
 
 
 def _quantize(
-    prepared: Prepared, ranges: Any, settings: Mapping[str, Any], *, excluded: Sequence[str], only: Sequence[str]
+    prepared: Prepared, ranges: Any, settings: StaticSettings, *, excluded: Sequence[str], only: Sequence[str]
 ) -> Any:
     """The quantised ``onnx.ModelProto``."""
     from onnxruntime.quantization import QDQQuantizer, QuantType
-
-    from edgewise.optimizing.passes.onnx_files import sort_nodes
-    from edgewise.optimizing.passes.ort_calibration import load_shaped, quantizable_types
+    from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
     types = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
     quantizer = QDQQuantizer(
-        load_shaped(prepared.path),
-        settings["per_channel"],
-        settings["reduce_range"],
+        load_model_with_shape_infer(prepared.path),
+        settings.per_channel,
+        settings.reduce_range,
         QuantType.QInt8,
-        types[settings["activations"]],
+        types[settings.activations],
         ranges,
         list(only),
         list(excluded),
-        list(HEAVY) if settings["operators"] == "heavy" else quantizable_types(),
+        list(HEAVY) if settings.operators == "heavy" else quantizable_types(),
         {},
     )
     quantizer.quantize_model()
@@ -155,6 +152,6 @@ def stem_channels(graph: Graph) -> int | None:
         if operator.op == "Conv" and operator.inputs[0] in graph.inputs and operator.weights:
             shape = graph.tensors[operator.weights[0]].shape or ()
             channels = shape[1] if len(shape) > 1 else None
-            if isinstance(channels, int) and channels <= _FEW_CHANNELS and operator.attributes.get("group", 1) == 1:
+            if isinstance(channels, int) and channels <= FEW_CHANNELS and operator.attributes.get("group", 1) == 1:
                 return channels
     return None

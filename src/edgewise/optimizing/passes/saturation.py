@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from edgewise.optimizing.processor import read_processor
 
 _X86 = frozenset({"x86_64", "amd64", "AMD64", "i386", "i686"})
 
 
-@cache
 def sums_saturate() -> bool:
     """Whether two products of full 8-bit numbers can overflow the 16 bits in which they are summed.
 

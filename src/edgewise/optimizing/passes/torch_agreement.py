@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.optimizing.base import CannotApply
+from edgewise.optimizing.libraries import CannotApply, refusing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,11 +42,8 @@ def check_agreement(
     engine, run = _open(path)
     worst = 0.0
     for feed, wanted in zip(feeds, expected, strict=True):
-        try:
+        with refusing(f"{engine} can't run the exported file"):
             made = run(feed)
-        except Exception as error:  # whatever the engine raises at a file that it can't run
-            message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            raise CannotApply(f"{engine} can't run the exported file: {message}") from error
         worst = max(worst, _compare(made, wanted, tolerance))
     return f"agrees with the original in {engine}: largest error {worst:.1e} of the largest output"
 

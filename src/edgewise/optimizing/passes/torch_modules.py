@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
-from edgewise.optimizing.base import CannotApply, Work
+from edgewise.optimizing.base import PassTask
 from edgewise.optimizing.calibration import Calibration, read_calibration
+from edgewise.optimizing.libraries import CannotApply
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,16 +53,16 @@ class TorchModel:
         raise BadInput(f"{self.target} has no operator {operator!r}", advice="see edgewise inspect for their names")
 
 
-def load_model(work: Work) -> TorchModel:
-    """Build the module that `work` is about.
+def load_model(task: PassTask[Any]) -> TorchModel:
+    """Build the module that `task` is about.
 
-    ``settings["shapes"]`` (input name → shape) stands in for example inputs where the factory gives none.
+    ``task.shapes`` stand in for example inputs where the factory gives none.
 
     Raises:
         BadInput: the factory fails, or its module can't be exported.
         CannotApply: it makes something else, or it is a file.
     """
-    if work.model.endswith(".pt2"):
+    if task.model.endswith(".pt2"):
         raise CannotApply(
             "PyTorch can't load a .pt2 file without unpickling parts of it: give a function that returns the module"
         )
@@ -71,20 +71,20 @@ def load_model(work: Work) -> TorchModel:
     from edgewise.model.build import build_graph
     from edgewise.model.build_network import export_program
 
-    shapes = {str(name): tuple(shape) for name, shape in dict(work.settings.get("shapes") or {}).items()}
-    built = build_graph(work.model, shapes=shapes)
-    network = built.network
+    shapes = dict(task.shapes)
+    built = build_graph(task.model, shapes=shapes)
+    network = built.made
     if network.kind == "exported":
         given, _ = network.value.example_inputs or ((), {})
         return _checked(TorchModel(
-            target=work.model, module=None, program=network.value, inputs=tuple(given), graph=built.graph
+            target=task.model, module=None, program=network.value, inputs=tuple(given), graph=built.graph
         ))  # fmt: skip
     if network.kind != "torch":
-        raise CannotApply(f"{work.model} makes {network.title} and no PyTorch module")
+        raise CannotApply(f"{task.model} makes {network.title} and no PyTorch module")
     module = network.value.eval()
-    program = export_program(network, shapes, work.model)
+    program = export_program(network, shapes, task.model)
     inputs = tuple(each.detach() if isinstance(each, torch.Tensor) else each for each in program.example_inputs[0])
-    return _checked(TorchModel(target=work.model, module=module, program=program, inputs=inputs, graph=built.graph))
+    return _checked(TorchModel(target=task.model, module=module, program=program, inputs=inputs, graph=built.graph))
 
 
 def _checked(model: TorchModel) -> TorchModel:
@@ -103,28 +103,28 @@ def need_module(model: TorchModel) -> Any:
 
 
 @contextlib.contextmanager
-def reproducible(work: Work) -> Iterator[None]:
-    """At most `work.threads` threads, everything random from `work.seed`, deterministic algorithms; then as before."""
+def reproducible(task: PassTask[Any]) -> Iterator[None]:
+    """At most `task.threads` threads, everything random from `task.seed`, deterministic algorithms; then as before."""
     import torch
 
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.set_num_threads(max(1, work.threads))
+    torch.set_num_threads(max(1, task.threads))
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(work.seed)
+            torch.manual_seed(task.seed)
             yield
     finally:
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
         torch.set_num_threads(threads)
 
 
-def load_samples(work: Work, model: TorchModel) -> Calibration | None:
-    """The samples of `work`, checked against what the module takes. Raises `BadInput`."""
-    if work.calibration is None:
+def load_samples(task: PassTask[Any], model: TorchModel) -> Calibration | None:
+    """The samples of `task`, checked against what the module takes. Raises `BadInput`."""
+    if task.calibration is None:
         return None
-    samples = read_calibration(work.calibration)
+    samples = read_calibration(task.calibration)
     if len(samples.arrays) != len(model.inputs):
         raise BadInput(f"the samples have {len(samples.arrays)} inputs; {model.target} takes {len(model.inputs)}")
     for index, (array, wanted) in enumerate(zip(samples.arrays, model.inputs, strict=True)):
@@ -193,40 +193,6 @@ def run_module(module: Any, feeds: Sequence[tuple[Any, ...]]) -> list[list[Array
         return [[each.detach().numpy() for each in flatten_outputs(module(*feed))] for feed in feeds]
 
 
-def build_module(target: str, *, example: TorchModel) -> Any:
-    """The module that another factory makes, in inference mode, fed with the inputs of `example`.
-
-    Raises:
-        BadInput: the factory fails.
-        CannotApply: it makes something else.
-    """
-    from edgewise.model.build import build_graph
-
-    # A student of one input need bring no example; the name "" stands for the only one.
-    shapes = {"": tuple(example.inputs[0].shape)} if len(example.inputs) == 1 else {}
-    network = build_graph(target, shapes=shapes).network
-    if network.kind != "torch":
-        raise CannotApply(f"{target} makes {network.title} and no PyTorch module")
-    return network.value.eval()
-
-
 def runnable(model: TorchModel) -> Any:
     """What can be called: the module, or the exported program's own."""
     return model.module if model.module is not None else model.program.module()
-
-
-def read_count(settings: Mapping[str, Any], name: str, default: int) -> int:
-    """A whole number ≥ 0 in a pass's settings. Raises `BadInput`."""
-    value = settings.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1024:
-        raise BadInput(f"the setting {name} is {value!r}", advice="give a whole number from 0 to 1024")
-    return value
-
-
-def find_versions(*names: str) -> dict[str, str]:
-    """Distribution → version, of those that are installed."""
-    found = {}
-    for name in names:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found

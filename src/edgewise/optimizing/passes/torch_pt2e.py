@@ -8,17 +8,32 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.passes import torch_modules
 from edgewise.optimizing.passes.saturation import sums_saturate
-from edgewise.optimizing.passes.torch_modules import TorchModel
+from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8, check_agreement
+from edgewise.optimizing.passes.torch_export import export_onnx
+from edgewise.optimizing.passes.torch_modules import TorchModel, run_module
 
 _INTEGER_OPS = ("QuantizeLinear", "DequantizeLinear")
-#: Largest number of samples that ranges are taken from; more changes them little and takes as much longer.
-_SAMPLES = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pt2eSettings(PassSettings):
+    """Settings of torch-pt2e.
+
+    Attributes:
+        reduce_range: activations in 7 bits; the default where 8-bit sums saturate on this processor.
+        samples: from which ranges are taken, at most; more change them little and take longer.
+    """
+
+    reduce_range: bool = field(default_factory=sums_saturate)
+    samples: int = 128
 
 
 class TorchPt2e(Packaged):
@@ -43,44 +58,34 @@ class TorchPt2e(Packaged):
         if facts.quantized:
             return ()
         saturate = sums_saturate()
-        other = Recipe(label="8-bit" if saturate else "7-bit", settings={"reduce_range": not saturate}, rank=1)
-        return (Recipe(settings={"reduce_range": saturate}), other)
+        other = Recipe(label="8-bit" if saturate else "7-bit", settings=Pt2eSettings(reduce_range=not saturate), rank=1)
+        return (Recipe(settings=Pt2eSettings(reduce_range=saturate)), other)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[Pt2eSettings]) -> PassResult:
         """Write ``model.onnx``.
-
-        Settings: ``reduce_range`` (activations in 7 bits; where sums saturate here), ``samples`` (at most; 128).
 
         Raises:
             CannotApply: there are no samples, nothing was quantised, or the export fails.
-            BadInput: a setting or sample that can't be used.
+            BadInput: a sample that can't be used.
         """
-        from edgewise.optimizing.passes import torch_modules
-
-        reduce_range = work.settings.get("reduce_range", sums_saturate())
-        if not isinstance(reduce_range, bool):
-            raise BadInput(f"the setting reduce_range is {reduce_range!r}", advice="give true or false")
-        limit = torch_modules.read_count(work.settings, "samples", _SAMPLES)
-        with torch_modules.reproducible(work):
-            model = torch_modules.load_model(work)
-            samples = torch_modules.load_samples(work, model)
+        with torch_modules.reproducible(task):
+            model = torch_modules.load_model(task)
+            samples = torch_modules.load_samples(task, model)
             if samples is None:
                 raise CannotApply("static quantisation needs samples to take ranges from: give --data")
             batch = model.inputs[0].shape[0] if model.inputs[0].dim() else 1
-            count = max(1, min(limit, len(samples)) // max(1, batch))
+            count = max(1, min(task.settings.samples, len(samples)) // max(1, batch))
             feeds = torch_modules.probe_feeds(model, samples, count=count)
-            program = _quantize(model, feeds, reduce_range=reduce_range, keep=work.keep_float, only=work.only)
-            notes = _export(model, program, feeds, work.folder)
-        return Product(
-            model=work.folder / "model.onnx",
+            program = _quantize(model, feeds, task)
+            notes = _export(model, program, feeds, task.folder)
+        return PassResult(
+            model=task.folder / "model.onnx",
             notes=(f"ranges from {count * batch} samples", *notes),
-            versions=torch_modules.find_versions("torch", "torchao", "onnx", "onnxscript", "onnxruntime"),
+            versions=versions_of("torch", "torchao", "onnx", "onnxscript", "onnxruntime"),
         )
 
 
-def _quantize(
-    model: TorchModel, feeds: list[tuple[Any, ...]], *, reduce_range: bool, keep: Sequence[str], only: Sequence[str]
-) -> Any:
+def _quantize(model: TorchModel, feeds: list[tuple[Any, ...]], task: PassTask[Pt2eSettings]) -> Any:
     """The quantised module as an exported program."""
     import torch
 
@@ -89,33 +94,25 @@ def _quantize(
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
         from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
-        config = x86.get_default_x86_inductor_quantization_config(reduce_range=reduce_range)
+        config = x86.get_default_x86_inductor_quantization_config(reduce_range=task.settings.reduce_range)
         quantizer = x86.X86InductorQuantizer()
-        if only:
-            for name in only:
+        if task.only:
+            for name in task.only:
                 quantizer.set_module_name_qconfig(model.layer_of(name), config)
         else:
             quantizer.set_global(config)
-        for name in keep:
+        for name in task.keep_float:
             quantizer.set_module_name_qconfig(model.layer_of(name), None)
-        try:
-            with torch.no_grad():
-                prepared = prepare_pt2e(model.program.module(), quantizer)
-                for feed in feeds:
-                    prepared(*feed)
-                return torch.export.export(convert_pt2e(prepared), model.inputs)
-        except Exception as error:  # torchao raises whatever its patterns do not foresee
-            message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            raise CannotApply(f"torchao can't quantise {model.target}: {message}") from error
+        with torch.no_grad(), refusing(f"torchao can't quantise {model.target}"):
+            prepared = prepare_pt2e(model.program.module(), quantizer)
+            for feed in feeds:
+                prepared(*feed)
+            return torch.export.export(convert_pt2e(prepared), model.inputs)
 
 
 def _export(model: TorchModel, program: Any, feeds: list[tuple[Any, ...]], folder: Path) -> tuple[str, ...]:
     """Write the file and compare it with the quantised module; both round, so that single steps may differ."""
     import onnx
-
-    from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8, check_agreement
-    from edgewise.optimizing.passes.torch_export import export_onnx
-    from edgewise.optimizing.passes.torch_modules import run_module
 
     path = export_onnx(model, program, folder)
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import refusing, versions_of
+from edgewise.optimizing.passes.torch_agreement import check_agreement
+from edgewise.optimizing.passes.torch_modules import (
+    load_model,
+    load_samples,
+    probe_feeds,
+    reproducible,
+    run_module,
+    runnable,
+)
 
 
 class TorchToLitert(Packaged):
@@ -26,35 +36,21 @@ class TorchToLitert(Packaged):
         del facts
         return (Recipe(),)
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Write ``model.tflite``. Raises `CannotApply` where the file does not compute what the module does."""
-        from edgewise.optimizing.passes.torch_agreement import check_agreement
-        from edgewise.optimizing.passes.torch_modules import (
-            find_versions,
-            load_model,
-            load_samples,
-            probe_feeds,
-            reproducible,
-            run_module,
-            runnable,
-        )
-
-        with reproducible(work):
-            model = load_model(work)
-            feeds = probe_feeds(model, load_samples(work, model))
+        with reproducible(task):
+            model = load_model(task)
+            feeds = probe_feeds(model, load_samples(task, model))
             module = runnable(model)
             expected = run_module(module, feeds)
             import litert_torch
 
-            path = work.folder / "model.tflite"
-            try:
+            path = task.folder / "model.tflite"
+            with refusing(f"litert-torch can't convert {task.model}"):
                 litert_torch.convert(module, model.inputs).export(str(path))
-            except Exception as error:  # the converter raises whatever its stages do
-                message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-                raise CannotApply(f"litert-torch can't convert {work.model}: {message}") from error
             note = check_agreement(path, [[each.numpy() for each in feed] for feed in feeds], expected)
-        return Product(
+        return PassResult(
             model=path,
             notes=(note,),
-            versions=find_versions("torch", "litert-torch", "litert-converter", "ai-edge-litert"),
+            versions=versions_of("torch", "litert-torch", "litert-converter", "ai-edge-litert"),
         )

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Packaged, Product, Recipe, Work
-from edgewise.optimizing.passes.torch_modules import TorchModel
+from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.passes.onnx_files import opset
+from edgewise.optimizing.passes.torch_agreement import check_agreement
+from edgewise.optimizing.passes.torch_export import export_onnx
+from edgewise.optimizing.passes.torch_modules import (
+    TorchModel,
+    load_model,
+    load_samples,
+    probe_feeds,
+    reproducible,
+    run_module,
+    runnable,
+)
 
 MIN_OPSET = 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSettings(PassSettings):
+    """Settings of torch-to-onnx: whether the first dimension of every input is left open."""
+
+    open_batch: bool = False
 
 
 class TorchToOnnx(Packaged):
@@ -28,36 +48,29 @@ class TorchToOnnx(Packaged):
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """With the batch of the example inputs; with an open batch only where everything is asked for."""
         del facts
-        return (Recipe(), Recipe(label="open batch", settings={"open_batch": True}, rank=2))
-
-    def apply(self, work: Work) -> Product:
-        """Write ``model.onnx``. Raises `CannotApply` where the file does not compute what the module does."""
-        from edgewise.optimizing.passes.torch_agreement import check_agreement
-        from edgewise.optimizing.passes.torch_export import export_onnx
-        from edgewise.optimizing.passes.torch_modules import (
-            find_versions,
-            load_model,
-            load_samples,
-            probe_feeds,
-            reproducible,
-            run_module,
-            runnable,
+        return (
+            Recipe(settings=ExportSettings()),
+            Recipe(label="open batch", settings=ExportSettings(open_batch=True), rank=2),
         )
 
-        with reproducible(work):
-            model = load_model(work)
-            feeds = probe_feeds(model, load_samples(work, model))
+    def apply(self, task: PassTask[ExportSettings]) -> PassResult:
+        """Write ``model.onnx``. Raises `CannotApply` where the file does not compute what the module does."""
+        import onnx
+
+        with reproducible(task):
+            model = load_model(task)
+            feeds = probe_feeds(model, load_samples(task, model))
             expected = run_module(runnable(model), feeds)
-            program = _open_batch(model) if work.settings.get("open_batch") else model.program
-            path = export_onnx(model, program, work.folder)
-            opset = _find_opset(path)
-            if opset < MIN_OPSET:
-                raise CannotApply(f"PyTorch wrote opset {opset}; {MIN_OPSET} or newer is needed")
+            program = _open_batch(model) if task.settings.open_batch else model.program
+            path = export_onnx(model, program, task.folder)
+            written = opset(onnx.load(str(path), load_external_data=False))
+            if written < MIN_OPSET:
+                raise CannotApply(f"PyTorch wrote opset {written}; {MIN_OPSET} or newer is needed")
             note = check_agreement(path, [[each.numpy() for each in feed] for feed in feeds], expected)
-        return Product(
+        return PassResult(
             model=path,
-            notes=(f"opset {opset}", note),
-            versions=find_versions("torch", "onnx", "onnxscript", "onnxruntime"),
+            notes=(f"opset {written}", note),
+            versions=versions_of("torch", "onnx", "onnxscript", "onnxruntime"),
         )
 
 
@@ -70,16 +83,5 @@ def _open_batch(model: TorchModel) -> Any:
     # A size of 1 would be taken for a constant.
     wide = tuple(torch.cat([each, each]) if each.shape[0] == 1 else each for each in model.inputs)
     batch = torch.export.Dim("batch")
-    try:
-        with torch.no_grad():
-            return torch.export.export(model.module, wide, dynamic_shapes=tuple({0: batch} for _ in wide))
-    except Exception as error:  # whatever the exporter finds in the module's code
-        message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise CannotApply(f"the batch of {model.target} can't be opened: {message}") from error
-
-
-def _find_opset(path: Any) -> int:
-    import onnx
-
-    model = onnx.load(str(path), load_external_data=False)
-    return max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
+    with torch.no_grad(), refusing(f"the batch of {model.target} can't be opened"):
+        return torch.export.export(model.module, wide, dynamic_shapes=tuple({0: batch} for _ in wide))

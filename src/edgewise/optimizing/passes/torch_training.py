@@ -8,11 +8,12 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgewise.errors import BadInput
+from edgewise.optimizing.base import PassSettings
 from edgewise.optimizing.passes.torch_modules import flatten_outputs
 
 Form = Literal["logits", "probabilities", "values"]
@@ -26,13 +27,11 @@ MIN_HELD_OUT = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TrainingSettings(PassSettings):
     """How to train.
 
     Attributes:
         epochs: at most; 0: as many as make about `STEPS` steps, `MIN_EPOCHS` at least.
-        max_seconds: at most, on the clock. Where the first epoch shows that they are too few, fewer epochs are planned:
-            then another run may plan others.
         learning_rate: of AdamW at the start; it falls to 0 along a cosine.
         batch: samples of one step.
         held_out: share of the samples that training never sees and the best state is chosen by.
@@ -42,7 +41,6 @@ class Plan:
     """
 
     epochs: int = 0
-    max_seconds: float = 300.0
     learning_rate: float = 1e-3
     batch: int = 16
     held_out: float = 0.1
@@ -56,29 +54,8 @@ class Plan:
         return self.epochs or max(MIN_EPOCHS, math.ceil(STEPS / math.ceil(max(1, samples) / self.batch)))
 
 
-_LIMITS: dict[str, tuple[float, float]] = {
-    "epochs": (0, 10_000), "max_seconds": (0, 86_400), "learning_rate": (0, 10), "batch": (1, 4096),
-    "held_out": (0, 0.9), "patience": (1, 10_000), "temperature": (0.1, 100), "hard": (0, 1000), "soft": (0, 1000),
-}  # fmt: skip
-
-
-def read_plan(settings: Mapping[str, Any], **defaults: float) -> Plan:
-    """The plan in a pass's settings. Raises `BadInput` for values out of range."""
-    values: dict[str, Any] = {}
-    for name, (low, high) in _LIMITS.items():
-        value = settings.get(name, defaults.get(name, getattr(Plan(), name)))
-        whole = name in ("epochs", "batch", "patience")
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
-            raise BadInput(
-                f"the setting {name} is {value!r}",
-                advice=f"give {'a whole number' if whole else 'a number'} from {low:g} to {high:g}",
-            )
-        values[name] = value
-    return Plan(**values)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class TrainingData:
     """What there is to learn from.
 
     Attributes:
@@ -103,7 +80,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrainingResult:
     """What training came to.
 
     Attributes:
@@ -142,7 +119,7 @@ class Outcome:
         return tuple(lines)
 
 
-def make_lesson(teacher: Any, inputs: tuple[Any, ...], labels: Any, *, batch: int) -> Lesson:
+def make_training_data(teacher: Any, inputs: tuple[Any, ...], labels: Any, *, batch: int) -> TrainingData:
     """Ask the teacher about every sample, and find out whether its first output scores classes.
 
     Raises:
@@ -154,16 +131,14 @@ def make_lesson(teacher: Any, inputs: tuple[Any, ...], labels: Any, *, batch: in
     scores = targets[0]
     form = _find_form(scores, labelled=labels is not None)
     if form == "values":
-        return Lesson(inputs=inputs, targets=targets)
+        return TrainingData(inputs=inputs, targets=targets)
     known = None
     if labels is not None:
         known = torch.as_tensor(labels, dtype=torch.int64)
         classes = scores.shape[1]
         if len(known) != len(inputs[0]) or bool(((known < 0) | (known >= classes)).any()):
-            raise BadInput(
-                f"the labels are not one of 0 to {classes - 1} for each sample, which the module tells apart"
-            )
-    return Lesson(inputs=inputs, targets=targets, labels=known, form=form)
+            raise BadInput(f"the labels must be one of the module's classes, 0 to {classes - 1}, for each sample")
+    return TrainingData(inputs=inputs, targets=targets, labels=known, form=form)
 
 
 def predict(module: Any, inputs: tuple[Any, ...], *, batch: int) -> tuple[Any, ...]:
@@ -190,7 +165,7 @@ def _find_form(scores: Any, *, labelled: bool) -> Form:
     return "logits" if labelled else "values"
 
 
-def find_loss(outputs: Sequence[Any], lesson: Lesson, chosen: Any, plan: Plan) -> Any:
+def find_loss(outputs: Sequence[Any], data: TrainingData, chosen: Any, settings: TrainingSettings) -> Any:
     """The loss of `outputs` on the samples `chosen`.
 
     Class scores: hard · CE(labels) + soft · T² · KL(teacher ‖ student) at temperature T; T² keeps the gradients' size
@@ -202,20 +177,20 @@ def find_loss(outputs: Sequence[Any], lesson: Lesson, chosen: Any, plan: Plan) -
     import torch
     from torch.nn import functional
 
-    if lesson.form == "values":
+    if data.form == "values":
         total = torch.zeros(())
-        for made, target in zip(outputs, lesson.targets, strict=True):
+        for made, target in zip(outputs, data.targets, strict=True):
             if target.dtype.is_floating_point:
                 spread = target.var().clamp_min(1e-12)
                 total = total + functional.mse_loss(made, target[chosen]) / spread
         return total
-    made, wanted = (_as_logits(each, lesson.form) for each in (outputs[0], lesson.targets[0][chosen]))
+    made, wanted = (_as_logits(each, data.form) for each in (outputs[0], data.targets[0][chosen]))
     loss = torch.zeros(())
-    soft = plan.soft if lesson.labels is not None else max(plan.soft, 1.0)
-    if lesson.labels is not None and plan.hard:
-        loss = loss + plan.hard * functional.cross_entropy(made, lesson.labels[chosen])
+    soft = settings.soft if data.labels is not None else max(settings.soft, 1.0)
+    if data.labels is not None and settings.hard:
+        loss = loss + settings.hard * functional.cross_entropy(made, data.labels[chosen])
     if soft:
-        t = plan.temperature
+        t = settings.temperature
         student, teacher = functional.log_softmax(made / t, 1), functional.log_softmax(wanted / t, 1)
         loss = loss + soft * t * t * functional.kl_div(student, teacher, reduction="batchmean", log_target=True)
     return loss
@@ -226,70 +201,77 @@ def _as_logits(scores: Any, form: Form) -> Any:
     return scores.clamp_min(1e-12).log() if form == "probabilities" else scores
 
 
-def train(student: Any, lesson: Lesson, plan: Plan, *, seed: int, stage: int = 0) -> Outcome:
+def train(
+    student: Any, data: TrainingData, settings: TrainingSettings, *, seed: int, max_seconds: float, stage: int = 0
+) -> TrainingResult:
     """Train `student` in place and leave it in its best state, in inference mode.
 
-    The same seed, threads and versions give the same weights, unless `Plan.max_seconds` ends it. What is held out
+    The same seed, threads and versions give the same weights, unless `max_seconds` end it. What is held out
     depends on `seed` alone, so that no later `stage` is judged by what an earlier one has seen.
+
+    Args:
+        max_seconds: on the clock. Where the first epoch shows that they are too few, fewer epochs are run.
     """
     import torch
 
-    order = torch.randperm(len(lesson), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     generator = torch.Generator().manual_seed(seed + 1 + stage)
-    held = int(len(lesson) * plan.held_out)
+    held = int(len(data) * settings.held_out)
     held = held if held >= MIN_HELD_OUT else 0
     judged, learned = (order[:held], order[held:]) if held else (order, order)
-    before, accuracy_before = _judge(student, lesson, judged, plan)
+    before, accuracy_before = _judge(student, data, judged, settings)
     best, best_epoch, best_state = before, 0, copy.deepcopy(student.state_dict())
-    optimizer = torch.optim.AdamW(student.parameters(), lr=plan.learning_rate)
-    epochs, epoch, started, why = plan.epochs_for(len(learned)), 0, time.monotonic(), "all of them"
+    optimizer = torch.optim.AdamW(student.parameters(), lr=settings.learning_rate)
+    epochs, epoch, started, why = settings.epochs_for(len(learned)), 0, time.monotonic(), "all of them"
     cut = False
     while epoch < epochs and why == "all of them":
         for group in optimizer.param_groups:
-            group["lr"] = plan.learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+            group["lr"] = settings.learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
         epoch += 1
         shuffled = learned[torch.randperm(len(learned), generator=generator)]
-        if not _run_epoch(student, lesson, shuffled, plan, optimizer, deadline=started + plan.max_seconds):
-            cut, why = True, f"the limit of {plan.max_seconds:.3g} s"
-        loss, _ = _judge(student, lesson, judged, plan)
+        if not _run_epoch(student, data, shuffled, settings, optimizer, deadline=started + max_seconds):
+            cut, why = True, f"the limit of {max_seconds:.3g} s"
+        loss, _ = _judge(student, data, judged, settings)
         if loss < best:
             best, best_epoch, best_state = loss, epoch, copy.deepcopy(student.state_dict())
-        elif epoch - best_epoch >= plan.patience and why == "all of them":
-            why = f"no better for {plan.patience}"
+        elif epoch - best_epoch >= settings.patience and why == "all of them":
+            why = f"no better for {settings.patience}"
         if epoch == 1:
-            fitting = int(plan.max_seconds / max(time.monotonic() - started, 1e-9))
+            fitting = int(max_seconds / max(time.monotonic() - started, 1e-9))
             cut, epochs = cut or fitting < epochs, min(epochs, max(1, fitting))
     student.load_state_dict(best_state)
-    _, accuracy_after = _judge(student, lesson, judged, plan)
-    return Outcome(
+    _, accuracy_after = _judge(student, data, judged, settings)
+    return TrainingResult(
         before=before, after=best, accuracy_before=accuracy_before, accuracy_after=accuracy_after, epochs=epoch,
         best_epoch=best_epoch, judged_on=len(judged), held_out=bool(held), why_stopped=why, cut=cut,
     )  # fmt: skip
 
 
-def _run_epoch(student: Any, lesson: Lesson, order: Any, plan: Plan, optimizer: Any, *, deadline: float) -> bool:
+def _run_epoch(
+    student: Any, data: TrainingData, order: Any, settings: TrainingSettings, optimizer: Any, *, deadline: float
+) -> bool:
     """One pass over the samples in `order`; False where the clock ended it."""
     student.train()
-    for chosen in order.split(plan.batch):
+    for chosen in order.split(settings.batch):
         if time.monotonic() >= deadline:
             return False
         if len(chosen) < 2 <= len(order):
             continue  # batch normalisation has no variance of one sample
-        outputs = flatten_outputs(student(*(each[chosen] for each in lesson.inputs)))
-        loss = find_loss(outputs, lesson, chosen, plan)
+        outputs = flatten_outputs(student(*(each[chosen] for each in data.inputs)))
+        loss = find_loss(outputs, data, chosen, settings)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     return True
 
 
-def _judge(student: Any, lesson: Lesson, chosen: Any, plan: Plan) -> tuple[float, float | None]:
+def _judge(student: Any, data: TrainingData, chosen: Any, settings: TrainingSettings) -> tuple[float, float | None]:
     """Loss and top-1 accuracy on the samples `chosen`."""
     import torch
 
-    outputs = predict(student, tuple(each[chosen] for each in lesson.inputs), batch=plan.batch)
+    outputs = predict(student, tuple(each[chosen] for each in data.inputs), batch=settings.batch)
     with torch.no_grad():
-        loss = float(find_loss(outputs, lesson, chosen, plan))
-    if lesson.labels is None:
+        loss = float(find_loss(outputs, data, chosen, settings))
+    if data.labels is None:
         return loss, None
-    return loss, float((outputs[0].argmax(1) == lesson.labels[chosen]).double().mean())
+    return loss, float((outputs[0].argmax(1) == data.labels[chosen]).double().mean())

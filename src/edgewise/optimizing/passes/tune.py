@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from edgewise.optimizing.base import CannotApply, Capabilities, Facts, Product, Recipe, Work
+from edgewise.optimizing.base import Capabilities, EngineSettings, Facts, PassResult, PassTask, Recipe
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.processor import read_processor
 from edgewise.registry import Availability
 
 
 class Tune:
-    """`edgewise.optimizing.base.Pass` whose recipes are engine settings: fields of `edgewise.record.RuntimeSpec`."""
+    """`edgewise.optimizing.base.Pass` whose recipes are settings of engines: `EngineSettings`."""
 
     name = "tune"
     title = "engine settings"
@@ -25,13 +26,13 @@ class Tune:
         """Settings of the installed engines that read the format: threads first, where there are cores for more."""
         found: list[Recipe] = []
         for runtime in facts.runtimes:
-            formats, settings = _ENGINES.get(runtime, ((), _none))
-            if facts.format in formats:
+            formats, settings = _ENGINES.get(runtime, ((), None))
+            if settings is not None and facts.format in formats:
                 found += _threads(runtime, facts.cores)
                 found += settings(facts)
         return tuple(sorted(found, key=lambda recipe: recipe.rank))
 
-    def apply(self, work: Work) -> Product:
+    def apply(self, task: PassTask[EngineSettings]) -> PassResult:
         """Not called for tuning. Raises `CannotApply`."""
         raise CannotApply("settings of engines change no file")
 
@@ -41,23 +42,19 @@ def _threads(runtime: str, cores: int) -> Iterator[Recipe]:
     counts = sorted({1, cores, *(2**power for power in range(1, 8) if 2**power < cores)})
     for count in counts if cores > 1 else ():
         noun = "thread" if count == 1 else "threads"
-        yield _recipe(runtime, f"{count} {noun}", {"threads": count}, rank=0 if count in (1, cores) else 1)
+        settings = EngineSettings(runtime=runtime, threads=count)
+        yield _recipe(f"{count} {noun}", settings, rank=0 if count in (1, cores) else 1)
 
 
-def _recipe(runtime: str, label: str, settings: Mapping[str, Any], *, rank: int) -> Recipe:
-    return Recipe(label=f"{runtime}, {label}", settings={"runtime": runtime, **settings}, rank=rank)
-
-
-def _none(facts: Facts) -> Iterator[Recipe]:
-    del facts
-    yield from ()
+def _recipe(label: str, settings: EngineSettings, *, rank: int) -> Recipe:
+    return Recipe(label=f"{settings.runtime}, {label}", settings=settings, rank=rank)
 
 
 def _onnxruntime(facts: Facts) -> Iterator[Recipe]:
     """Settings by the names that onnxruntime's session configuration has."""
     if facts.quantized:
         # The model in float: faster where integer kernels are missing.
-        yield _recipe("onnxruntime", "float arithmetic", {"options": {"session.disable_quant_qdq": "1"}}, rank=1)
+        yield _onnxruntime_options("float arithmetic", {"session.disable_quant_qdq": "1"}, rank=1)
     for label, options, rank in (
         # Whether results below 1e-38 become 0: slow where a network's activations are that small.
         ("denormals as zero", {"session.set_denormal_as_zero": "1"}, 1),
@@ -69,7 +66,11 @@ def _onnxruntime(facts: Facts) -> Iterator[Recipe]:
         ("no memory pattern", {"enable_mem_pattern": False}, 2),
         ("no arena", {"enable_cpu_mem_arena": False}, 2),
     ):
-        yield _recipe("onnxruntime", label, {"options": options}, rank=rank)
+        yield _onnxruntime_options(label, options, rank=rank)
+
+
+def _onnxruntime_options(label: str, options: Mapping[str, Any], *, rank: int) -> Recipe:
+    return _recipe(label, EngineSettings(runtime="onnxruntime", options=options), rank=rank)
 
 
 def _openvino(facts: Facts) -> Iterator[Recipe]:
@@ -78,20 +79,20 @@ def _openvino(facts: Facts) -> Iterator[Recipe]:
     processor = read_processor()
     for precision, dtype in (("bf16", "bfloat16"), ("f16", "float16")):
         if processor.instructions(dtype):
-            yield _recipe("openvino", precision, {"precision": precision}, rank=1)
+            yield _recipe(precision, EngineSettings(runtime="openvino", precision=precision), rank=1)
     for label, options in (
         ("no pinning", {"ENABLE_CPU_PINNING": False}),
         ("throughput hint", {"PERFORMANCE_HINT": "THROUGHPUT"}),
         ("dynamic quantisation", {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 32}),
     ):
-        yield _recipe("openvino", label, {"options": options}, rank=2)
+        yield _recipe(label, EngineSettings(runtime="openvino", options=options), rank=2)
 
 
 def _litert(facts: Facts) -> Iterator[Recipe]:
     """LiteRT's other ways to run a model: compiled, and its own kernels without XNNPACK."""
     del facts
-    yield _recipe("litert", "compiled", {"provider": "compiled"}, rank=1)
-    yield _recipe("litert", "without XNNPACK", {"provider": "interpreter-noxnnpack"}, rank=2)
+    yield _recipe("compiled", EngineSettings(runtime="litert", provider="compiled"), rank=1)
+    yield _recipe("without XNNPACK", EngineSettings(runtime="litert", provider="interpreter-noxnnpack"), rank=2)
 
 
 _ENGINES: Mapping[str, tuple[tuple[str, ...], Callable[[Facts], Iterator[Recipe]]]] = {

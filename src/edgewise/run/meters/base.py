@@ -30,6 +30,9 @@ class Reading:
 class Meter(Protocol):
     """A sensor. Sysfs-like roots are constructor arguments with the real path as default, so that fakes can be read.
 
+    A meter may have ``place = "host"``: it is attached to the machine that asks and watches the target from there, such
+    as a power meter in a board's supply. All others are read on the target.
+
     Attributes:
         metrics: what it can tell.
     """
@@ -49,6 +52,11 @@ class Meter(Protocol):
 
     def end(self) -> Sequence[Reading]:
         """End the window. Readings that could not be taken are left out."""
+
+
+def watches_from_host(meter: Meter) -> bool:
+    """Whether a meter is read on the machine that asks, while the target works."""
+    return getattr(meter, "place", "target") == "host"
 
 
 def meters() -> Registry[Meter]:

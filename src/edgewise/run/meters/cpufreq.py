@@ -35,12 +35,12 @@ class CpuFrequencyMeter:
     def availability(self) -> Availability:
         """Whether the clock of a usable core can be read; else which files are missing."""
         if not usable_cores(self._root):
-            return Availability(False, "/proc/self/status does not tell which cores may be used")
+            return Availability(False, "/proc/self/status does not list the usable cores")
         if self._scaling(usable_cores(self._root)) or self._measured(usable_cores(self._root)):
             return Availability(True)
         reason = f"no {CPUS}/cpu*/cpufreq/scaling_cur_freq"
         if re.search(r"^cpu MHz", self._cpuinfo(), re.MULTILINE):
-            reason += ", and 'cpu MHz' of /proc/cpuinfo is a nominal constant here (no aperfmperf)"
+            reason += ", and 'cpu MHz' of /proc/cpuinfo is a constant on this machine (no aperfmperf)"
         return Availability(False, reason)
 
     def begin(self) -> None:

@@ -34,7 +34,7 @@ class RaplMeter:
     """RAPL through powercap: package domains plus separate DRAM domains.
 
     Cores and uncore are parts of their package and ``psys`` contains everything, so none of them is added. The MMIO
-    twin (``intel-rapl-mmio``) shows the same package once more and is left out.
+    duplicate (``intel-rapl-mmio``) shows the same package once more and is left out.
     """
 
     name = "rapl"
@@ -55,9 +55,9 @@ class RaplMeter:
         folder = self._root / POWERCAP.lstrip("/")
         if not folder.is_dir():
             if self._virtual():
-                return Availability(False, f"no {POWERCAP}: this virtual machine is not shown the energy counters")
+                return Availability(False, f"no {POWERCAP}: this virtual machine has no access to the energy counters")
             return Availability(
-                False, f"no {POWERCAP}: the kernel shows no energy counters", "sudo modprobe intel_rapl_msr"
+                False, f"no {POWERCAP}: the kernel exposes no energy counters", "sudo modprobe intel_rapl_msr"
             )
         domains = self._find()
         if not any(domain.name.startswith("package") for domain in domains):

@@ -1,0 +1,229 @@
+"""What every verb does around its request: a dry run, progress, the result, report files and the exit code."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rich.markup import escape
+
+from edgewise.cancellation import CancelToken, cancelled_by_signal
+from edgewise.cli.console import complain, err, out, print_json, write_files
+from edgewise.cli.options import Values
+from edgewise.errors import BadInput, EdgewiseError, ExitCode, StoreError
+from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.record import Run
+    from edgewise.service.context import Context
+    from edgewise.service.request import Request
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What the options of a command say about its output.
+
+    Attributes:
+        files: reports to write.
+        top: layers to print; None prints all.
+        keep: whether runs are saved.
+        absolute: of a dry run: whether paths in the request are made absolute.
+    """
+
+    files: Sequence[Path] = ()
+    force: bool = False
+    details: bool = False
+    as_json: bool = False
+    top: int | None = None
+    quiet: bool = False
+    store: str | None = None
+    keep: bool = True
+    dry_run: bool = False
+    absolute: bool = False
+
+
+def output_of(values: Values, *, files: str = "output") -> Output:
+    """What was typed.
+
+    Args:
+        files: the name of the option for reports.
+    """
+    names = ("force", "details", "quiet", "store", "dry_run", "absolute")
+    return Output(
+        files=values.get(files) or (),
+        as_json=values["json"],
+        top=values.get("top") or None,
+        keep=not values.get("no_store"),
+        **{name: values[name] for name in names if name in values},
+    )
+
+
+class Presentation(ABC, Generic[T]):
+    """How the results of one verb are shown; the verb's module has one as `PRESENTATION`.
+
+    Attributes:
+        files: the name of the `edgewise.report.result_files.ResultFormat` in which reports are written.
+    """
+
+    files = ""
+
+    def check_file(self, path: Path, *, overwrite: bool) -> None:
+        """Refuse a report before the work. Raises `BadInput`."""
+        self._format.check(path, overwrite=overwrite)
+
+    def check_request(self, request: Any, output: Output) -> None:
+        """Refuse what `request` and `output` can't do together. Raises `BadInput`."""
+
+    def document(self, result: T) -> Any:
+        """The JSON document."""
+        return result.to_document()  # type: ignore[attr-defined]
+
+    @abstractmethod
+    def show(self, result: T, console: Console, *, output: Output) -> None:
+        """Print tables for a person."""
+
+    def write(self, result: T, path: Path, *, overwrite: bool) -> None:
+        """Write a report."""
+        self._format.write(result, path, overwrite=overwrite)
+
+    def finish(self, result: T, *, output: Output) -> int:
+        """Say what went wrong, and give the exit code."""
+        return finish(result, output=output)
+
+    @property
+    def _format(self) -> Any:
+        from edgewise.report import result_files
+
+        return getattr(result_files, self.files)
+
+
+def perform(request: Request, presentation: Presentation[Any], output: Output) -> int:
+    """Carry `request` out, show and write the result, and give the exit code."""
+    check_files(output.files, presentation.check_file, overwrite=output.force)
+    presentation.check_request(request, output)
+    if output.dry_run:
+        return _say_what_would_be_done(request, output)
+    return present(carry_out_here(request, output), presentation, output)
+
+
+def carry_out_here(request: Any, output: Output) -> Any:
+    """The result of `request`, with progress on standard error."""
+    from edgewise.service import carry_out
+
+    return with_context(output, lambda context: carry_out(request, context))
+
+
+def with_context(output: Output, work: Callable[[Context], Any]) -> Any:
+    """What `work` gives in the context of a command: its store, and progress on standard error."""
+    from edgewise.cli.progress import ProgressLines
+    from edgewise.service.context import Context
+
+    with ProgressLines(err(), quiet=output.quiet) as lines:
+
+        def on_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
+            lines.close()
+            recover(error, runs)
+
+        token = CancelToken()
+        context = Context(store=output.store, keep=output.keep, progress=lines, cancel=token, on_unsaved=on_unsaved)
+        with cancelled_by_signal(token), context.in_force():
+            return work(context)
+
+
+def present(result: Any, presentation: Presentation[Any], output: Output) -> int:
+    """Show `result`, write its reports, and give the exit code."""
+    if output.as_json:
+        print_json(presentation.document(result))
+    else:
+        presentation.show(result, out(), output=output)
+    lost = write_files(output.files, lambda path: presentation.write(result, path, overwrite=output.force))
+    return presentation.finish(result, output=output) or lost
+
+
+def check_files(paths: Sequence[Path], check: Callable[..., None], *, overwrite: bool) -> None:
+    """Refuse report files before measuring rather than after, with `check` of each and none named twice."""
+    for index, path in enumerate(paths):
+        check(path, overwrite=overwrite)
+        if path in paths[:index]:
+            raise BadInput(f"{path} is named twice as an output", advice="name each file once")
+
+
+def finish(result: Any, *, output: Output, interrupted: str = "") -> int:
+    """Say what is common to all verbs, and give the exit code for it.
+
+    Args:
+        result: with `interrupted` and `save_errors`.
+        interrupted: what an interrupted command left; empty says where its runs are.
+    """
+    if result.interrupted:
+        where = "above and in the store" if output.keep and not result.save_errors else "above"
+        err().print(f"[bold red]interrupted[/]: {interrupted or f'what was finished is {where}'}", soft_wrap=True)
+        return ExitCode.INTERRUPTED
+    return ExitCode.UNAVAILABLE if output.keep and result.save_errors else ExitCode.DONE
+
+
+def recover(error: StoreError, runs: Sequence[Run]) -> None:
+    """Write runs that could not be saved to a file in the current folder, else in the temporary one, and say so."""
+    from edgewise.store.exchange import export_runs
+
+    complain(f"not saved: {error.message}", error.advice)
+    if not runs:
+        return
+    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+        path = folder / f"edgewise-recovery-{runs[0].id[:13]}.json"
+        try:
+            export_runs(runs, path)
+        except (OSError, EdgewiseError):
+            continue
+        err().print(f"[dim]kept in[/] {path}; later: edgewise runs import {path}", soft_wrap=True, markup=True)
+        return
+    complain("a recovery file can't be written either; use --json and keep its output")
+
+
+def say_skipped(reasons: Sequence[str]) -> None:
+    """One line for each job that could not be made."""
+    for reason in reasons:
+        err().print(f"[dim]not measured:[/] {escape(one_line(reason))}", soft_wrap=True)
+
+
+def _say_what_would_be_done(request: Request, output: Output) -> int:
+    """The request as JSON, or what it asks for in words."""
+    from edgewise.service.command_line import command_of
+
+    if output.absolute:
+        request = request.with_paths_from(Path.cwd())
+    if output.as_json:
+        print_json(request.to_document())
+        return ExitCode.DONE
+    console = out()
+    console.print(f"would run: {escape(one_line(command_of(request)))}", soft_wrap=True)
+    for field, value in request.changed_fields().items():
+        console.print(f"  {field}: {escape(one_line(_shown(value)))}", soft_wrap=True)
+    if functions := request.functions:
+        console.print(f"this runs code: {escape(one_line(', '.join(functions)))}", soft_wrap=True)
+    elif request.verb in ("bench", "profile"):
+        _say_jobs(request, console)
+    return ExitCode.DONE
+
+
+def _say_jobs(request: Any, console: Console) -> None:
+    from edgewise.service.measuring import planned
+
+    with planned(request) as plan:
+        for job in plan.jobs:
+            sessions = job.workload.stopping.sessions
+            count = f"{sessions} session{'s' if sessions > 1 else ''}"
+            console.print(f"job: {escape(one_line(job.label))}, {count}", soft_wrap=True)
+        say_skipped(plan.skipped)
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

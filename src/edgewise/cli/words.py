@@ -1,0 +1,161 @@
+"""What the words on the command line mean: lists, shapes, times, sizes."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from edgewise.errors import BadInput
+from edgewise.units import parse_duration, parse_size
+
+
+def words(values: Sequence[str]) -> tuple[str, ...]:
+    """``["a,b", "c"]`` → ``("a", "b", "c")``; a flag may be repeated or take a comma list."""
+    return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+
+
+def numbers(values: Sequence[str]) -> tuple[int, ...]:
+    """The same for whole numbers. Raises `BadInput`."""
+    return tuple(whole_number(word) for word in words(values))
+
+
+def whole_number(word: str) -> int:
+    """Raises `BadInput`."""
+    try:
+        return int(word)
+    except ValueError:
+        raise BadInput(f"{word!r} is not a whole number", advice="for example 1,2") from None
+
+
+def shapes(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """``NAME=1x3x224x224``, repeated; without a name for a model with one input."""
+    from edgewise.workload.input_shapes import parse_shape
+
+    return dict(parse_shape(value) for value in values)
+
+
+def seconds(value: str) -> float:
+    """A duration such as ``5s`` or ``500ms``. Raises `BadInput`."""
+    return parse_duration(value)
+
+
+def size(value: str) -> int:
+    """A size such as ``2GiB``, in bytes. Raises `BadInput`."""
+    return parse_size(value)
+
+
+def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """``["width=0.5,1", "layers=4"]`` → one mapping per combination; Python literals where they are, else words.
+
+    A comma separates values only outside brackets and quotes. Raises `BadInput` for what is not NAME=VALUE.
+    """
+    from edgewise.service.requests import MOST_CASES
+
+    axes: dict[str, list[Any]] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise BadInput(f"{value!r} is not NAME=VALUE", advice="for example --what-if width=0.5")
+        axes[name.strip()] = _read_values(text.strip())
+    count = math.prod(map(len, axes.values()))
+    if count > MOST_CASES:
+        raise BadInput(f"these values make {count} models, more than {MOST_CASES}", advice="give fewer")
+    return tuple(dict(zip(axes, combination, strict=True)) for combination in product(*axes.values()))
+
+
+def _read_values(text: str) -> list[Any]:
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [_read_value(word) for word in text.split(",")]
+    # A bare "1,2" reads as a tuple: several values. One in brackets is one value.
+    return list(found) if isinstance(found, tuple) and not text.startswith("(") else [found]
+
+
+def _read_value(word: str) -> Any:
+    try:
+        return ast.literal_eval(word.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return word.strip()
+
+
+def pairs(values: Sequence[str]) -> dict[str, str]:
+    """``["a=1", "b=2"]`` → mapping. Raises `BadInput`."""
+    found: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip():
+            raise BadInput(f"{value!r} is not NAME=VALUE", advice="for example label=class")
+        if name.strip() in found:
+            raise BadInput(f"{name.strip()} is given twice", advice="give it once")
+        found[name.strip()] = text
+    return found
+
+
+def decibels(value: str) -> float:
+    """``20dB`` or ``20``. Raises `BadInput`."""
+    try:
+        return float(value.strip().lower().removesuffix("db"))
+    except ValueError:
+        raise BadInput(f"{value!r} is not an amount in dB", advice="for example 20dB") from None
+
+
+def share(value: str) -> float:
+    """``"3%"`` and ``"0.03"`` are both 0.03. Raises `BadInput` unless it is above 0 and at most 1000 %."""
+    number, percent, rest = value.strip().partition("%")
+    try:
+        found = float(number) / 100.0 if percent else float(number)
+    except ValueError:
+        found = math.nan
+    if rest.strip() or not 0.0 < found <= 10.0:
+        raise BadInput(f"{value!r} is not a share above 0", advice="for example 3%")
+    return found
+
+
+def time_with_unit(value: str) -> float:
+    """A duration whose unit is given: a forgotten ``ms`` is no limit. Raises `BadInput`."""
+    return seconds(_with_unit(value))
+
+
+def size_with_unit(value: str) -> int:
+    """A size whose unit is given. Raises `BadInput`."""
+    return size(_with_unit(value))
+
+
+def _with_unit(value: str) -> str:
+    from edgewise.comparing.requirement import BARE
+
+    if BARE.fullmatch(value):
+        raise BadInput(f"{value} has no unit", advice="for example 5ms, 1MB or 64MiB")
+    return value
+
+
+def floors(values: Sequence[str]) -> dict[str, float]:
+    """``["latency=1us", "memory_peak=2MiB"]`` → metric → SI value. Raises `BadInput`."""
+    from edgewise.comparing.metrics import check_metric
+    from edgewise.metrics import METRICS
+
+    found: dict[str, float] = {}
+    for word in words(values):
+        name, equals, amount = (part.strip() for part in word.partition("="))
+        if not equals:
+            raise BadInput(f"{word!r} is not METRIC=AMOUNT", advice="for example latency=1us")
+        unit = METRICS[check_metric(name)].unit
+        if unit in ("s", "B"):
+            found[name] = time_with_unit(amount) if unit == "s" else float(size_with_unit(amount))
+        else:
+            found[name] = _amount(amount, unit)
+    return found
+
+
+def _amount(text: str, unit: str) -> float:
+    try:
+        value = float(text.removesuffix(unit).strip())
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise BadInput(f"{text!r} is not an amount in {unit}", advice=f"a number, in {unit}")
+    return value

@@ -1,0 +1,167 @@
+"""Jobs that measure a model with the settings of another job, except for those that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from edgewise.errors import BadInput
+from edgewise.model.identity import open_model
+from edgewise.model.signature import Signature, shapes_fit
+from edgewise.record import Job, RuntimeSpec, Scenario, Stopping, TargetSpec
+from edgewise.run.plan import Axes, make_plan
+from edgewise.runtime.base import TakesSettings, UnsupportedModel, check_settings, runtimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """Settings given by the user; None or empty takes the other job's, or a default.
+
+    Attributes:
+        runtime: a name, or ``name/provider``.
+        shapes: input name → shape; "" stands for the only input.
+        stopping: used where there is no other job to take it from.
+        timeout_s: how long a worker may be silent.
+    """
+
+    runtime: str | None = None
+    provider: str | None = None
+    threads: int | None = None
+    batch: int | None = None
+    precision: str | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    scenario: Scenario | None = None
+    input_data: Path | None = None
+    seed: int | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+    timeout_s: float | None = None
+    target: TargetSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A job, and notes on settings that were chosen by default."""
+
+    job: Job
+    notes: tuple[str, ...] = ()
+
+
+def make_job(model: Path, asked: JobSettings) -> PlannedJob:
+    """The one job that measures `model`; where several engines could, the first.
+
+    Raises:
+        BadInput, BadModel: a setting or a model that can't be used.
+        Unavailable: no engine for it.
+    """
+    plan = make_plan(
+        [model],
+        axes=Axes(
+            runtimes=(asked.runtime,) if asked.runtime else (),
+            providers=(asked.provider,) if asked.provider else (),
+            threads=(asked.threads,) if asked.threads is not None else (),
+            batches=(asked.batch if asked.batch is not None else 1,),
+            precisions=(asked.precision,) if asked.precision else (),
+            shapes=asked.shapes,
+        ),
+        scenario=asked.scenario or Scenario(),
+        stopping=_with_timeout(asked.stopping, asked),
+        target=asked.target or TargetSpec(),
+        seed=asked.seed or 0,
+        input_data=asked.input_data,
+    )
+    job = plan.jobs[0]
+    notes: tuple[str, ...] = ()
+    if len(plan.jobs) > 1:
+        others = ", ".join(dict.fromkeys(one.runtime.name for one in plan.jobs[1:]))
+        notes = (f"measured on {job.runtime.name}, the first runtime that reads {job.model.name} (-r takes {others})",)
+    return PlannedJob(job=job, notes=notes)
+
+
+def make_job_like(model: Path, other: Job, asked: JobSettings) -> PlannedJob:
+    """The job that measures `model` with the settings of `other`, except for those in `asked`.
+
+    Where the engine of `other` does not read the model, its provider and options mean nothing and another is chosen.
+
+    Raises as `make_job` does, and `BadInput` where the input data of `other` is not at hand, or its record has settings
+    that its runtime does not list: records may come from anybody, and some settings write files.
+    """
+    opened = open_model(model)
+    runtime, workload = other.runtime, other.workload
+    readable = opened.ref.format in runtimes().get(runtime.name).formats
+    same_engine = asked.runtime is None and readable
+    like = replace(
+        asked,
+        runtime=asked.runtime or (runtime.name if readable else None),
+        provider=asked.provider or (runtime.provider if same_engine else None),
+        threads=asked.threads if asked.threads is not None else runtime.threads,
+        batch=asked.batch if asked.batch is not None else workload.batch,
+        precision=asked.precision or (runtime.precision if same_engine else None),
+        shapes=asked.shapes if "" in asked.shapes else {**_shapes_like(opened.signature, other, asked), **asked.shapes},
+        scenario=asked.scenario or workload.scenario,
+        input_data=asked.input_data or _input_data(other),
+        seed=asked.seed if asked.seed is not None else workload.seed,
+        stopping=workload.stopping,
+        target=asked.target or other.target,
+    )
+    made = make_job(model, like)
+    spec = made.job.runtime
+    if same_engine:
+        _check_options(runtime)
+        # Threads left to the engine, and settings by the engine's own names, are no axes of a plan.
+        threads = spec.threads if asked.threads is not None else runtime.threads
+        spec = replace(spec, threads=threads, options=runtime.options)
+    return replace(made, job=replace(made.job, runtime=spec))
+
+
+def _check_options(spec: RuntimeSpec) -> None:
+    runtime = runtimes().get(spec.name)
+    settings = runtime.settings if isinstance(runtime, TakesSettings) else ()
+    try:
+        check_settings(runtime.title, settings, spec.options)
+    except UnsupportedModel as error:
+        raise BadInput(
+            f"the settings in the baseline's record can't be used: {error}",
+            advice="measure its model here, and compare with that run",
+        ) from None
+
+
+def _shapes_like(signature: Signature, other: Job, asked: JobSettings) -> dict[str, tuple[int, ...]]:
+    """Shapes of `other` for inputs whose own are open; fixed shapes need none."""
+    known = {spec.name: spec.shape for spec in other.workload.inputs}
+    alone = len(signature.inputs) == len(known) == 1
+    found = {}
+    for spec in signature.inputs:
+        shape = next(iter(known.values())) if alone else known.get(spec.name)
+        if shape is None or spec.shape is None or all(isinstance(size, int) for size in spec.shape):
+            continue
+        if shapes_fit(spec.shape, shape):
+            rebatched = asked.batch is not None and shape[:1] == (other.workload.batch,)
+            found[spec.name] = (asked.batch or 1, *shape[1:]) if rebatched else shape
+    return found
+
+
+def _input_data(other: Job) -> Path | None:
+    """The file that `other` was fed with. Raises `BadInput` where it is not here any more, or has changed."""
+    from hashlib import file_digest
+
+    wanted, path = other.workload.input_data, other.workload.input_path
+    if wanted is None:
+        return None
+    try:
+        same = False
+        if Path(path or "").is_file():  # a device or a pipe would never end
+            with Path(path or "").open("rb") as file:
+                same = file_digest(file, "sha256").hexdigest() == wanted
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        raise BadInput(
+            f"the input data of the baseline (sha256 {wanted[:12]}…) is not at {path or 'a known place'}",
+            advice="give the same file with --input-data",
+        )
+    return Path(path or "")
+
+
+def _with_timeout(stopping: Stopping, asked: JobSettings) -> Stopping:
+    return stopping if asked.timeout_s is None else replace(stopping, timeout_s=asked.timeout_s)

@@ -1,0 +1,288 @@
+"""Compare models and stored runs: which jobs are measured side by side, and which runs are taken as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.cancellation import Cancelled
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.baseline import find_model
+from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.jobs import JobSettings, make_job_like
+from edgewise.comparing.labels import label_jobs
+from edgewise.comparing.metrics import check_criteria, choose_metrics, compare_pairs
+from edgewise.comparing.trial import TrialSettings, check_all, run_trial
+from edgewise.errors import BadInput
+from edgewise.model.identity import open_model
+from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
+from edgewise.run.dispatch import Dispatcher, Interrupted
+from edgewise.run.facts import availability_at
+from edgewise.run.plan import Axes, Plan, make_plan
+from edgewise.run.run_builder import Sensors
+from edgewise.run.variation import History
+from edgewise.runtime.base import runtimes
+
+NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
+"""Format → the engine whose own format it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A model to be measured, or a run that was.
+
+    Attributes:
+        label: the name that was given; None leaves it to `label_jobs`.
+        settings: of a model: ``runtime``, ``provider``, ``threads``, ``precision``, ``batch``; they win over the axes.
+    """
+
+    thing: Path | Run
+    label: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Under which conditions models are measured: as for a plan."""
+
+    axes: Axes = field(default_factory=Axes)
+    scenario: Scenario = field(default_factory=Scenario)
+    stopping: Stopping = field(default_factory=Stopping)
+    target: TargetSpec = field(default_factory=TargetSpec)
+    seed: int = 0
+    input_data: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonSettings:
+    """Everything that a comparison needs besides the subjects.
+
+    Attributes:
+        stored: take the samples that runs have, even where their models are at hand.
+        save: keeps what is measured.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
+    """
+
+    criteria: Criteria
+    trial: TrialSettings
+    conditions: Conditions
+    save: Callable[[Run], None]
+    sensors: Sensors | None = None
+    stored: bool = False
+    history: History | None = None
+
+
+def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) -> ComparisonResult:
+    """Measure the models, side by side where that is possible, and compare all subjects.
+
+    Runs alone are compared by their stored samples. A run beside a model is measured again, in turns with it, where the
+    very file that the run measured is at hand.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured; what can't be compared fairly, unless forced.
+    """
+    if all(isinstance(one.thing, Run) for one in subjects):
+        return compare_stored(subjects, settings.criteria)
+    entries, labels, notes = _make_entries(subjects, settings)
+    jobs = [entry for entry in entries if isinstance(entry, Job)]
+    if len(jobs) < len(entries):
+        return _measure_apart(entries, labels, settings, notes=notes)
+    findings = run_trial(
+        jobs,
+        labels=labels,
+        criteria=settings.criteria,
+        trial=settings.trial,
+        save=settings.save,
+        sensors=settings.sensors,
+    )
+    return replace(findings, notes=(*findings.notes, *notes))
+
+
+def compare_stored(subjects: Sequence[Subject], criteria: Criteria, *, notes: Sequence[str] = ()) -> ComparisonResult:
+    """Compare runs by their stored samples. Raises `BadInput`."""
+    runs = [one.thing for one in subjects if isinstance(one.thing, Run)]
+    hints = [f"{run.created_at[:16].replace('T', ' ')} {run.id[-6:]}" for run in runs]
+    labels = label_jobs([run.job for run in runs], [one.label for one in subjects], hints=hints)
+    variants = [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
+    return assess(variants, criteria, notes=notes)
+
+
+def compare_matched(
+    pairs: Sequence[tuple[Run, Run]],
+    criteria: Criteria,
+    *,
+    names: tuple[str | None, str | None] = (None, None),
+    notes: Sequence[str] = (),
+) -> ComparisonResult:
+    """Compare the runs of each pair, corrected for all rows together. Raises `BadInput`.
+
+    Args:
+        names: what the two sides are called; None stands for before and after.
+    """
+    if len(pairs) == 1:
+        sides = zip(pairs[0], names, strict=True)
+        return compare_stored([Subject(thing=run, label=name) for run, name in sides], criteria, notes=notes)
+    shown = label_jobs([first.job for first, _ in pairs], [None] * len(pairs))
+    variants = [
+        Variant(label=f"{label} ({side})", run=run)
+        for label, pair in zip(shown, pairs, strict=True)
+        for side, run in zip((names[0] or "before", names[1] or "after"), pair, strict=True)
+    ]
+    couples = [(index, index + 1) for index in range(0, len(variants), 2)]
+    each = [assess([variants[a], variants[b]], criteria) for a, b in couples]
+    metrics = choose_metrics(variants, criteria)
+
+    def said(name: str) -> tuple[str, ...]:
+        texts = [(label, text) for label, one in zip(shown, each, strict=True) for text in getattr(one, name)]
+        return tuple(f"{label}: {text}" for label, text in texts)
+
+    return ComparisonResult(
+        variants=tuple(variants),
+        comparisons=tuple(compare_pairs(variants, couples, metrics, criteria=criteria)),
+        stated=said("stated"),
+        obstacles=said("obstacles"),
+        not_excluded=said("not_excluded"),
+        environments=tuple(
+            replace(row, name=f"{row.name} ({label})")
+            for label, one in zip(shown, each, strict=True)
+            for row in one.environments
+        ),
+        notes=(*said("notes"), *notes),
+        failures={label: why for one in each for label, why in one.failures.items()},
+    )
+
+
+def _make_entries(
+    subjects: Sequence[Subject], settings: ComparisonSettings
+) -> tuple[list[Job | Run], list[str], tuple[str, ...]]:
+    """Jobs to measure and runs that can't be measured again, their labels, and notes."""
+    reference = next((one.thing for one in subjects if isinstance(one.thing, Run)), None)
+    entries: list[tuple[Job | Run, str | None]] = []
+    notes: list[str] = []
+    for one in subjects:
+        if isinstance(one.thing, Run):
+            again = None if settings.stored else _job_again(one.thing, settings.conditions, notes)
+            entries.append((again or one.thing, one.label))
+        elif reference is not None:
+            entries.append((make_job_like(one.thing, reference.job, _asked(one, settings.conditions)).job, one.label))
+        else:
+            entries += [(job, one.label) for job in _vary(one, settings.conditions, notes)]
+    shown = [entry if isinstance(entry, Job) else entry.job for entry, _ in entries]
+    labels = label_jobs(shown, [label for _, label in entries])
+    return [entry for entry, _ in entries], labels, tuple(dict.fromkeys(notes))
+
+
+def _job_again(run: Run, conditions: Conditions, notes: list[str]) -> Job | None:
+    """The job that measures the model of `run` again, or None where its file was not found."""
+    found = find_model(run)
+    name = run.job.model.name
+    if found.path is None:
+        notes.append(f"{name} could not be measured again ({found.because}); its stored samples are compared")
+        return None
+    notes.append(f"the model of the stored run, {name}, was measured again, side by side")
+    return make_job_like(found.path, run.job, JobSettings(timeout_s=conditions.stopping.timeout_s)).job
+
+
+def _asked(one: Subject, conditions: Conditions) -> JobSettings:
+    """The given settings, for a job that takes the others from a run. Raises `BadInput` for several values of one."""
+    axes = conditions.axes
+    names = ("runtimes", "providers", "threads", "precisions", "batches")
+    several = [name for name in names if len(getattr(axes, name)) > 1]
+    if several:
+        raise BadInput(
+            f"several {several[0]} and a stored run can't be compared at once", advice="give one value, or models only"
+        )
+    target = conditions.target
+    asked = JobSettings(
+        runtime=next(iter(axes.runtimes), None),
+        provider=next(iter(axes.providers), None),
+        threads=next(iter(axes.threads), None),
+        batch=next((batch for batch in axes.batches if batch != 1), None),
+        precision=next(iter(axes.precisions), None),
+        shapes=axes.shapes,
+        scenario=conditions.scenario if conditions.scenario != Scenario() else None,
+        input_data=conditions.input_data,
+        seed=conditions.seed or None,
+        timeout_s=conditions.stopping.timeout_s,
+        target=target if target != TargetSpec() else None,
+    )
+    return replace(asked, **one.settings)
+
+
+def _vary(one: Subject, conditions: Conditions, notes: list[str]) -> list[Job]:
+    """All combinations of the axes for one model; its own settings leave nothing to vary."""
+    assert not isinstance(one.thing, Run)
+    own, axes = one.settings, conditions.axes
+    chosen = Axes(
+        runtimes=(own["runtime"],) if "runtime" in own else axes.runtimes,
+        providers=(own["provider"],) if "provider" in own else axes.providers,
+        threads=(own["threads"],) if "threads" in own else axes.threads,
+        batches=(own["batch"],) if "batch" in own else axes.batches,
+        precisions=(own["precision"],) if "precision" in own else axes.precisions,
+        shapes=axes.shapes,
+    )
+    if not chosen.runtimes:
+        chosen = replace(chosen, runtimes=native_runtime(one.thing, conditions.target))
+    jobs: list[Job] = []
+    for batch in chosen.batches:
+        plan = make_plan(
+            [one.thing],
+            axes=replace(chosen, batches=(batch,)),
+            scenario=conditions.scenario,
+            stopping=conditions.stopping,
+            target=conditions.target,
+            seed=conditions.seed,
+            input_data=conditions.input_data,
+        )
+        jobs += plan.jobs
+        notes += [f"not measured: {reason}" for reason in plan.skipped]
+    return jobs
+
+
+def native_runtime(path: Path, target: TargetSpec) -> tuple[str, ...]:
+    """The engine on `target` whose own format the model has, else the first that reads it.
+
+    Empty leaves the error to the plan.
+    """
+    form = open_model(path).ref.format
+    registry = runtimes()
+    names = [NATIVE[form]] if form in NATIVE else []
+    names += [name for name, runtime in registry if form in runtime.formats]
+    for name in names:
+        if name in registry.names() and availability_at(target, name, registry.get(name)):
+            return (name,)
+    return ()
+
+
+def _measure_apart(
+    entries: Sequence[Job | Run], labels: Sequence[str], settings: ComparisonSettings, *, notes: Sequence[str]
+) -> ComparisonResult:
+    """Models beside runs that can't be measured again: the models as `bench` does, the runs as they are."""
+    check_criteria(settings.criteria)
+    shown = [entry if isinstance(entry, Job) else entry.job for entry in entries]
+    check_all(shown, labels, force=settings.criteria.force)
+    dispatcher = Dispatcher(save=settings.save, sensors=settings.sensors, history=settings.history)
+    rounds = settings.trial.rounds
+    jobs = [entry for entry in entries if isinstance(entry, Job)]
+    jobs = jobs if rounds is None else [_with_sessions(job, rounds) for job in jobs]
+    interrupted = False
+    try:
+        measured = list(dispatcher.execute(Plan(jobs=tuple(jobs)), budget_s=settings.trial.budget_s))
+    except Interrupted as stop:
+        measured, interrupted = list(stop.runs), True
+    fresh = iter(measured)
+    found = [(label, next(fresh, None) if isinstance(entry, Job) else entry)
+             for label, entry in zip(labels, entries, strict=True)]  # fmt: skip
+    variants = [Variant(label=label, run=run) for label, run in found if run is not None]
+    if len(variants) < 2:
+        raise Cancelled("interrupted before two variants were measured")
+    findings = assess(variants, settings.criteria, notes=notes)
+    return replace(findings, interrupted=interrupted, save_errors=tuple(dispatcher.save_errors))
+
+
+def _with_sessions(job: Job, sessions: int) -> Job:
+    stopping = replace(job.workload.stopping, sessions=sessions)
+    return replace(job, workload=replace(job.workload, stopping=stopping))

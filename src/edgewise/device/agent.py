@@ -1,0 +1,201 @@
+"""Runs on a target, sent there as source: keeps files by content, makes work folders, and tells the time.
+
+``python -c SOURCE ROOT``. A request is one JSON line on standard input, the answer one on standard output; the bytes of
+a file follow the line that announces them. The end of standard input ends the agent and removes its work folders.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import compileall
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+BLOCK = 2**16
+
+
+class Agent:
+    """The requests that a host can make, each a method named by ``do``.
+
+    Args:
+        root: folder for all files: ``cache`` has contents by their SHA-256, ``work`` the folders of jobs.
+    """
+
+    def __init__(self, root: Path, requests: BinaryIO, answers: BinaryIO) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._cache, self._work = root / "cache", root / "work"
+        self._cache.mkdir(parents=True, exist_ok=True)
+        self._work.mkdir(exist_ok=True)
+        self._folders: dict[Path, int] = {}
+
+    def serve(self) -> None:
+        """Answer until the host is gone."""
+        self._sweep()
+        self._answer(python=sys.executable, version=sys.version.split()[0])
+        try:
+            while line := self._requests.readline(BLOCK):
+                request = json.loads(line)
+                try:
+                    getattr(self, f"do_{request.pop('do')}")(**request)
+                except OSError as error:
+                    self._answer(error=error.strerror or str(error))
+                    if "size" in request:
+                        return  # the rest of the file is on its way; a new connection begins behind it
+        except OSError:
+            return  # the host is gone
+        finally:
+            for folder in list(self._folders):
+                self._remove(folder)
+
+    def do_ping(self) -> None:
+        """The time here."""
+        self._answer(monotonic_ns=time.monotonic_ns(), time_ns=time.time_ns())
+
+    def do_have(self, *, sha256: str) -> None:
+        """How many bytes of a content are here."""
+        file = self._cache / _checked(sha256)
+        partial = file.with_suffix(".part")
+        kept = file if file.exists() else partial
+        self._answer(bytes=kept.stat().st_size if kept.exists() else 0, complete=file.exists())
+
+    def do_put(self, *, sha256: str, offset: int, size: int) -> None:
+        """Take the last `size` bytes of a content that begin at `offset`."""
+        file = self._cache / _checked(sha256)
+        partial = file.with_suffix(".part")
+        with partial.open("r+b" if offset else "wb") as target:
+            fcntl.flock(target, fcntl.LOCK_EX)
+            target.truncate(offset)
+            target.seek(offset)
+            self._receive(target, size)
+        with partial.open("rb") as content:
+            whole = hashlib.file_digest(content, "sha256").hexdigest() == sha256
+        if whole:
+            partial.chmod(0o444)
+            partial.replace(file)
+            self._answer()
+        else:
+            partial.unlink()
+            self._answer(error="the content was damaged in transit")
+
+    def do_unpack(self, *, sha256: str) -> None:
+        """The folder with what the archive of this content holds, compiled."""
+        folder = self._cache / f"{_checked(sha256)}.d"
+        if not folder.exists():
+            fresh = Path(tempfile.mkdtemp(dir=self._cache))
+            with zipfile.ZipFile(self._cache / sha256) as archive:
+                archive.extractall(fresh)
+            compileall.compile_dir(fresh, quiet=2)
+            try:
+                fresh.rename(folder)
+            except OSError:  # another agent was faster
+                shutil.rmtree(fresh, ignore_errors=True)
+        self._answer(path=str(folder))
+
+    def do_folder(self) -> None:
+        """A new, empty work folder."""
+        folder = Path(tempfile.mkdtemp(dir=self._work))
+        self._folders[folder] = os.open(folder, os.O_RDONLY)
+        fcntl.flock(self._folders[folder], fcntl.LOCK_EX)
+        self._answer(path=str(folder))
+
+    def do_place(self, *, sha256: str, folder: str, name: str) -> None:
+        """Put a content into a work folder under a name."""
+        file = self._inside(folder, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(self._cache / _checked(sha256), file)
+        except OSError:
+            shutil.copyfile(self._cache / sha256, file)
+        self._answer()
+
+    def do_write(self, *, folder: str, name: str, size: int) -> None:
+        """Take a file of `size` bytes that is not kept."""
+        with self._inside(folder, name).open("wb") as target:
+            self._receive(target, size)
+        self._answer()
+
+    def do_read(self, *, folder: str, name: str) -> None:
+        """Send a file, and delete it."""
+        file = self._inside(folder, name)
+        with file.open("rb") as content:
+            size = os.fstat(content.fileno()).st_size
+            self._answer(size=size)
+            while size and (block := content.read(min(BLOCK, size))):
+                self._answers.write(block)
+                size -= len(block)
+        self._answers.flush()
+        file.unlink()
+
+    def do_oom_kills(self) -> None:
+        """How many processes the kernel has killed for want of memory."""
+        found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
+        self._answer(count=int(found[1]) if found else 0)
+
+    def do_remove(self, *, folder: str) -> None:
+        """Remove a work folder."""
+        self._remove(self._inside(folder, "").resolve())
+        self._answer()
+
+    def _inside(self, folder: str, name: str) -> Path:
+        """A path in a work folder of this agent; OSError for any other."""
+        if Path(folder) not in self._folders:
+            raise FileNotFoundError(2, f"{folder} is not a work folder")
+        file = (Path(folder) / name).resolve()
+        if not file.is_relative_to(Path(folder).resolve()):
+            raise PermissionError(1, f"{name} is outside the work folder")
+        return file
+
+    def _remove(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        descriptor = self._folders.pop(folder, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _sweep(self) -> None:
+        """Remove the work folders of agents that were killed, which are those whose lock is free."""
+        for folder in self._work.iterdir():
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                if time.time() - os.fstat(descriptor).st_mtime > 60.0:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            except OSError:
+                continue
+            finally:
+                os.close(descriptor)
+
+    def _receive(self, target: BinaryIO, size: int) -> None:
+        """Write each block at once: what has arrived stays when the link drops."""
+        while size:
+            block = os.read(self._requests.fileno(), min(BLOCK, size))
+            if not block:
+                raise ConnectionError("the host has disconnected")
+            target.write(block)
+            target.flush()
+            size -= len(block)
+
+    def _answer(self, **fields: Any) -> None:
+        self._answers.write(json.dumps(fields).encode() + b"\n")
+        self._answers.flush()
+
+
+def _checked(sha256: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ValueError(sha256)
+    return sha256
+
+
+if __name__ == "__main__":
+    # Unbuffered: the bytes behind a line must not be read with it.
+    Agent(Path(sys.argv[1]).expanduser(), os.fdopen(0, "rb", 0), os.fdopen(os.dup(1), "wb")).serve()

@@ -1,0 +1,78 @@
+"""The worker as one archive for targets: the modules that it needs, found by their imports, in reproducible bytes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import edgewise
+
+_ROOT = Path(edgewise.__file__).parent
+_ENTRY_MODULES = ("run/worker.py", "run/facts_worker.py", "run/peak_worker.py")
+_ENTRY_FOLDERS = ("runtime", "run/meters")
+_MAIN = """import sys
+from importlib import import_module
+import_module(sys.argv.pop(1)).main()
+"""
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@cache
+def make_bundle() -> bytes:
+    """A zip file whose ``__main__`` runs ``main`` of the module that is its first argument.
+
+    It needs the standard library, numpy and the engine. The same sources give the same bytes.
+    """
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        contents = {f"edgewise/{name}": (_ROOT / name).read_bytes() for name in _needed()} | {
+            "__main__.py": _MAIN.encode()
+        }
+        for name, content in sorted(contents.items()):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return out.getvalue()
+
+
+def _needed() -> set[str]:
+    """The files of all modules that the entry modules import, by their paths below the package."""
+    todo = [_ROOT / name for name in _ENTRY_MODULES]
+    todo += [file for folder in _ENTRY_FOLDERS for file in (_ROOT / folder).glob("*.py")]
+    found: set[str] = set()
+    while todo:
+        file = todo.pop()
+        name = file.relative_to(_ROOT).as_posix()
+        if name in found:
+            continue
+        found.add(name)
+        if name != "__init__.py":  # the public face imports everything, when it is asked
+            todo += [each for module in _imports(file) for each in _files(module)]
+        todo += [folder / "__init__.py" for folder in file.parents if folder.is_relative_to(_ROOT)]
+    return found
+
+
+def _files(module: str) -> list[Path]:
+    """The file of a module of this package; none for what is not one."""
+    place = _ROOT.joinpath(*module.split(".")[1:])
+    return [each for each in (place / "__init__.py", place.with_suffix(".py")) if each.is_file()]
+
+
+def _imports(file: Path) -> set[str]:
+    """Names of modules of this package that a file imports, wherever in it, but not for type checkers alone."""
+    names: set[str] = set()
+    todo: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        todo += ast.iter_child_nodes(node)
+    return {name for name in names if name.startswith("edgewise.")}

@@ -1,0 +1,188 @@
+"""The host's side of the agent on a target: requests and files over the streams of one process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+from edgewise.cancellation import wait_readable, wait_writable
+from edgewise.device.transport import Remote
+
+BLOCK = 2**16
+SILENCE_S = 30.0
+"""A link over which nothing moves for this long is lost."""
+MOST_ANSWER = 2**20
+PINGS = 5
+
+
+class LinkLost(OSError):
+    """The connection to a target dropped."""
+
+
+class TargetError(OSError):
+    """The target could not do what was asked: a full disk, a folder that can't be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """How far a target's clocks are ahead of this machine's.
+
+    Attributes:
+        monotonic_ns: of the monotonic clock.
+        wall_s: of the time of day.
+        error_s: half the shortest round trip: the most that either can be off by, without drift.
+        at: when it was measured, on this machine's monotonic clock, s.
+    """
+
+    monotonic_ns: int
+    wall_s: float
+    error_s: float
+    at: float
+
+
+class Link:
+    """A connection to an agent. Raises `LinkLost` from every method once the connection is gone.
+
+    Attributes:
+        sent_bytes, received_bytes: over this connection so far.
+        python: the interpreter's path and version, as the agent tells them.
+    """
+
+    def __init__(self, transport: Remote) -> None:
+        self.sent_bytes = self.received_bytes = 0
+        self._buffer = bytearray()
+        self._files = TemporaryDirectory(prefix="edgewise-link-", ignore_cleanup_errors=True)
+        source = resources.files("edgewise.device").joinpath("agent.py").read_text(encoding="utf-8")
+        root = str(transport.home / "edgewise")
+        self._process = transport.start(
+            [*transport.python, "-c", source, root],
+            folder=transport.home,
+            environment={},
+            stderr=Path(self._files.name) / "stderr",
+        )
+        os.set_blocking(self._process.stdin.fileno(), False)
+        try:
+            self.python: Mapping[str, str] = self._read_answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the agent, which removes its work folders."""
+        # Closing its input lets it clean up; one that does not end is killed.
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        with contextlib.suppress(TimeoutError, OSError):
+            self._process.wait(2.0)
+        self._process.kill()
+        self._files.cleanup()
+
+    def request(self, do: str, **fields: Any) -> dict[str, Any]:
+        """The answer to a request. Raises `TargetError` with the target's reason."""
+        self._write(_line(do, fields))
+        return self._read_answer()
+
+    def send(self, content: BinaryIO, do: str, *, size: int, **fields: Any) -> None:
+        """Send `size` bytes of `content` with the request that announces them. Raises `TargetError`."""
+        try:
+            self._write(_line(do, {**fields, "size": size}))
+            while size:
+                block = content.read(min(BLOCK, size))
+                if not block:
+                    raise TargetError("the file became shorter while it was sent")
+                self._write(block)
+                size -= len(block)
+        except LinkLost:
+            # An agent that can't store the file says why before it ends.
+            self._read_answer()
+            raise
+        self._read_answer()
+
+    def receive(self, target: BinaryIO, do: str, *, most: int, **fields: Any) -> None:
+        """Write what the target sends to `target`. Raises `TargetError`, also where it is more than `most` bytes."""
+        size = int(self.request(do, **fields)["size"])
+        if not 0 <= size <= most:
+            self.close()
+            raise TargetError(f"the file has {size} B; at most {most} B are accepted")
+        while size:
+            if not self._buffer:
+                self._buffer += self._read()
+            block = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            target.write(block)
+            size -= len(block)
+
+    def measure_clock(self) -> ClockOffset:
+        """The offset of the target's clocks, from the ping with the shortest round trip."""
+        best: ClockOffset | None = None
+        for _ in range(PINGS):
+            before_wall, before = time.time(), time.monotonic_ns()
+            there = self.request("ping")
+            after = time.monotonic_ns()
+            error = (after - before) / 2e9
+            if best is None or error < best.error_s:
+                best = ClockOffset(
+                    monotonic_ns=int(there["monotonic_ns"]) - (before + after) // 2,
+                    wall_s=int(there["time_ns"]) / 1e9 - before_wall - error,
+                    error_s=error,
+                    at=after / 1e9,
+                )
+        assert best is not None
+        return best
+
+    def _write(self, data: bytes) -> None:
+        descriptor = self._process.stdin.fileno()
+        view = memoryview(data)
+        while view:
+            if not wait_writable(descriptor, SILENCE_S):
+                raise LinkLost("nothing could be sent")
+            try:
+                count = os.write(descriptor, view)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise LinkLost("the link dropped") from error
+            self.sent_bytes += count
+            view = view[count:]
+
+    def _read(self) -> bytes:
+        descriptor = self._process.stdout.fileno()
+        if not wait_readable([descriptor], SILENCE_S):
+            raise LinkLost("no answer")
+        try:
+            piece = os.read(descriptor, BLOCK)
+        except OSError as error:
+            raise LinkLost("the link dropped") from error
+        if not piece:
+            raise LinkLost("the link dropped")
+        self.received_bytes += len(piece)
+        return piece
+
+    def _read_answer(self) -> dict[str, Any]:
+        while (end := self._buffer.find(b"\n")) < 0:
+            if len(self._buffer) > MOST_ANSWER:
+                raise LinkLost("the target broke the protocol")
+            self._buffer += self._read()
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            answer = json.loads(line)
+            error = answer.get("error")
+        except (ValueError, AttributeError, RecursionError) as problem:
+            raise LinkLost("the target broke the protocol") from problem
+        if error is not None:
+            raise TargetError(str(error)[:500])
+        return dict(answer)
+
+
+def _line(do: str, fields: Mapping[str, Any]) -> bytes:
+    named = {name: str(value) if isinstance(value, PurePath) else value for name, value in fields.items()}
+    return json.dumps({"do": do, **named}).encode() + b"\n"

@@ -1,0 +1,402 @@
+"""Where jobs run: files to it and from it, processes on it, its clock. This machine is one such place.
+
+A job has a workspace on its target: a folder of its own with the files that it needs, in which its process runs, and
+which is removed afterwards. On this machine nothing is copied, and the installed package runs. To another machine,
+files go over by content: what the target's cache has is not sent again, and what was cut off goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import io
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePath, PurePosixPath
+from types import TracebackType
+from typing import BinaryIO, Protocol, Self, TypeVar
+
+from edgewise.device.bundle import make_bundle
+from edgewise.device.link import ClockOffset, Link, LinkLost, TargetError
+from edgewise.device.transport import Process, Remote, Transport, transports
+from edgewise.errors import Unavailable
+
+MOST_RECONNECTS = 20
+"""A push is continued over this many new connections, as long as each of them moves something."""
+CLOCK_FRESH_S = 60.0
+"""Clocks drift: an older offset is measured again before it is used."""
+MOST_PULLED = 2**30
+
+_LAUNCH = (
+    "import os, sys, time; os.environ['EDGEWISE_SPAWNED_NS'] = str(time.monotonic_ns());"
+    "os.execv(sys.executable, [sys.executable, '-P', *sys.argv[1:]])"
+)
+"""Notes when the process began by the target's own clock, so that no latency of the link is in its start-up."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkUse:
+    """What a job moved over the link to its target.
+
+    Attributes:
+        pushed_bytes: of the worker, the model and the inputs, sent because the target did not have them.
+        kept_bytes: of the same files, which the target's cache had.
+        push_s: how long making sure that they are there took.
+        sent_bytes, received_bytes: over the link in all, requests and messages included.
+        clock_offset_s, clock_error_s: of the target's monotonic clock before the job.
+    """
+
+    pushed_bytes: int = 0
+    kept_bytes: int = 0
+    push_s: float = 0.0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    clock_offset_s: float = 0.0
+    clock_error_s: float = 0.0
+    wall_offset_s: float = 0.0
+
+
+class Workspace(Protocol):
+    """A folder on a target for one job, removed when its context is left.
+
+    Attributes:
+        path: the folder there.
+        use: what went over the link; None on this machine.
+    """
+
+    path: PurePath
+    use: LinkUse | None
+
+    def __enter__(self) -> Self:
+        """Itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the folder."""
+
+    def send(self, file: Path) -> None:
+        """Put a file of the host's folder into it, under the same name. Raises OSError."""
+
+    def pull(self, name: str) -> None:
+        """Move a file from it into the host's folder, under the same name. Raises OSError."""
+
+    def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
+        """Start ``main`` of a module of edgewise in it, with more environment variables. Raises OSError."""
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel there has killed for want of memory since it started; 0 where it can't tell."""
+
+
+class Target(Protocol):
+    """A place where jobs run.
+
+    Attributes:
+        name: of the transport to it.
+        is_here: whether it is this machine.
+    """
+
+    name: str
+    is_here: bool
+
+    def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> Workspace:
+        """A new workspace that has `files`, name → file on this machine.
+
+        Args:
+            folder: the host's folder for the job: standard error and pulled files come there.
+
+        Raises OSError where the files can't be brought there; `LinkLost` where the link drops for good.
+        """
+
+    def locate(self, workspace: Workspace, name: str, file: Path) -> str:
+        """The path there of one of the files of a workspace."""
+
+
+class LocalWorkspace:
+    """The host's folder is the workspace, and files stay where they are."""
+
+    use: LinkUse | None = None
+
+    def __init__(self, transport: Transport, folder: Path) -> None:
+        self.path: PurePath = folder
+        self._folder = folder
+        self._transport = transport
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The folder belongs to the caller."""
+
+    def send(self, file: Path) -> None:
+        """It is there."""
+
+    def pull(self, name: str) -> None:
+        """It is there."""
+
+    def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
+        """Start the module of the installed package."""
+        # What an engine leaves among temporary files goes with the folder, however the process ends.
+        own = {**os.environ, **(environment or {}), "TMPDIR": str(self._folder)}
+        return self._transport.start(
+            command_of(module), folder=self._folder, environment=own, stderr=self._folder / "stderr"
+        )
+
+    def oom_kills(self) -> int:
+        """From ``/proc/vmstat``."""
+        with contextlib.suppress(OSError):
+            found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
+            return int(found[1]) if found else 0
+        return 0
+
+
+def command_of(module: str) -> Sequence[str]:
+    """What runs ``main`` of a module of the installed package on this machine."""
+    return sys.executable, "-P", "-m", module
+
+
+class LocalTarget:
+    """This machine, through a transport that starts processes on it."""
+
+    is_here = True
+
+    def __init__(self, transport: Transport) -> None:
+        self.name = transport.name
+        self._transport = transport
+
+    def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> LocalWorkspace:
+        """`folder` itself."""
+        del files
+        return LocalWorkspace(self._transport, folder)
+
+    def locate(self, workspace: Workspace, name: str, file: Path) -> str:
+        """Where it is."""
+        del workspace, name
+        return str(file)
+
+
+class RemoteTarget:
+    """Another machine, reached through an agent that a transport starts there."""
+
+    is_here = False
+
+    def __init__(self, transport: Remote) -> None:
+        self.name = transport.name
+        self.transport = transport
+        self._link: Link | None = None
+        self._clock: ClockOffset | None = None
+        self._bundle: str | None = None
+
+    def close(self) -> None:
+        """End the connection; the next use makes a new one."""
+        link, self._link, self._bundle = self._link, None, None
+        if link is not None:
+            link.close()
+
+    @property
+    def link(self) -> Link:
+        """The connection, made where there is none. Raises OSError."""
+        if self._link is None:
+            self._link = Link(self.transport)
+        return self._link
+
+    def clock(self) -> ClockOffset:
+        """The offset of its clocks, measured anew where it is not fresh. Raises OSError."""
+        if self._clock is None or time.monotonic() - self._clock.at > CLOCK_FRESH_S:
+            self._clock = self.insist(lambda: self.link.measure_clock())  # noqa: PLW0108 - a new link every time
+        return self._clock
+
+    def insist(self, act: Callable[[], Result]) -> Result:
+        """What `act` gives; once more over a new connection where the link drops. Raises `LinkLost`."""
+        try:
+            return act()
+        except LinkLost:
+            self.close()
+        try:
+            return act()
+        except LinkLost:
+            self.close()
+            raise
+
+    def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> RemoteWorkspace:
+        """A work folder of the agent's, with links to the contents of `files`."""
+        use = LinkUse()
+        begin, before = time.monotonic(), self._traffic()
+        worker = self._worker(use)
+        contents = {name: _digest_of(file) for name, file in (files or {}).items()}
+        for name, file in (files or {}).items():
+            with file.open("rb") as content:
+                self.push(content, contents[name], file.stat().st_size, use)
+        use.push_s = time.monotonic() - begin
+        clock = self.clock()
+        use.clock_offset_s, use.clock_error_s = clock.monotonic_ns / 1e9, clock.error_s
+        use.wall_offset_s = clock.wall_s
+        path = PurePosixPath(self.insist(lambda: self.link.request("folder"))["path"])
+        for name, sha256 in contents.items():
+            self.link.request("place", sha256=sha256, folder=path, name=name)
+        sent, received = self._traffic()
+        use.sent_bytes, use.received_bytes = sent - before[0], received - before[1]
+        return RemoteWorkspace(self, worker, folder, path, use)
+
+    def locate(self, workspace: Workspace, name: str, file: Path) -> str:
+        """In the workspace."""
+        del file
+        return str(workspace.path / name)
+
+    def push(self, content: BinaryIO, sha256: str, size: int, use: LinkUse) -> None:
+        """Make sure that the target's cache has a content. Raises `TargetError`, or `LinkLost` for good."""
+        had: int | None = None
+        for _ in range(MOST_RECONNECTS):
+            try:
+                found = self.link.request("have", sha256=sha256)
+                have = int(found["bytes"])
+                if had is None:
+                    had = have if have <= size else 0
+                if not found["complete"]:
+                    offset = have if have <= size else 0
+                    content.seek(offset)
+                    self.link.send(content, "put", sha256=sha256, offset=offset, size=size - offset)
+            except LinkLost:
+                self._lose()
+            except TargetError:
+                self.close()  # the agent ends where it can't take what is on its way
+                raise
+            else:
+                use.kept_bytes += had
+                use.pushed_bytes += size - had
+                return
+        raise LinkLost(f"the link to {self.name} dropped {MOST_RECONNECTS} times")
+
+    def _worker(self, use: LinkUse) -> str:
+        """The folder there with the worker. Raises OSError."""
+        bundle = make_bundle()
+        sha256 = hashlib.sha256(bundle).hexdigest()
+        if self._bundle is None:
+            self.push(io.BytesIO(bundle), sha256, len(bundle), use)
+            self._bundle = str(self.insist(lambda: self.link.request("unpack", sha256=sha256))["path"])
+        else:
+            use.kept_bytes += len(bundle)
+        return self._bundle
+
+    def _lose(self) -> None:
+        lost = self._lost_bytes()
+        self.close()
+        self._gone = (self._gone[0] + lost[0], self._gone[1] + lost[1])
+
+    _gone = (0, 0)
+
+    def _lost_bytes(self) -> tuple[int, int]:
+        return (0, 0) if self._link is None else (self._link.sent_bytes, self._link.received_bytes)
+
+    def _traffic(self) -> tuple[int, int]:
+        now = self._lost_bytes()
+        return self._gone[0] + now[0], self._gone[1] + now[1]
+
+
+class RemoteWorkspace:
+    """A work folder of an agent's."""
+
+    def __init__(self, target: RemoteTarget, worker: str, folder: Path, path: PurePath, use: LinkUse) -> None:
+        self.path = path
+        self.use: LinkUse | None = use
+        self._use = use
+        self._target = target
+        self._worker = worker
+        self._folder = folder
+        # The folder is gone with its agent: over another connection it can't be reached.
+        self._link = target.link
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the folder; where the link is gone, the agent has done so."""
+        try:
+            self._link.request("remove", folder=self.path)
+        except OSError:
+            self._target.close()
+
+    def send(self, file: Path) -> None:
+        """As `Workspace.send`."""
+        before = self._link.sent_bytes
+        with file.open("rb") as content:
+            self._link.send(content, "write", folder=self.path, name=file.name, size=file.stat().st_size)
+        self._use.sent_bytes += self._link.sent_bytes - before
+
+    def pull(self, name: str) -> None:
+        """As `Workspace.pull`."""
+        before = self._link.received_bytes
+        with (self._folder / name).open("wb") as file:
+            self._link.receive(file, "read", folder=self.path, name=name, most=MOST_PULLED)
+        self._use.received_bytes += self._link.received_bytes - before
+
+    def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
+        """Start the module of the worker that was sent."""
+        transport = self._target.transport
+        return transport.start(
+            [*transport.python, "-P", "-c", _LAUNCH, self._worker, module],
+            folder=self.path,
+            environment={**(environment or {}), "TMPDIR": str(self.path)},
+            stderr=self._folder / "stderr",
+        )
+
+    def oom_kills(self) -> int:
+        """As `Workspace.oom_kills`."""
+        try:
+            return int(self._link.request("oom_kills")["count"])
+        except OSError:
+            return 0
+
+
+_TARGETS: dict[str, LocalTarget | RemoteTarget] = {}
+
+
+def find_target(name: str) -> LocalTarget | RemoteTarget:
+    """The target of the transport called `name`, the same one until `close_targets`.
+
+    Raises `Unavailable` where there is none.
+    """
+    if name not in _TARGETS:
+        transport = transports().get(name)
+        _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
+    return _TARGETS[name]
+
+
+@atexit.register
+def close_targets() -> None:
+    """End all connections."""
+    while _TARGETS:
+        target = _TARGETS.popitem()[1]
+        if isinstance(target, RemoteTarget):
+            target.close()
+
+
+def check_device(name: str) -> str:
+    """`name`, where it is a device on which jobs can run. Raises `Unavailable`."""
+    if name not in transports().names():
+        known = ", ".join(transports().names())
+        raise Unavailable(f"unknown device {name!r}", advice=f"known devices: {known}; local is this machine")
+    return name
+
+
+def _digest_of(file: Path) -> str:
+    status = file.stat()
+    return _digest(str(file), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _digest(file: str, inode: int, size: int, modified_ns: int) -> str:
+    with Path(file).open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,0 +1,113 @@
+"""The results of finished samples in a file, from which an interrupted evaluation is resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+FLUSH_LINES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One sample: its digest and record, or why it was skipped."""
+
+    index: int
+    name: str
+    digest: str = ""
+    record: Any = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Entries of one evaluation: in memory, and in the file at `path` if given.
+
+    Attributes:
+        entries: by the sample's number.
+    """
+
+    path: Path | None = None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    _file: IO[str] | None = None
+    _unwritten: int = 0
+
+    def __enter__(self) -> Self:
+        if self.path is not None:
+            # A folder that can't be written to costs the resuming, not the evaluation.
+            with contextlib.suppress(OSError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.entries = {entry.index: entry for entry in _read(self.path)}
+                cut_off = _is_cut_off(self.path)
+                self._file = self.path.open("a", encoding="utf-8")
+                if cut_off:  # it shall not spoil the next line
+                    self._file.write("\n")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+    def write(self, entry: Entry) -> None:
+        """Note what became of one sample."""
+        self.entries[entry.index] = entry
+        if self._file is None:
+            return
+        line = {"i": entry.index, "n": entry.name, "d": entry.digest, "r": entry.record, "s": entry.reason}
+        try:
+            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._unwritten += 1
+            if self._unwritten >= FLUSH_LINES:
+                self._file.flush()
+                self._unwritten = 0
+        except OSError:  # a full disk costs the resuming, not the evaluation
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+def checkpoint_path(identity: Mapping[str, Any], *, folder: Path | None = None) -> Path:
+    """The checkpoint file of the evaluation with this identity, in `folder`, by default the user's cache."""
+    from platformdirs import user_cache_path
+
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
+    folder = folder or user_cache_path("edgewise") / "evaluations"
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.jsonl"
+
+
+def _read(path: Path) -> Iterator[Entry]:
+    """The valid lines of a checkpoint; an incomplete last line is left out."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
+                    found = json.loads(line)
+                    yield Entry(
+                        index=int(found["i"]),
+                        name=str(found["n"]),
+                        digest=str(found["d"]),
+                        record=found["r"],
+                        reason=str(found["s"]),
+                    )
+    except FileNotFoundError:
+        return
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether the file's last line has no end."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:  # missing or empty
+        return False

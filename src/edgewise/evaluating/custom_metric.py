@@ -1,0 +1,347 @@
+"""Custom metrics of the user: ``module:function`` or ``file.py:function``, with ``=lower`` where less is better.
+
+A function with a parameter ``output`` is called for one sample at a time, ``f(output, label)``, and its results are
+averaged; one that gives True or False is a share of samples. Any other function gets all samples at once,
+``f(outputs, labels)``, two lists of the same length, and gives one number. An output is an array without the leading
+batch dimension, a list of them where the model has several. Only numbers are kept of the first kind, all outputs of
+the second. The function runs in this process: it is the user's own code, named by the user.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.dataset import Box, Sample
+from edgewise.evaluating.task import (
+    HasConfusion,
+    MetricTable,
+    Preparation,
+    Record,
+    Scorer,
+    TaskContext,
+)
+from edgewise.metrics import OWN_METRIC
+from edgewise.model.callable_loader import explained, find, import_module, is_factory, own_code
+
+Array = NDArray[Any]
+Compute = Callable[[Sequence[Any], Sequence[Any]], Mapping[str, float]]
+
+_ADVICE = "give module:function or path/to/file.py:function, and =lower behind it where less is better"
+
+MOST_RESAMPLES = 199
+"""Calls of a function of all samples for its interval, whose ends are then off by 10 % of its half-width."""
+MOST_SECONDS = 10.0
+
+
+MODULE_PREFIX = "hf:"
+"""Of a metric that is a module of the evaluate package, in a folder."""
+
+
+class CustomMetric:
+    """The function that `text` names.
+
+    Attributes:
+        metric: its id: ``score:NAME``, or ``loss:NAME`` where less is better.
+        target: ``module:function``.
+        single: whether it is called for one sample at a time.
+
+    Raises:
+        BadInput: there is no such function, or it can't be called with outputs and labels.
+    """
+
+    def __init__(self, text: str) -> None:
+        target, sign, better = text.rpartition("=")
+        if not sign:
+            target, better = text, "higher"
+        if better not in {"lower", "higher"} or not is_factory(target):
+            raise BadInput(f"{text!r} is not a metric", advice=_ADVICE)
+        module, _, name = target.rpartition(":")
+        self.target = target
+        self.metric = f"{'loss' if better == 'lower' else 'score'}:{name}"
+        if re.fullmatch(OWN_METRIC, self.metric) is None:
+            raise BadInput(
+                f"{name!r} is not a name for a metric", advice="up to 64 letters, digits, _ and ., no others"
+            )
+        self._module = module
+        with own_code(module):
+            self._function: Callable[..., Any] = find(import_module(module, target), name, target)
+        self.single = self._check_parameters()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its description for the record: its source decides whether earlier records are still valid."""
+        try:
+            source = hashlib.sha256(inspect.getsource(self._function).encode()).hexdigest()
+        except (OSError, TypeError):  # built-in, or made on the spot
+            source = None
+        return {"metric": self.metric, "function": self.target, "one_sample_at_a_time": self.single, "source": source}
+
+    def call(self, outputs: Any, labels: Any) -> float | bool:
+        """The function's number, NaN and infinity included. Raises `BadInput` naming the function."""
+        keywords = {"output": outputs, "label": labels} if self.single else {}
+        with own_code(self._module):
+            try:
+                with explained(self.target):
+                    if not self.single:
+                        return self._number(self._function(outputs, labels))
+                    if not self._takes_label:
+                        del keywords["label"]
+                    return self._number(self._function(**keywords))
+            except ModuleNotFoundError as error:
+                raise BadInput(
+                    f"{self.target} needs the module {error.name!r}, which is not installed",
+                    advice=f"pip install {error.name}",
+                ) from error
+
+    def compute(self, outputs: Sequence[Any], labels: Sequence[Any]) -> dict[str, float]:
+        """`call` on all samples, as `WholeTable` needs it."""
+        return {self.metric: float(self.call(outputs, labels))}
+
+    def _check_parameters(self) -> bool:
+        try:
+            signature = inspect.signature(self._function)
+        except (ValueError, TypeError):  # some functions of extension modules have none
+            self._takes_label = True
+            return False
+        self._takes_label = "label" in signature.parameters
+        single = "output" in signature.parameters
+        try:
+            if not single:
+                signature.bind([], [])
+            elif self._takes_label:
+                signature.bind(output=None, label=None)
+            else:
+                signature.bind(output=None)
+        except TypeError as error:
+            raise BadInput(
+                f"{self.target} can't be called with outputs and labels: {error}",
+                advice="f(outputs, labels) of all samples, or f(output, label) of one",
+            ) from error
+        return single
+
+    def _number(self, found: Any) -> float | bool:
+        if isinstance(found, bool | np.bool_):
+            return bool(found)
+        if not isinstance(found, str | bytes):
+            with contextlib.suppress(TypeError, ValueError, RuntimeError):
+                return float(found)
+        raise BadInput(
+            f"{self.target} gave a {type(found).__name__} and no number",
+            advice="a metric is one number: of all samples, or with a parameter called output of each",
+        )
+
+
+class MeanTable:
+    """Means of a function's values per sample; NaN where one is not a finite number."""
+
+    def __init__(self, metric: str, values: Sequence[float | bool | None], *, target: str) -> None:
+        self.n = len(values)
+        self._metric, self._target = metric, target
+        self._values = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+        shares = bool(values) and all(isinstance(value, bool) for value in values)
+        self.proportions: Mapping[str, Array] = {metric: self._values} if shares else {}
+        self.bounds: Mapping[str, tuple[float, float]] = {metric: (-math.inf, math.inf)}
+
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `MetricTable.values`."""
+        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        used = counts > 0.0
+        total = float(counts.sum())
+        return {self._metric: float(counts[used] @ self._values[used]) / total if total > 0.0 else math.nan}
+
+    def explain(self, metric: str) -> str | None:
+        """Why there is no mean."""
+        del metric
+        return f"{self._target} gave no finite number for {int(np.isnan(self._values).sum())} of {self.n} samples"
+
+
+class WholeTable:
+    """Metrics that a function computes from all samples at once.
+
+    Args:
+        compute: answers and labels → values by the metric's id. Raises `BadInput` where it can't.
+        name: of the function, in messages.
+    """
+
+    most_resamples = MOST_RESAMPLES
+    most_seconds = MOST_SECONDS
+
+    def __init__(self, compute: Compute, answers: Sequence[Any], labels: Sequence[Any], *, name: str) -> None:
+        self.n = len(labels)
+        self.proportions: Mapping[str, Array] = {}
+        self._compute, self._answers, self._labels, self._name = compute, answers, labels, name
+        self._whole = compute(list(answers), list(labels)) if self.n else {}
+        # The bounds of a metric that others wrote are not known.
+        self.bounds: Mapping[str, tuple[float, float]] = dict.fromkeys(self._whole, (-math.inf, math.inf))
+
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `MetricTable.values`; a resample that the function can't take has no value."""
+        if weights is None:
+            return dict(self._whole)
+        chosen = np.repeat(np.arange(self.n), np.asarray(weights).astype(np.intp)).tolist()
+        found: Mapping[str, float] = {}
+        with contextlib.suppress(BadInput):  # such as one without one of the classes
+            found = self._compute([self._answers[index] for index in chosen], [self._labels[index] for index in chosen])
+        return {metric: found.get(metric, math.nan) for metric in self._whole}
+
+    def explain(self, metric: str) -> str | None:
+        """Why there is no value."""
+        del metric
+        return f"{self._name} gave no finite number"
+
+
+class JoinedTable:
+    """Tables of the same samples side by side, each with its own resamples."""
+
+    def __init__(self, parts: Sequence[MetricTable]) -> None:
+        self.parts = parts
+        self.n = parts[0].n
+        self.proportions: Mapping[str, Array] = {key: each for part in parts for key, each in part.proportions.items()}
+        self.bounds: Mapping[str, tuple[float, float]] = {
+            key: each for part in parts for key, each in part.bounds.items()
+        }
+        confusing = next((part for part in parts if isinstance(part, HasConfusion)), None)
+        if confusing is not None:
+            self.confusion = confusing.confusion
+
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `MetricTable.values`."""
+        return {name: value for part in self.parts for name, value in part.values(weights).items()}
+
+
+def pass_abilities(scorer: Scorer | None, to: Any) -> None:
+    """Give a scorer that wraps another one its optional methods, by which abilities are recognised."""
+    for name in ("run_model", "begin_batch", "top_classes"):
+        if hasattr(scorer, name):
+            setattr(to, name, getattr(scorer, name))
+
+
+class CustomScorer:
+    """A task's scorer, if there is one, and custom metrics.
+
+    A record is ``[the task's record, [of each metric its number or what it needs]]``.
+    """
+
+    def __init__(self, scorer: Scorer | None, metrics: Sequence[CustomMetric]) -> None:
+        self._scorer, self._metrics = scorer, metrics
+        self.headline = metrics[0].metric if scorer is None else scorer.headline
+        self.settings: Mapping[str, Any] = {
+            **({} if scorer is None else scorer.settings), "own_metrics": [each.settings for each in metrics]
+        }  # fmt: skip
+        pass_abilities(scorer, self)
+
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
+        task = None if self._scorer is None else self._scorer.record(outputs, sample, preparation)
+        single = [array[0] if array.ndim and array.shape[0] == 1 else array for array in outputs]
+        given = single[0] if len(single) == 1 else single
+        kept: list[Any] = []
+        for own in self._metrics:
+            if own.single:
+                value = own.call(given, sample.label)
+                kept.append(value if math.isfinite(value) else None)
+            else:
+                kept.append([encode(given), encode(sample.label)])
+        return [task, kept]
+
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
+        parts: list[MetricTable] = (
+            [] if self._scorer is None else [self._scorer.tabulate([each[0] for each in records])]
+        )
+        for number, own in enumerate(self._metrics):
+            kept = [each[1][number] for each in records]
+            if own.single:
+                parts.append(MeanTable(own.metric, kept, target=own.target))
+            else:
+                outputs, labels = [decode(each[0]) for each in kept], [decode(each[1]) for each in kept]
+                parts.append(WholeTable(own.compute, outputs, labels, name=own.target))
+        return JoinedTable(parts)
+
+
+def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: TaskContext) -> Scorer:
+    """`scorer` with the metrics that `texts` name; without a task these alone.
+
+    Raises:
+        BadInput: a function that is not there or can't be called, two of one name, or neither task nor metric.
+    """
+    if not texts:
+        if scorer is None:
+            raise BadInput("nothing to evaluate", advice="give --task TASK, --metric module:function, or both")
+        return scorer
+    if not context.data.labelled:
+        raise BadInput(f"{context.data.name} has no labels to give to a metric", advice="give --reference MODEL")
+    for text in texts:
+        if text.startswith(MODULE_PREFIX):
+            scorer = _with_module(scorer, text)
+    metrics = [CustomMetric(text) for text in texts if not text.startswith(MODULE_PREFIX)]
+    names = [each.metric.partition(":")[2] for each in metrics]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"two metrics are called {twice!r}", advice="give one of the functions another name")
+    if metrics:
+        return CustomScorer(scorer, metrics)
+    assert scorer is not None
+    return scorer
+
+
+def _with_module(scorer: Scorer | None, text: str) -> Scorer:
+    """`scorer` with a metric of the evaluate package. Raises `BadInput`, `Unavailable`."""
+    from edgewise.evaluating.tasks.huggingface_metric import read_metric
+
+    if scorer is None:
+        raise BadInput(f"{text} needs a task's answers", advice="give --task TASK too")
+    return read_metric(text).beside(scorer)
+
+
+def encode(value: Any) -> Any:
+    """Outputs and labels as JSON; `decode` is the inverse. Raises `BadInput`."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return encode(value.item())
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "fiub":
+            return {"list": encode(value.tolist())}
+        ordered = np.ascontiguousarray(value)
+        data = base64.b64encode(ordered.tobytes()).decode("ascii")
+        return {"array": data, "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, Box):
+        return {"box": asdict(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(each) for each in value]}
+    if isinstance(value, list):
+        return [encode(each) for each in value]
+    if isinstance(value, Mapping):
+        return {"mapping": [[encode(key), encode(each)] for key, each in value.items()]}
+    raise BadInput(f"a label of type {type(value).__name__} can't be kept", advice="use numbers, text or arrays")
+
+
+def decode(value: Any) -> Any:
+    """The inverse of `encode`."""
+    if isinstance(value, list):
+        return [decode(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        array = np.frombuffer(base64.b64decode(value["array"]), dtype=np.dtype(value["dtype"]))
+        return array.reshape(value["shape"]).copy()
+    if "box" in value:
+        return Box(**value["box"])
+    if "tuple" in value:
+        return tuple(decode(each) for each in value["tuple"])
+    if "mapping" in value:
+        return {decode(key): decode(each) for key, each in value["mapping"]}
+    return decode(value["list"])

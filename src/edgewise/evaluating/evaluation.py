@@ -1,0 +1,327 @@
+"""Evaluation: models, data and task become runs with accuracy and latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from edgewise.errors import BadInput, StoreError
+from edgewise.evaluating.custom_metric import with_custom_metrics
+from edgewise.evaluating.evaluator import (
+    ModelAdapter,
+    ModelUnderTest,
+    SampleResults,
+    SampleSelection,
+    fit_sizes,
+    run_samples,
+)
+from edgewise.evaluating.instructions import Instructions, find_instructions
+from edgewise.evaluating.output_format import OutputFormat
+from edgewise.evaluating.plausibility import check_plausible
+from edgewise.evaluating.reference import OutputCache, ReferenceScorer
+from edgewise.evaluating.run_records import describe, inference_time, measurement_of
+from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
+from edgewise.evaluating.task import Scorer, Task, TaskContext
+from edgewise.model.identity import open_model
+from edgewise.progress import JobStarted, RunFinished, emit
+from edgewise.record import Job, Run, new_run_id
+from edgewise.run.complexity import complexity_of
+from edgewise.run.dispatch import Dispatcher, Interrupted
+from edgewise.run.facts import environment_at
+from edgewise.run.plan import Plan
+from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
+from edgewise.workload.input_shapes import open_axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationPlan:
+    """Which models are evaluated on what.
+
+    Attributes:
+        jobs: models with their settings.
+        task: None where only agreement or custom metrics are wanted.
+        options: task options from the user; they take precedence over those beside the model.
+        classes: names in the order of the models' outputs, from the user; empty takes them from model and data.
+        prepare: the user's ``STEP=VALUE`` words.
+        file: instructions to read instead of those beside a model.
+        instructions: of all models, where they are known already; None finds them.
+        own: custom metrics: ``module:function`` …
+        reference: a job whose outputs are taken as right, where there are no labels.
+        form: format of its outputs; None compares them as class scores.
+        latency: whether the latency is measured too, as `bench` does.
+        fresh: ignore checkpoints of interrupted evaluations.
+    """
+
+    jobs: tuple[Job, ...]
+    selection: SampleSelection
+    task: Task | None
+    options: Mapping[str, str] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    file: Path | None = None
+    instructions: Instructions | None = None
+    own: tuple[str, ...] = ()
+    reference: Job | None = None
+    form: OutputFormat | None = None
+    latency: bool = True
+    fresh: bool = False
+
+    @property
+    def task_name(self) -> str:
+        """As records have it."""
+        if self.reference is not None:
+            return "agreement"
+        return "own" if self.task is None else self.task.name
+
+    def model(self, job: Job) -> ModelUnderTest:
+        """The model of `job` with its instructions. Raises `BadInput`."""
+        found = self.instructions or find_instructions(
+            Path(job.model.path), form=job.model.format, flags=self.prepare, file=self.file
+        )
+        return ModelUnderTest(job=job, instructions=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEvaluation:
+    """The result for one model.
+
+    Attributes:
+        run: with its accuracy, and its latency where that was measured.
+        scores: of all metrics; empty where the evaluation failed.
+        differences: from the first model, on the samples that both answered; empty for the first.
+        notes: how samples were prepared, one line per input.
+        resumed: samples that come from an earlier, interrupted evaluation.
+    """
+
+    run: Run
+    scores: tuple[Score, ...] = ()
+    differences: tuple[MetricDifference, ...] = ()
+    headline: str = ""
+    notes: tuple[str, ...] = ()
+    resumed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResults:
+    """The results of all models.
+
+    Attributes:
+        save_errors: why runs could not be saved; the evaluation goes on.
+        interrupted: whether it ended early on request; the same command resumes it.
+    """
+
+    models: tuple[ModelEvaluation, ...]
+    save_errors: tuple[StoreError, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """One per model."""
+        return tuple(one.run for one in self.models)
+
+
+def run_evaluation(
+    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None = METERS_OFF
+) -> EvaluationResults:
+    """Measure the latency of every model, run the samples through it, and score its outputs.
+
+    Emits the events of `Dispatcher` and `run_samples`, and `RunFinished` at the end of each model. Ctrl-C and the
+    cancel token in force end it with what is finished.
+
+    Args:
+        save: keeps a run; a `StoreError` that it raises is in the results.
+
+    Raises:
+        BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
+    """
+    evaluator = _Evaluator(plan, save=save)
+    # What does not fit is refused before anything is measured.
+    admitted = [evaluator.admit(job) for job in plan.jobs]
+    plan = replace(plan, jobs=tuple(tested.job for tested, _ in admitted))
+    runs, interrupted, errors = _measure(plan, save=save, sensors=sensors)
+    done: list[ModelEvaluation] = []
+    for index, ((tested, scorer), run) in enumerate(zip(admitted, runs, strict=False)):
+        if interrupted or run.status != "done":
+            done.append(ModelEvaluation(run=run, headline="" if interrupted else scorer.headline))
+            continue
+        if not plan.latency:
+            emit(JobStarted(job=tested.job, index=index, total=len(admitted)))
+        evaluated, interrupted = evaluator.evaluate(tested, scorer, run)
+        emit(RunFinished(run=evaluated.run))
+        done.append(evaluated)
+    errors = (*errors, *evaluator.builder.save_errors)
+    return EvaluationResults(models=tuple(done), save_errors=errors, interrupted=interrupted)
+
+
+def _measure(
+    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None
+) -> tuple[list[Run], bool, tuple[StoreError, ...]]:
+    """One run per job, measured or, without latency, empty; whether it was interrupted; why runs were not saved."""
+    if not plan.latency:
+        created = datetime.now(UTC).isoformat(timespec="milliseconds")
+        group = new_run_id()
+        runs = [
+            Run(
+                id=new_run_id(),
+                created_at=created,
+                job=job,
+                status="done",
+                group=group,
+                environment=environment_at(job.target),
+                measurements=complexity_of(job),
+            )
+            for job in plan.jobs
+        ]
+        return runs, False, ()
+    dispatcher = Dispatcher(save=save, sensors=sensors)
+    try:
+        measured, interrupted = dispatcher.execute(Plan(jobs=plan.jobs)), False
+    except Interrupted as stop:
+        measured, interrupted = list(stop.runs), True
+    return measured, interrupted, tuple(dispatcher.save_errors)
+
+
+class _Evaluator:
+    def __init__(self, plan: EvaluationPlan, *, save: Callable[[Run], None]) -> None:
+        self.builder = RunBuilder(save=save, sensors=METERS_OFF)
+        self._plan = plan
+        self._first: tuple[SampleResults, Scorer] | None = None
+        self._outputs = OutputCache()
+
+    def admit(self, job: Job) -> tuple[ModelUnderTest, Scorer]:
+        """The model with its instructions and its scorer. Raises `BadInput`, `Unavailable`."""
+        plan = self._plan
+        tested = plan.model(job)
+        scorer = self._make_scorer(tested)
+        if plan.latency or any(open_axes(spec) for spec in job.workload.inputs):
+            # Otherwise the samples are run at once, which finds the same errors.
+            tested = fit_sizes(tested, plan.selection, builder=self.builder)
+        return tested, scorer
+
+    def evaluate(self, tested: ModelUnderTest, scorer: Scorer, run: Run) -> tuple[ModelEvaluation, bool]:
+        """The run with its scores, saved; and whether it was interrupted."""
+        identity = {
+            "task": self._plan.task_name,
+            "settings": dict(scorer.settings),
+            "own": self._plan.own,
+            "reference": scorer.identity if isinstance(scorer, ReferenceScorer) else None,
+        }
+        results = run_samples(
+            tested, self._plan.selection, scorer, builder=self.builder, identity=identity, fresh=self._plan.fresh
+        )
+        interrupted = results.interrupted
+        try:
+            evaluated = self._score(tested, scorer, results, run)
+        except KeyboardInterrupt:  # the samples stay in the checkpoint
+            run = replace(run, status="cancelled")
+            evaluated, interrupted = ModelEvaluation(run=run, headline=scorer.headline, notes=results.notes), True
+        self.builder.save(evaluated.run)
+        if results.checkpoint is not None and evaluated.run.status == "done":
+            results.checkpoint.unlink(missing_ok=True)
+        return evaluated, interrupted
+
+    def _make_scorer(self, tested: ModelUnderTest) -> Scorer:
+        plan, data, instructions = self._plan, self._plan.selection.data, tested.instructions
+        if plan.reference is not None:
+            adapter = ModelAdapter(plan.model(plan.reference), data, builder=self.builder)
+            return ReferenceScorer(adapter, name=plan.reference.model.name, cache=self._outputs, form=plan.form)
+        if not data.labelled:
+            raise BadInput(f"{data.name} has no labels", advice="use --reference MODEL to compare with another model")
+        if plan.task is not None and data.kind not in plan.task.kinds:
+            raise BadInput(
+                f"{plan.task.name} does not support {data.kind} samples",
+                advice=f"it supports {', '.join(plan.task.kinds)}; set the kind with --data-format or --data-option",
+            )
+        context = TaskContext(
+            signature=open_model(tested.job.model.path).signature,
+            data=data,
+            options={**instructions.task_options, **plan.options},
+            classes=plan.classes or instructions.classes,
+        )
+        scorer = None if plan.task is None else plan.task.prepare(context)
+        return with_custom_metrics(scorer, plan.own, context)
+
+    def _score(self, tested: ModelUnderTest, scorer: Scorer, results: SampleResults, run: Run) -> ModelEvaluation:
+        plan, selection = self._plan, self._plan.selection
+        if results.failure is not None:
+            failed = replace(run, status="failed", failure=results.failure)
+            return ModelEvaluation(run=failed, headline=scorer.headline, notes=results.notes)
+        if results.interrupted and not results.records:
+            return ModelEvaluation(run=replace(run, status="cancelled"), headline=scorer.headline, notes=results.notes)
+        if not results.records:
+            raise BadInput(
+                f"none of the samples of {selection.data.name} could be used{_first_reason(results)}",
+                advice="check the data, and how samples are prepared (--prepare)",
+            )
+        table = scorer.tabulate(results.records)
+        # A part of the samples gets no interval, so there is no need to resample, which takes seconds.
+        wanted = () if results.interrupted else None
+        scores = score(table, seed=selection.seed, only=wanted)
+        if results.interrupted:
+            scores = tuple(_of_a_part(one) for one in scores)
+        differences = self._compare(results, scorer, only=wanted)
+        if self._first is None:
+            self._first = results, scorer
+        variation = run.variation if plan.latency else self.builder.usual_variation(run.job.target)
+        time = inference_time(results, scorer, task=plan.task_name, variation=variation)
+        run = replace(
+            run,
+            status="cancelled" if results.interrupted else run.status,
+            measurements=(*run.measurements, time, *map(measurement_of, scores)),
+            evaluation=describe(
+                results,
+                table,
+                selection=selection,
+                instructions=tested.instructions,
+                settings=scorer.settings,
+                task=plan.task_name,
+                classes=plan.classes,
+                reference=None if plan.reference is None else plan.reference.model.sha256,
+            ),
+            effective=run.effective or dict(results.effective),
+        )
+        doubt = check_plausible(scores, table, headline=scorer.headline, results=results, settings=scorer.settings)
+        if doubt is not None:
+            run = replace(run, cautions=(*run.cautions, doubt))
+        return ModelEvaluation(
+            run=run,
+            scores=scores,
+            differences=differences,
+            headline=scorer.headline,
+            notes=results.notes,
+            resumed=results.resumed,
+        )
+
+    def _compare(
+        self, results: SampleResults, scorer: Scorer, *, only: tuple[str, ...] | None
+    ) -> tuple[MetricDifference, ...]:
+        """Against the first model, on the samples that both answered, where they were the same samples."""
+        if self._first is None:
+            return ()
+        first, first_scorer = self._first
+        own = {entry.index: entry for entry in results.entries if not entry.reason}
+        pairs = [
+            (entry.record, own[entry.index].record)
+            for entry in first.entries
+            if not entry.reason and entry.index in own and own[entry.index].digest == entry.digest
+        ]
+        if not pairs:
+            return ()
+        return compare_tables(
+            first_scorer.tabulate([before for before, _ in pairs]),
+            scorer.tabulate([after for _, after in pairs]),
+            seed=self._plan.selection.seed,
+            only=only,
+        )
+
+
+def _of_a_part(one: Score) -> Score:
+    """The score without an interval: the first samples of a data set, often ordered by class, are not a random part."""
+    return replace(one, low=None, high=None, method=f"of the first {one.n} samples in the data's order, not the rest")
+
+
+def _first_reason(results: SampleResults) -> str:
+    entry = next((entry for entry in results.entries if entry.reason), None)
+    return "" if entry is None else f" ({entry.name}: {entry.reason})"

@@ -1,0 +1,112 @@
+"""From results and scores to a run's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from statistics import median
+from typing import Any
+
+from edgewise.evaluating.evaluator import SampleResults, SampleSelection
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.scores import Score
+from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Scorer
+from edgewise.metrics import METRICS
+from edgewise.record import DataRef, Evaluation, Measurement, Skipped, Variation
+from edgewise.run.measurements import distribution
+from edgewise.units import format_duration
+
+MOST_CLASSES = 200
+"""Of a confusion matrix that is kept."""
+MOST_SKIPPED = 100
+"""Of skipped samples whose names are kept."""
+
+
+def measurement_of(score: Score) -> Measurement:
+    """The score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
+    return Measurement(
+        metric=score.metric,
+        unit=METRICS[score.metric].unit,
+        basis=None if score.value is None else "measured",
+        method=score.method,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        samples=score.outcomes,
+        session_lengths=(len(score.outcomes),) if score.outcomes else (),
+        absent_because=score.absent_because,
+    )
+
+
+def inference_time(results: SampleResults, scorer: Scorer, *, task: str, variation: Variation | None) -> Measurement:
+    """The time of a whole inference, with what is done to a sample before and to the outputs after."""
+    why = None
+    if isinstance(scorer, RunsModel):
+        why = "the task runs the model several times a sample"
+    elif task in ("agreement", "own"):
+        why = "no task reads the outputs as answers, so there is no postprocessing to time"
+    elif not results.times:
+        why = "all answers come from an earlier, interrupted evaluation"
+    if why is not None:
+        return Measurement(metric="inference_time", unit="s", basis=None, method="", value=None, absent_because=why)
+    parts = [format_duration(median(part)) for part in zip(*results.times, strict=True)]
+    row = distribution("inference_time", [[sum(times) for times in results.times]], "", variation=variation)
+    how = (
+        f"monotonic clocks of one process around the engine ({parts[1]}, copying in and out included) and of another "
+        f"around preparing the sample in memory ({parts[0]}) and reading the answer ({parts[2]}), both edgewise's own "
+        f"Python; medians, first {len(results.times)} inferences"
+    )
+    return replace(row, method=how + row.method)
+
+
+def digest_of(results: SampleResults) -> str:
+    """SHA-256 over the scored samples, in order."""
+    found = sha256()
+    for entry in results.entries:
+        if not entry.reason:
+            found.update(f"{entry.digest}\n".encode())
+    return found.hexdigest()
+
+
+def describe(
+    results: SampleResults,
+    table: MetricTable,
+    *,
+    selection: SampleSelection,
+    instructions: Instructions,
+    settings: Mapping[str, Any],
+    task: str,
+    classes: Sequence[str] = (),
+    reference: str | None = None,
+) -> Evaluation:
+    """The conditions of an accuracy, as a run keeps them."""
+    data = selection.data
+    confusion = table.confusion() if isinstance(table, HasConfusion) else None
+    skipped = [entry for entry in results.entries if entry.reason]
+    return Evaluation(
+        task=task,
+        data=DataRef(
+            name=data.name,
+            path=None if data.path is None else str(data.path.resolve()),
+            format=data.format,
+            split=data.split,
+            size=len(data),
+            sha256=digest_of(results),
+        ),
+        n=len(results.records),
+        limit=selection.limit,
+        seed=selection.seed,
+        preprocessing={**instructions.to_document(), "done": list(results.notes)},
+        preprocessing_from=", ".join(instructions.origins),
+        settings=dict(settings),
+        classes=tuple(classes or instructions.classes or data.classes)[:MOST_CLASSES],
+        confusion=None
+        if confusion is None or len(confusion) > MOST_CLASSES
+        else tuple(tuple(int(count) for count in row) for row in confusion),
+        skipped=tuple(Skipped(name=entry.name, reason=entry.reason) for entry in skipped[:MOST_SKIPPED]),
+        skipped_count=len(skipped),
+        reference=reference,
+        seconds=results.seconds,
+        example=None if results.example is None else dict(results.example),
+    )

@@ -1,0 +1,312 @@
+"""Numbers as text: values, factors, ratios, shares and differences, with intervals that are rounded outwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from edgewise.metrics import METRICS, SHARES
+from edgewise.units import format_quantity, significant
+
+ABSENT = "n/a"
+"""How a value that is not known is printed, always with a footnote that says why."""
+
+DIGITS = 3
+_MOST_PLACES = 6
+"""Decimals at most: finer differences are no finding."""
+_WIDEST_FIXED = 1e6
+LOPSIDED_FROM = 0.1
+"""Intervals within this share of the value are printed with ±, whatever their sides."""
+
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
+    "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
+    "1/s": ((1.0, "/s"),),
+}
+_PERCENT = SHARES | {"cpu_utilization"}
+
+
+def ends_text(low: float, high: float, places: int) -> tuple[str, str]:
+    """Both ends of an interval at `places` decimals, rounded away from each other."""
+    step = Decimal(1).scaleb(-max(0, places))
+    # The shortest text that means the same number: binary fractions must not push 0.405 to 0.404.
+    return (
+        str(Decimal(repr(low)).quantize(step, rounding=ROUND_FLOOR, context=Context(prec=400))),
+        str(Decimal(repr(high)).quantize(step, rounding=ROUND_CEILING, context=Context(prec=400))),
+    )
+
+
+def factor_text(value: float, low: float | None = None, high: float | None = None, *, interval: bool = True) -> str:
+    """``"2.97× [2.91, 3.03]"``: as many digits as the interval lets one rely on, the ends rounded outwards.
+
+    What is on one side of 1, be it the factor or its whole interval, keeps the digits that show it: 1.00 would hide
+    what 1.004 tells.
+
+    Args:
+        interval: whether it is printed.
+    """
+    places = 2 if 0.1 <= value < 10.0 else 3 if value < 0.1 else 1 if value < 100.0 else 0
+    if low is None or high is None:
+        return f"{value:.{_off_one(value, places)}f}×"
+    half = max(value - low, high - value)
+    if half >= 1.0:
+        places = min(places, max(0, math.ceil(1.0 - math.log10(half))))
+    aside = low > 1.0 or high < 1.0
+    text = f"{value:.{_off_one(value, places) if aside else places}f}×"
+    if not interval:
+        return text
+    first = ends_text(low, high, _off_one(low, places) if aside else places)[0]
+    last = ends_text(low, high, _off_one(high, places) if aside else places)[1]
+    return f"{text} [{first}, {last}]"
+
+
+def _off_one(factor: float, places: int) -> int:
+    """`places`, or as many more as `factor`, rounded either way, needs to stay on its side of 1."""
+    distance = abs(factor - 1.0)
+    return min(_MOST_PLACES, max(places, math.ceil(-math.log10(distance) - 1e-9))) if distance else places
+
+
+def percent_of(share: float) -> float:
+    """Percent, without the dust of binary fractions, which would be seen where ends are rounded outwards."""
+    return float(f"{share * 100.0:.12g}")
+
+
+def width_text(value: float, low: float, high: float, unit: str) -> str:
+    """How wide an interval is: ``"± 1.4 %"``, or its ends where one side is wider than the value itself."""
+    half = max(value - low, high - value) / abs(value) if value else math.inf
+    if half <= 1.0:
+        return f"± {half * 100:.1f} %"
+    return f"{format_quantity(low, unit)} to {format_quantity(high, unit)}"
+
+
+def share_text(share: float, *, unit: bool = True, places: int = 2) -> str:
+    """``"98.22 %"``: what is not nothing never reads as 0, what is not all never as 100."""
+    value = percent_of(share)
+    while places < _MOST_PLACES and (float(f"{value:.{places}f}") in (0.0, 100.0)) != (value in (0.0, 100.0)):
+        places += 1
+    return f"{value:.{places}f}" + (" %" if unit else "")
+
+
+def with_ends(
+    metric: str, value: float, low: float | None, high: float | None, *, digits: int = 3, unit: str = ""
+) -> str:
+    """A score with the ends of its interval, rounded outwards: ``"98.2 [97.0, 99.0]"``, shares in percent.
+
+    Never with ±: the interval of a score ends where the score itself does, and ± would reach beyond that.
+
+    Args:
+        unit: follows the value.
+    """
+    if metric in SHARES:
+        places = max(digits - 2, len(significant(percent_of(value), digits).partition(".")[2]))
+        text = share_text(value, unit=False, places=places)
+        places = len(text.partition(".")[2])
+        ends = None if low is None or high is None else (percent_of(low), percent_of(high))
+    else:
+        text, ends = significant(value, digits), None if low is None or high is None else (low, high)
+        places = len(text.partition(".")[2]) if "e" not in text else _MOST_PLACES
+    text = f"{text} {unit}".rstrip()
+    if ends is None:
+        return text
+    first, last = ends_text(*ends, places)
+    return f"{text} [{first}, {last}]"
+
+
+def points_text(metric: str, difference: float, *, unit: bool = True) -> str:
+    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else."""
+    word = METRICS[metric].unit
+    if metric not in SHARES:
+        text = _signed(significant(difference))
+        return f"{text} {word}" if unit and word != "1" else text
+    return _signed(_round(percent_of(difference))) + (" pt" if unit else "")
+
+
+def points_range(metric: str, low: float | None, high: float | None) -> str:
+    """``"[−0.92, +0.92]"``, rounded outwards; empty where there is no interval."""
+    if low is None or high is None:
+        return ""
+    if metric in SHARES:
+        first, last = ends_text(percent_of(low), percent_of(high), 2)
+    else:
+        first, last = significant(low), significant(high)
+    return f"[{_signed(first)}, {_signed(last)}]"
+
+
+def _round(value: float) -> str:
+    places = 2
+    while value and places < _MOST_PLACES and float(f"{value:.{places}f}") == 0.0:
+        places += 1
+    return f"{value:.{places}f}"
+
+
+def _signed(text: str) -> str:
+    value = float(text)
+    if value == 0.0:
+        return f"+{text.lstrip('-+')}"
+    return f"−{text[1:]}" if value < 0.0 else f"+{text}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """`value` in the catalogue's unit as a person reads it, at the digits that every table uses."""
+    return format_quantity(value, unit, DIGITS)
+
+
+def scale_of(metric: str, unit: str, values: Sequence[float]) -> tuple[Callable[[float], float], str]:
+    """How `values` of the SI `unit` are shown: a conversion and the unit that follows the number."""
+    if metric in _PERCENT:
+        return (lambda value: value * 100.0), "%"
+    if unit == "K":
+        return (lambda value: value - 273.15), "°C"
+    if unit not in _SCALES:
+        return (lambda value: value), "" if unit == "1" else unit
+    smallest = min((abs(value) for value in values if value), default=0.0)
+    scales = _SCALES[unit]
+    size, name = next(((size, name) for size, name in scales if smallest >= size * 0.9995), scales[-1])
+    # Products of powers of ten: dividing by 1e-6 would leave 42.00000000000001.
+    return (lambda value: float(f"{value / size:.15g}")), name
+
+
+def time_unit_of(seconds: float) -> tuple[str, float]:
+    """The unit that suits a time and the factor from seconds to it: ``("ms", 1e3)``."""
+    scales = _SCALES["s"]
+    size, unit = next((each for each in scales if abs(seconds) >= each[0] * 0.9995), scales[-1])
+    return unit, 1.0 / size
+
+
+def plus_minus(value: float, low: float | None, high: float | None) -> str:
+    """``"0.421 ± 0.012"``: the value at three significant digits, then the wider side of its interval.
+
+    The half-width is rounded up at the value's last place and counted from the printed value, so that what is printed
+    always contains the interval; only an interval without any width is ``± 0``.
+    """
+    if low is None or high is None or not math.isfinite(value):
+        return significant(value, DIGITS)
+    if _is_lopsided(value, low, high):
+        return f"{significant(value, DIGITS)} [{significant(low, DIGITS)}, {significant(high, DIGITS)}]"
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    places = DIGITS - 1 - magnitude
+    shown = round(value, places)
+    half = 0.0 if low == high == value else max(shown - low, high - shown, 0.0)
+    # The small allowance keeps 0.012 from becoming 0.013 through binary fractions.
+    steps = math.ceil(half * 10.0**places - 1e-9)
+    if steps == 0:
+        return f"{significant(value, DIGITS)} ± 0"
+    width = steps * 10.0**-places
+    # `significant` writes numbers of these magnitudes with an exponent.
+    exponent = magnitude < -4 or magnitude >= 9
+    return f"{significant(value, DIGITS)} ± {f'{width:.2e}' if exponent else f'{width:.{max(0, places)}f}'}"
+
+
+def _is_lopsided(value: float, low: float, high: float) -> bool:
+    """Whether ± would mislead: sides that differ much, or a wider one that reaches past 0."""
+    below, above = value - low, high - value
+    wide, narrow = max(below, above), min(below, above)
+    if abs(wide) <= LOPSIDED_FROM * abs(value):
+        return False
+    return wide > 1.5 * narrow or wide >= abs(value)
+
+
+def side_text(value: float, low: float | None, high: float | None) -> str:
+    """``"421 ± 12"``, or ``"421 (409 to 480)"`` where the interval lies to one side; it always holds the interval."""
+    if low == high == value:
+        return significant(value)
+    text = plus_minus(value, low, high)
+    if "[" not in text or low is None or high is None:
+        return text
+    scale = max(abs(value), abs(low), abs(high))
+    places = max(0, 2 - math.floor(math.log10(max(LOPSIDED_FROM * scale, math.ulp(1.0)))) - 1)
+    below, above = ends_text(low, high, places)
+    return f"{significant(value)} ({below} to {above})"
+
+
+def ratio_text(ratio: float | None, low: float | None, high: float | None, *, to: str = " to ") -> str:
+    """``"0.412 (0.405 to 0.419)"``: enough digits to see the interval, whose ends are rounded outwards."""
+    if ratio is None or not math.isfinite(ratio):
+        return ABSENT
+    if low is None or high is None:
+        return _fixed(ratio, _ratio_places(ratio, 0.0))
+    if low == high == ratio:
+        # Exact: what can be told apart is how far it is from 1.
+        return _fixed(ratio, _ratio_places(ratio, abs(ratio - 1.0) / 10.0))
+    places = _ratio_places(ratio, max(ratio - low, high - ratio))
+    if not 1 / _WIDEST_FIXED < low <= high < _WIDEST_FIXED:
+        ends = [str(Context(prec=3, rounding=way).create_decimal(repr(end))).lower()
+                for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high))]  # fmt: skip
+        return f"{ratio:.2e} ({to.join(ends)})"
+    return f"{_fixed(ratio, places)} ({to.join(ends_text(low, high, places))})"
+
+
+def _fixed(ratio: float, places: int) -> str:
+    return f"{ratio:.{places}f}" if 1 / _WIDEST_FIXED < ratio < _WIDEST_FIXED else f"{ratio:.2e}"
+
+
+def _ratio_places(ratio: float, half: float) -> int:
+    """Decimals that show three digits of the ratio and one of the interval's half-width."""
+    if not 0.0 < ratio < _WIDEST_FIXED:
+        return 2
+    magnitude = math.floor(math.log10(ratio))
+    # Around 1 a digit more: 1.00 would hide what 1.004 tells.
+    places = max(2 - magnitude, 3 if magnitude in (-1, 0) else 0)
+    if half > 0.0:
+        places = max(places, math.ceil(-math.log10(half) - 1e-9))
+    return min(places, _MOST_PLACES)
+
+
+def percent(share: float) -> str:
+    """``"3 %"``, two significant digits."""
+    text = significant(share * 100.0, 2)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
+def p_text(p_value: float) -> str:
+    """A p-value as tables have it."""
+    return "< 0.001" if p_value < 0.001 else significant(p_value, 2)
+
+
+def time_text(seconds: float) -> str:
+    """About how long, rounded up: ``"40 s"``, ``"12 min"``, ``"3 h"``."""
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2.0 * size:
+            return f"{math.ceil(seconds / size)} {unit}"
+    return f"{max(1, math.ceil(seconds))} s"
+
+
+def value_text(metric: str, unit: str, value: float | None, *, bare: bool = False) -> str:
+    """`value` of `metric` as a person reads it: shares in percent, all else in its own unit.
+
+    Args:
+        bare: without the sign of percent.
+    """
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    return share_text(value, unit=not bare) if metric in SHARES else quantity(value, unit)
+
+
+def range_text(metric: str, unit: str, low: float | None, high: float | None, *, to: str = " to ") -> str:
+    """``"97.05 % to 98.96 %"``, the ends of a share rounded outwards; empty where there is no interval."""
+    if low is None or high is None:
+        return ""
+    if metric in SHARES:
+        first, last = ends_text(percent_of(low), percent_of(high), 2)
+        return f"{first} %{to}{last} %"
+    return f"{quantity(low, unit)}{to}{quantity(high, unit)}"
+
+
+def with_range(metric: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
+    """``"98.22 % [97.05, 98.96]"``."""
+    text = value_text(metric, unit, value)
+    if value is None or low is None or high is None:
+        return text
+    if metric in SHARES:
+        first, last = ends_text(percent_of(low), percent_of(high), 2)
+        return f"{text} [{first}, {last}]"
+    return f"{text} [{quantity(low, unit)}, {quantity(high, unit)}]"
+
+
+def change_text(metric: str, difference: float | None, *, unit: bool = True) -> str:
+    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else; ``n/a`` where it is not known."""
+    return ABSENT if difference is None else points_text(metric, difference, unit=unit)

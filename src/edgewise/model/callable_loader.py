@@ -1,0 +1,169 @@
+"""Functions that a user names, ``package.module:function`` or ``path/to/file.py:function``: found, imported, explained.
+
+The code is the user's own and is run, in this process, because that is what the user asks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from edgewise.errors import BadInput
+
+ADVICE = "give module:function or path/to/file.py:function"
+
+
+def is_factory(text: str) -> bool:
+    """Whether `text` names a function and no file: ``module:function``, ``file.py:function``."""
+    module, sign, name = text.rpartition(":")
+    if not sign or not name or not all(part.isidentifier() for part in name.split(".")) or Path(text).exists():
+        return False
+    return module.endswith(".py") or all(part.isidentifier() for part in module.split("."))
+
+
+@contextlib.contextmanager
+def own_code(module_name: str) -> Iterator[None]:
+    """The user's folders on the module path while its code runs; what it prints goes to stderr."""
+    beside = Path(module_name).resolve().parent if module_name.endswith(".py") else Path.cwd()
+    added = [str(folder) for folder in dict.fromkeys((beside, Path.cwd())) if str(folder) not in sys.path]
+    sys.path[:0] = added
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        for folder in added:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)
+
+
+def import_module(name: str, target: str) -> ModuleType:
+    """The module called `name`, or in the file of that name; inside `own_code`. Raises `BadInput`."""
+    if not name.endswith(".py"):
+        try:
+            with explained(target):
+                return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise BadInput(f"there is no module {error.name!r} for {target}", advice=ADVICE) from error
+    file = Path(name)
+    if not file.is_file():
+        raise BadInput(f"no such file: {name}", advice=ADVICE)
+    # A name of its own, by the whole path: two files called model.py are two modules.
+    unique = "edgewise_build_" + str(file.resolve()).encode().hex()
+    if unique in sys.modules:
+        return sys.modules[unique]
+    spec = importlib.util.spec_from_file_location(unique, file)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{name} can't be imported", advice=ADVICE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[unique] = module
+    try:
+        with explained(target):
+            spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[unique]
+        if isinstance(error, ModuleNotFoundError):
+            raise BadInput(
+                f"{name} needs the module {error.name!r}, which is not installed", advice=f"pip install {error.name}"
+            ) from error
+        raise
+    return module
+
+
+def find(module: ModuleType, attribute: str, target: str, *, also: Callable[[Any], bool] = lambda _: False) -> Any:
+    """What `attribute` names in the module: something that can be called, or what `also` takes. Raises `BadInput`."""
+    found: Any = module
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            known = ", ".join(sorted(names)[:12]) or "none"
+            raise BadInput(f"{target} does not exist", advice=f"functions in the module: {known}") from None
+    if not callable(found) and not also(found):
+        raise BadInput(f"{target} is {name_type(found)} and can't be called", advice=ADVICE)
+    return found
+
+
+@contextlib.contextmanager
+def explained(target: str) -> Iterator[None]:
+    """What the user's code raises as `BadInput`: its type, its message and the line of the user's that raised it.
+
+    A module that is missing stays what it is, for the caller to say which.
+    """
+    try:
+        yield
+    except (BadInput, ModuleNotFoundError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        message = (str(error).strip() or "no message").splitlines()[0][:300]
+        raise BadInput(f"{target} failed: {type(error).__name__}: {message}", advice=_locate(error)) from error
+
+
+def _locate(error: BaseException) -> str:
+    """The last line of the user's own code that an error went through."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"see {_shorten(error.filename)}, line {error.lineno}: {(error.text or '').strip()[:120]}"
+    ours = os.path.dirname(__file__)  # noqa: PTH120 (compared with names of files as Python has them)
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ is not None else []
+    own = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith((ours, "<")) and f"{os.sep}lib{os.sep}python" not in frame.filename
+    ]
+    if not own:
+        return "the error is outside your own files"
+    code = (own[-1].code_context or [""])[0].strip()[:120]
+    return f"see {_shorten(own[-1].filename)}, line {own[-1].lineno}: {code}"
+
+
+def _shorten(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+def call(function: Callable[..., Any], arguments: Mapping[str, Any], target: str, *, flag: str = "--what-if") -> Any:
+    """What the function gives for these keyword arguments; inside `own_code`.
+
+    Args:
+        flag: what gives arguments, for advice.
+
+    Raises:
+        BadInput: it takes no such argument, lacks one, or fails.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some functions of extension modules have none
+        signature = None
+    if signature is not None:
+        _check_parameters(signature, arguments, target, flag)
+    with explained(target):
+        return function(**arguments)
+
+
+def _check_parameters(signature: inspect.Signature, arguments: Mapping[str, Any], target: str, flag: str) -> None:
+    parameters = signature.parameters.values()
+    names = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    known = "it takes " + (", ".join(names) or "no parameters")
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+        for name in arguments:
+            if name not in names:
+                raise BadInput(f"{target} has no parameter {name!r}", advice=known)
+    for each in parameters:
+        given = each.name in arguments and each.kind is not each.POSITIONAL_ONLY
+        if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL) and not given:
+            raise BadInput(f"{target} needs a value for {each.name!r}", advice=f"give {flag} {each.name}=VALUE")
+
+
+def name_type(value: Any) -> str:
+    """``an int``, ``a torch.nn.Linear``."""
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,192 @@
+"""The checks that a variant must pass before it may race: loading, agreement, a part of the data, all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from edgewise.errors import BadInput, EdgewiseError, RunFailed
+from edgewise.evaluating.agreement import WORST
+from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
+from edgewise.optimizing.choice import check_bounds, is_identical, judged_words, limit_of
+from edgewise.optimizing.search_settings import LEAST_SNR_DB, SearchSettings
+from edgewise.optimizing.variant import ORIGINAL, Candidate, MetricValue, emit_candidate
+from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Stopping
+from edgewise.run.plan import Axes, make_plan
+from edgewise.units import significant
+
+
+class CandidateChecks:
+    """Checks variants against the original, which is checked first.
+
+    Attributes:
+        original: as it was checked.
+        notes: what a user should know of the original and of what variants are judged by.
+    """
+
+    def __init__(self, settings: SearchSettings, checker: AccuracyChecker, job: Job) -> None:
+        """Check the original.
+
+        Raises:
+            RunFailed: it does not run.
+            BadInput: data and model don't fit.
+        """
+        self._settings = settings
+        self._checker = checker
+        self.notes: list[str] = []
+        self.original = self._check_original(job)
+        emit_candidate(self.original)
+
+    def _check_original(self, job: Job) -> Candidate:
+        check = self._checker.begin()
+        if check.failure is not None:
+            raise RunFailed(
+                f"the original does not run in {job.runtime.name}: {check.failure.message}",
+                advice=check.failure.advice or "try another engine with -r",
+            )
+        if check.broken:
+            raise BadInput(f"the original is {check.broken}", advice="check model, data and how samples are prepared")
+        accuracy, form = self._checker.original, self._checker.form
+        if accuracy is not None and not accuracy.answers.records:
+            raise BadInput(
+                "not one sample could be used to judge the original",
+                advice="look at the data, or at how samples are prepared (--prepare)",
+            )
+        if form is not None and self._settings.judged is not None:
+            self.notes.append(f"variants are judged by {_JUDGED_BY[form.kind]}, for the outputs: {form.because}")
+        if accuracy is not None and accuracy.doubt is not None:
+            self.notes.append(f"the original: {accuracy.doubt.message}; {accuracy.doubt.advice}")
+        return Candidate(
+            id=ORIGINAL,
+            parent=None,
+            runtime=job.runtime,
+            model=job.model,
+            stage="judged",
+            metrics={**sizes_of(job.model), **(accuracy.metrics if accuracy else self._own_agreement())},
+            why="the baseline of all comparisons",
+            job=job,
+            accuracy=accuracy,
+        )
+
+    def _own_agreement(self) -> dict[str, MetricValue]:
+        """What the original has of the headline where its own outputs are taken as right."""
+        headline = self._checker.headline
+        whole = MetricValue(value=1.0, low=1.0, high=1.0, basis="derived", method="the original against itself")
+        if headline == WORST:
+            whole = MetricValue(value=None, absent_because="outputs are compared with its own")
+        return {headline: whole} if headline else {}
+
+    def check(self, candidate: Candidate) -> Candidate:
+        """The candidate after all checks of its file, the cheap ones first: how far it came, and why no further."""
+        assert candidate.model is not None
+        model = candidate.model
+        candidate = candidate.advance("made", sizes_of(model))
+        try:
+            job = job_of(model, candidate.runtime, self._settings)
+            for step in self._steps(replace(candidate, runtime=job.runtime, job=job), job):
+                candidate = step
+                if step.rejected:
+                    break
+        except EdgewiseError as error:  # its inputs or outputs don't fit the data: no variant of this model
+            candidate = candidate.reject(f"not usable: {error.message}")
+        emit_candidate(candidate)
+        return candidate
+
+    def _steps(self, candidate: Candidate, job: Job) -> Iterator[Candidate]:
+        """The candidate after each check."""
+        yield candidate
+        check = self._checker.check_outputs(job)
+        if check.failure is not None:
+            yield candidate.reject(check.broken)
+        yield (candidate := candidate.advance("loaded", check.metrics))
+        if check.broken:
+            yield candidate.reject(check.broken)
+        if self._settings.judged is None and (why := _find_strange(check.metrics, self._settings)):
+            yield candidate.reject(why)
+        yield (candidate := candidate.advance("agreed"))
+        part = self._checker.measure_part(job)
+        if part is not None:
+            yield (candidate := candidate.advance("sliced", part.metrics))
+            if self._is_hopeless(part):
+                yield candidate.reject(f"{self.words(part)} on a part of the data, which is more than the limit allows")
+        accuracy = self._checker.measure(job)
+        if accuracy is not None and (failure := accuracy.answers.failure) is not None:
+            late = failure.cause == "Timeout" and "time budget" in failure.message
+            yield candidate.reject(f"{'not judged' if late else 'failed on the data'}: {failure.message}")
+        candidate = replace(candidate, accuracy=accuracy)
+        yield (candidate := candidate.advance("judged", None if accuracy is None else accuracy.metrics))
+        if why := self._find_unmet(candidate):
+            yield candidate.reject(why)
+
+    def _find_unmet(self, candidate: Candidate) -> str:
+        """The bound on accuracy that it does not meet."""
+        metrics = ("accuracy_drop", self._checker.headline, WORST)
+        about = [one for one in self._settings.bounds if one.metric in metrics]
+        unmet = check_bounds(candidate.metrics, about, self.original.metrics)
+        if not unmet or candidate.accuracy is None:
+            return ""
+        return f"{self.words(candidate.accuracy)}: {unmet[0]}"
+
+    def _is_hopeless(self, accuracy: Accuracy) -> bool:
+        """Whether even the best value that the part of the data allows loses too much."""
+        for bound in self._settings.bounds:
+            number = accuracy.metrics.get(bound.metric)
+            limit = limit_of(bound, self.original.metrics)
+            if bound.metric not in ("accuracy_drop", WORST) or limit is None or number is None:
+                continue
+            best = number.low if bound.upper else number.high
+            if best is not None and (best > limit if bound.upper else best < limit):
+                return True
+        return False
+
+    def words(self, accuracy: Accuracy) -> str:
+        """How the headline moved."""
+        words = judged_words(accuracy.metrics, self._checker.headline)
+        return f"{words} at output {accuracy.worst}" if accuracy.worst else words
+
+
+_JUDGED_BY = {
+    "classes": "top-1 agreement with the original",
+    "boxes": "the boxes that they share with the original",
+    "values": "the signal-to-noise ratio of their worst output against the original's",
+}
+
+
+def _find_strange(metrics: Mapping[str, MetricValue], settings: SearchSettings) -> str:
+    """Where there is no data to judge on: what is wrong with outputs that are not like the original's."""
+    snr, least = metrics.get(WORST, metrics.get("output_snr")), settings.limits.least_snr_db
+    least = LEAST_SNR_DB if least is None else least
+    if is_identical(metrics):
+        return ""
+    if snr is None or snr.value is None:
+        because = "they were not compared" if snr is None else snr.absent_because
+        return f"nothing shows that its outputs are like the original's: {because}"
+    if snr.value < least:
+        words = f"an SNR of {significant(snr.value)} dB on random inputs, under --min-snr {least:g}dB"
+        return f"broken: outputs are not like the original's ({words}); give --data to judge it by its accuracy"
+    return ""
+
+
+def sizes_of(model: ModelRef) -> dict[str, MetricValue]:
+    """The size of a model's files."""
+    size = float(model.size_bytes)
+    return {"model_size": MetricValue(value=size, low=size, high=size, method="all files of the model on disk")}
+
+
+def job_of(model: ModelRef, runtime: RuntimeSpec, settings: SearchSettings) -> Job:
+    """How a model is run in this search. Raises `BadInput`, `Unavailable`."""
+    plan = make_plan(
+        [model.path],
+        axes=Axes(
+            runtimes=(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name,),
+            threads=(runtime.threads or settings.threads or 1,),
+            precisions=(runtime.precision,) if runtime.precision else (),
+            shapes=settings.shapes,
+        ),
+        scenario=Scenario(),
+        stopping=Stopping(),
+        target=settings.target,
+        seed=settings.seed,
+    )
+    job = plan.jobs[0]
+    return replace(job, runtime=replace(job.runtime, options=dict(runtime.options)))

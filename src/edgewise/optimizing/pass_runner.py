@@ -1,0 +1,111 @@
+"""Runs passes in processes of their own, with a memory limit and a deadline. Any end of one is a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.child_process import ChildProcess, explain_end
+from edgewise.folders import job_folder
+from edgewise.optimizing.base import Cause, PassResult, PassTask
+from edgewise.optimizing.pass_worker import DISK_ERRORS
+from edgewise.run.sandbox import available_memory
+from edgewise.text import one_line
+
+
+def apply_pass(
+    location: str, tasks: Sequence[PassTask[Any]], *, seconds: float, memory_limit: int | None = None
+) -> Iterator[PassResult]:
+    """Apply the pass whose class is at `location` (``module:Class``) to `tasks`, one after the other in one process.
+
+    Results come as they are there. Where the process dies, its current task has failed, and the next ones go to a new
+    process.
+
+    Args:
+        seconds: time limit of each task.
+        memory_limit: bytes that the process may allocate; None is what is available.
+    """
+    left = list(tasks)
+    while left:
+        done = 0
+        try:
+            with job_folder() as folder:
+                request = {
+                    "pass": location,
+                    "tasks": [write_task(task) for task in left],
+                    "memory_limit": memory_limit or available_memory(),
+                }
+                for result in _run(json.dumps(request).encode(), folder, count=len(left), seconds=seconds):
+                    yield result
+                    done += 1
+        except OSError as error:  # no room for a few kilobytes, or for one more process
+            cause: Cause = "disk" if error.errno in DISK_ERRORS else "failed"
+            result = PassResult(cause=cause, reason=one_line(error.strerror or str(error)))
+            yield from [result] * (len(left) - done)
+            return
+        left = left[done:]
+
+
+def write_task(task: PassTask[Any]) -> dict[str, Any]:
+    """The task in its JSON shape; `edgewise.optimizing.pass_worker.read_task` reads it."""
+    fields = {name: getattr(task, name) for name in PassTask.__dataclass_fields__}
+    kind = type(task.settings)
+    return {
+        **fields,
+        "settings": {"type": f"{kind.__module__}:{kind.__qualname__}", "values": task.settings.to_document()},
+        "folder": str(task.folder),
+        "calibration": None if task.calibration is None else str(task.calibration),
+    }
+
+
+def _run(request: bytes, folder: Path, *, count: int, seconds: float) -> Iterator[PassResult]:
+    """Results of one process; where it dies, one more that says how."""
+    command = [sys.executable, "-P", "-m", "edgewise.optimizing.pass_worker"]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "TMPDIR": str(folder)}
+    buffer = b""
+    with ChildProcess(command, request=request, environment=environment) as child:
+        for _ in range(count):
+            until, late = time.monotonic() + seconds, False
+            try:
+                while b"\n" not in buffer and (piece := child.read(until=until)):
+                    buffer += piece
+            except TimeoutError:
+                late = True
+            line, end, buffer = buffer.partition(b"\n")
+            if not end:
+                child.kill()
+                yield _explain_end(child, seconds, late=late)
+                return
+            yield _read(line)
+
+
+def _read(line: bytes) -> PassResult:
+    answer: Mapping[str, Any] = json.loads(line)
+    seconds = float(answer["seconds"])
+    if "model" not in answer:
+        reason = one_line(answer["reason"])
+        return PassResult(cause=answer["cause"], reason=reason, seconds=seconds, tail=answer.get("tail", ""))
+    return PassResult(
+        model=Path(answer["model"]),
+        notes=tuple(map(one_line, answer["notes"])),
+        versions=answer["versions"],
+        unchanged=answer["unchanged"],
+        seconds=seconds,
+    )
+
+
+def _explain_end(child: ChildProcess, seconds: float, *, late: bool) -> PassResult:
+    """Why there is no result."""
+    if late:
+        return PassResult(cause="late", reason=f"it took longer than {seconds:.3g} s", tail=child.tail)
+    cause, words = explain_end(child.returncode, child.tail)
+    return PassResult(
+        cause="memory" if cause == "memory" else "crashed",
+        reason=one_line(f"the pass {words or 'ended with exit code 0 and no result'}"),
+        tail=child.tail,
+    )

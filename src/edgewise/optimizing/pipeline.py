@@ -1,0 +1,259 @@
+"""From search settings to its result: engines, the original, samples for passes, the search and its conclusion."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.evaluating.evaluator import SampleSelection
+from edgewise.model.callable_loader import is_factory
+from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing.accuracy import ANSWERS, AccuracyChecker
+from edgewise.optimizing.base import Facts, passes
+from edgewise.optimizing.calibration import write_calibration
+from edgewise.optimizing.candidate_checks import job_of
+from edgewise.optimizing.planning import PlannedTask, Source, find_readers
+from edgewise.optimizing.processor import processor_of
+from edgewise.optimizing.result_builder import build_result
+from edgewise.optimizing.search import Search
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.settings_builder import make_bounds
+from edgewise.optimizing.variant import ORIGINAL, Optimization
+from edgewise.optimizing.variant_cache import VariantCache
+from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec, TargetSpec
+from edgewise.registry import availability_of
+from edgewise.run.facts import availability_at, environment_at
+from edgewise.run.run_builder import METERS_OFF, RunBuilder
+from edgewise.runtime.base import runtimes
+
+_FIRST = {"torch": "torch-to-onnx", "keras": "keras-to-litert"}
+"""What makes a file of a module, so that there is something to compare with."""
+
+
+def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    """Find the best variant of the model within the bounds, by measuring.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured.
+        RunFailed: the original itself does not run.
+    """
+    with processor_of(environment_at(settings.target)):
+        return _find(settings, save=save)
+
+
+def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    begin = time.monotonic()
+    _make_folder(settings.folder)
+    if settings.fresh:
+        shutil.rmtree(settings.folder / ANSWERS, ignore_errors=True)
+    cache = VariantCache(
+        folder=settings.folder,
+        seed=settings.seed,
+        threads=settings.threads or 1,
+        pass_s=settings.budget_s,
+        memory_limit=settings.memory_limit,
+        fresh=settings.fresh,
+        shapes=settings.shapes,
+    )
+    model = _convert(settings, cache) if settings.is_module else open_model(settings.model).ref
+    engines = choose_engines(model.format, settings.runtimes, settings.target)
+    given = _open_given(settings.also, model, engines)
+    original = job_of(model, RuntimeSpec(name=engines[0]), settings)
+    if not settings.is_module:
+        _check_layers((model, *given), settings)
+    checker = AccuracyChecker(settings, original, builder=RunBuilder(save=_forget, sensors=METERS_OFF))
+    settings = _settle_bounds(settings, checker)
+    others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), settings) for one in given]
+    calibration, notes = _calibrate(settings, [original, *others], checker, cache)
+    search = Search(
+        settings,
+        original=original,
+        engines=engines,
+        checker=checker,
+        cache=cache,
+        save=save,
+        begin=begin,
+        given=given,
+    )
+    found = search.run()
+    return build_result(
+        replace(found, notes=(*notes, *found.notes)),
+        settings,
+        headline=checker.headline,
+        form=checker.form,
+        calibration=calibration,
+        save=save,
+        elapsed_s=time.monotonic() - begin,
+    )
+
+
+def _settle_bounds(settings: SearchSettings, checker: AccuracyChecker) -> SearchSettings:
+    """Where there are no labels, bounds that suit what the original's outputs are. Raises `BadInput`."""
+    form = checker.find_form()
+    if form is None or settings.judged is None:
+        return settings
+    settled = replace(settings, bounds=make_bounds(settings.limits, headline=form.headline))
+    checker.adopt(settled)
+    return settled
+
+
+def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[str]:
+    """Engines that may be used, first the one in which the original runs: the format's own where it may.
+
+    Raises:
+        Unavailable: one that was asked for is not installed, or none reads the format.
+    """
+    registry = runtimes()
+    for name in asked:
+        availability = availability_at(target, name, registry.get(name))
+        if not availability:
+            raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
+    names = list(asked) or [name for name, one in registry if one.in_default and availability_at(target, name, one)]
+    readers = find_readers(form, names)
+    if not readers:
+        raise Unavailable(f"no selected engine reads {form}", advice="see 'edgewise doctor', or name others with -r")
+    return [readers[0], *(name for name in names if name != readers[0])]
+
+
+def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]) -> list[ModelRef]:
+    """The further files of the network. Raises `BadInput`, `BadModel`, `Unavailable`."""
+    found: list[ModelRef] = []
+    for path in paths:
+        if is_factory(path):
+            raise BadInput(f"--also {path} is a factory; --also takes files", advice="make it MODEL, alone")
+        model = open_model(path).ref
+        if model.sha256 in (original.sha256, *(one.sha256 for one in found)):
+            raise BadInput(f"--also {path} is the same file as another one", advice="leave it out")
+        if not find_readers(model.format, engines):
+            raise Unavailable(
+                f"no selected engine reads {path} ({model.format})",
+                advice="see 'edgewise doctor', or name others with -r",
+            )
+        found.append(model)
+    return found
+
+
+def _check_layers(models: Sequence[ModelRef], settings: SearchSettings) -> None:
+    """Refuse names of layers that there are not: who misspells one believes it spared. Raises `BadInput`."""
+    # A layer may have got its name from a pass that comes before.
+    if not settings.keep_float or any("simplify" in word for word in settings.passes):
+        return
+    known = [operator.name for model in models for operator in read_graph(model.path).operators]
+    for name in settings.keep_float:
+        if name not in known:
+            near = get_close_matches(name, known, n=3, cutoff=0.4)
+            raise BadInput(
+                f"{' or '.join(model.name for model in models)} has no layer called {name!r}",
+                advice=f"such as {', '.join(near or known[:3])}; 'edgewise inspect' lists them all",
+            )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".edgewise"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise BadInput(f"can't write to {folder}: {error.strerror or error}", advice="name another folder") from error
+
+
+def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
+    """A file of the module: what the variants are compared with. Raises `Unavailable`, `RunFailed`."""
+    name = _FIRST[settings.format]
+    one = passes().get(name)
+    availability = availability_of(one)
+    if not availability:
+        raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
+    facts = _no_facts(settings)
+    recipe = next(iter(one.recipes(facts)), None)
+    if recipe is None:
+        raise BadInput(f"{name} can't convert {settings.model}", advice="export the model yourself")
+    # Always anew: what a factory loads besides its own file can't be known.
+    source = Source(variant=ORIGINAL, facts=facts, model=settings.model, format=settings.format,
+                    digest=f"{time.time_ns()}")  # fmt: skip
+    result = next(cache.make([PlannedTask(one=one, recipe=recipe, source=source)]))
+    if result.ref is None:
+        raise RunFailed(f"{settings.model} could not be converted: {result.why}", advice="read the error above")
+    return result.ref
+
+
+def _no_facts(settings: SearchSettings) -> Facts:
+    """What a conversion may know before there is a file."""
+    from edgewise.model.graph import Graph
+    from edgewise.model.signature import Signature
+    from edgewise.run.plan import count_cores
+
+    graph = Graph(name="", format=settings.format, tensors={}, inputs=(), outputs=(), operators=())
+    return Facts(
+        path=Path(settings.model.partition(":")[0]),
+        format=settings.format,
+        graph=graph,
+        signature=Signature(inputs=(), outputs=()),
+        quantized=False,
+        runtimes=(),
+        cores=count_cores(settings.target),
+    )
+
+
+def _calibrate(
+    settings: SearchSettings, jobs: Sequence[Job], checker: AccuracyChecker, cache: VariantCache
+) -> tuple[DataRef | None, list[str]]:
+    """Write the samples that passes may look at; say what they are, and what was left out. Raises `BadInput`.
+
+    Args:
+        jobs: of the original and of the other given files: samples are prepared for each.
+    """
+    if settings.training is not None and settings.is_module:
+        cache.training = _keep_samples(settings, settings.training, "training.npz", jobs[0], checker)[0]
+    if settings.calibration is None:
+        return None, []
+    found, notes = None, []
+    for index, job in enumerate(jobs, start=1):
+        name = "calibration.npz" if index == 1 else f"calibration-{index}.npz"
+        kept, data = _keep_samples(settings, settings.calibration, name, job, checker)
+        cache.calibration[job.model.sha256] = kept
+        found = found or data
+        asked = len(settings.calibration.indices)
+        if data.size < asked:
+            notes.append(f"{asked - data.size} of {asked} samples to calibrate {job.model.name} could not be used")
+    return found, notes
+
+
+def _keep_samples(
+    settings: SearchSettings, question: SampleSelection, name: str, job: Job, checker: AccuracyChecker
+) -> tuple[tuple[Path, str], DataRef]:
+    """Samples, prepared, in a file of the search's folder: where, their digest, what they are. Raises `BadInput`."""
+    prepared = checker.prepare(question, job)
+    if not prepared.feeds:
+        raise BadInput(
+            f"not one sample of {question.data.name} can be used to calibrate",
+            advice="look at the data, or at how samples are prepared (--prepare)",
+        )
+    file = settings.folder / name
+    try:
+        write_calibration(file, prepared.feeds, prepared.labels)
+    except OSError as error:
+        raise BadInput(
+            f"the calibration samples can't be written to {settings.folder}: {error.strerror or error}",
+            advice="free some space, or name another folder with -o",
+        ) from error
+    data = question.data
+    found = DataRef(
+        name=data.name,
+        path=None if data.path is None else str(data.path.resolve()),
+        format=data.format,
+        split=data.split,
+        size=len(prepared.feeds),
+        sha256=prepared.digest,
+    )
+    return (file, prepared.fed), found
+
+
+def _forget(run: Run) -> None:
+    """Passes over data save nothing by themselves."""

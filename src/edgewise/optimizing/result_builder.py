@@ -1,0 +1,286 @@
+"""The search's result: what is chosen, its file with its provenance, and the line that makes it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import EdgewiseError, StoreError
+from edgewise.evaluating.instructions import write_instructions
+from edgewise.evaluating.output_format import OutputFormat
+from edgewise.model.identity import open_model
+from edgewise.optimizing.base import Capabilities
+from edgewise.optimizing.choice import check_bounds, find_closest
+from edgewise.optimizing.factors import find_factors
+from edgewise.optimizing.loader import write_loader
+from edgewise.optimizing.search import SearchResult
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.selection import Selection, Standings
+from edgewise.optimizing.variant import (
+    ORIGINAL,
+    Candidate,
+    MetricValue,
+    NotTried,
+    Optimization,
+    Prediction,
+    PredictionWithData,
+)
+from edgewise.record import DataRef, ModelRef, Run
+
+SCHEMA = 1
+
+
+def build_result(
+    found: SearchResult,
+    settings: SearchSettings,
+    *,
+    headline: str,
+    form: OutputFormat | None,
+    calibration: DataRef | None,
+    save: Callable[[Run], None],
+    elapsed_s: float,
+) -> Optimization:
+    """Choose, write the chosen file with its provenance, and keep the runs of everything that was raced."""
+    standings = found.standings
+    selection = Selection(settings=settings, headline=headline, save=save, end_by=0.0)
+    everything, others = standings.everything, tuple(standings.candidates.values())
+    chosen = selection.choose(standings)
+    members, metrics = selection.find_pareto_front(standings)
+    unmet, closest = _find_unmet(standings, settings, chosen)
+    # Without labels the original is not judged: variants are, against it.
+    judged = [one.accuracy.evaluation for one in everything.values() if one.accuracy is not None]
+    evaluation = next((one for one in judged if one is not None), None)
+    result = Optimization(
+        baseline=standings.original,
+        candidates=others,
+        front=members,
+        front_metrics=metrics,
+        chosen=chosen,
+        factors=() if chosen is None else find_factors(chosen, everything, standings.races),
+        not_tried=_find_not_tried(others, settings),
+        with_data=_find_prediction_with_data(found.with_data, everything[chosen or ORIGINAL].runtime.name),
+        bounds=settings.bounds,
+        unmet=unmet,
+        closest=closest,
+        task=settings.task.name if settings.task else "",
+        headline=headline,
+        data=None if evaluation is None else evaluation.data,
+        judged=None if evaluation is None else evaluation.n,
+        calibration=calibration,
+        sensitivity=() if found.sensitivities is None else found.sensitivities.layers,
+        notes=(*found.notes, *(f"{one.name} was not tried: {one.why}" for one in found.skipped)),
+        stopped_because=found.stopped or "everything that was planned is done",
+        elapsed_s=elapsed_s,
+        judged_by=None if form is None else form.to_document(),
+        conditions=_conditions(standings.original, settings),
+        interrupted=found.interrupted,
+    )
+    if chosen is not None:
+        result = _with_files(result, settings, everything[chosen])
+    errors = [_keep(one, result, save) for one in everything.values() if one.measured is not None]
+    return replace(result, save_errors=tuple(error for error in errors if error is not None))
+
+
+def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -> NotTried:
+    """What was planned and not judged, for there was no time."""
+    late = {one.id for one in candidates if one.stage in _UNJUDGED and TIME in one.why}
+    if not late:
+        return NotTried(of=len(candidates))
+    families: dict[str, bool] = {}
+    for one in candidates:
+        if one.task is not None and (family := _family_of(one.task.capabilities)):
+            families[family] = families.get(family, True) and one.id in late
+    return NotTried(
+        variants=tuple(one.id for one in candidates if one.id in late),
+        of=len(candidates),
+        families=tuple(family for family, none in families.items() if none),
+        budget_s=2.0 * settings.budget_s,
+    )
+
+
+TIME = "time budget"
+_UNJUDGED = ("planned", "made", "loaded", "agreed", "sliced")
+
+
+def _family_of(capabilities: Capabilities) -> str:
+    """What an engineer calls such a pass; empty for those that leave outputs as they are."""
+    if capabilities.kind == "quantisation":
+        return capabilities.arithmetic.partition("-")[0] or "quantisation"
+    names = {"compression": "weight compression", "pruning": "pruning", "distillation": "distillation"}
+    return names.get(capabilities.kind, "")
+
+
+def _find_prediction_with_data(with_data: Mapping[str, Prediction], engine: str) -> PredictionWithData | None:
+    """The most that is predicted of passes that lack samples: in `engine`, else in any."""
+    found = [
+        PredictionWithData(variant=name, engine=name.rpartition(" @ ")[2], prediction=one)
+        for name, one in with_data.items()
+        if one.speedup is not None and one.low is not None and one.low > 1.0
+    ]
+    return max(found, key=lambda one: (one.engine == engine, one.prediction.speedup or 0.0), default=None)
+
+
+def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | None) -> tuple[str, str | None]:
+    """What no variant meets, the original included, and what comes closest; nothing where one does."""
+    if chosen is not None or not settings.bounds:
+        return "", None
+    original = _as_variant(standings.original)
+    unmet = check_bounds(original.metrics, settings.bounds, original.metrics)
+    if not unmet:
+        return "", None
+    everyone = [original, *(one for one in standings.candidates.values() if one.stage in ("judged", "raced"))]
+    closest = find_closest(everyone, settings.bounds, original.metrics) or ORIGINAL
+    metrics = next(one.metrics for one in everyone if one.id == closest)
+    return "; ".join(check_bounds(metrics, settings.bounds, original.metrics) or unmet), closest
+
+
+def _as_variant(original: Candidate) -> Candidate:
+    """The original as a variant of itself: it loses nothing."""
+    none = MetricValue(value=0.0, low=0.0, high=0.0, basis="derived", method="the original against itself")
+    return replace(original, metrics={**original.metrics, "accuracy_drop": none, "output_max_abs_error": none})
+
+
+def _conditions(original: Candidate, settings: SearchSettings) -> dict[str, Any]:
+    return {
+        "threads": settings.threads or 1,
+        "seed": settings.seed,
+        "budget_s": settings.budget_s,
+        "aim": settings.aim,
+        "original_runtime": original.runtime.name,
+        "shapes": {name: list(shape) for name, shape in settings.shapes.items()},
+    }
+
+
+def _with_files(result: Optimization, settings: SearchSettings, candidate: Candidate) -> Optimization:
+    """The chosen model's files at the top of the folder, with provenance and instructions beside them."""
+    assert candidate.model is not None
+    root = result.root_of(candidate.id)
+    command = _command(settings, candidate, root, engine=result.baseline.runtime.name)
+    try:
+        file = _copy(candidate, settings)
+        provenance = file.with_name(f"{file.name}.provenance.json")
+        document = provenance_of(result, candidate, root, command=command)
+        provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        files = {"chosen": str(file), "provenance": str(provenance)}
+        if settings.instructions.steps or settings.instructions.task:
+            beside = file.with_name(f"{file.name}.yaml")
+            write_instructions(settings.instructions, beside)
+            files["instructions"] = str(beside)
+        kind = settings.judged.data.kind if settings.judged is not None else None
+        if candidate.job is not None:
+            title = _loader_title(file, candidate)
+            loader = write_loader(file, candidate.job, settings.instructions, kind=kind, title=title)
+            files |= {} if loader is None else {"loader": str(loader)}
+    except (OSError, EdgewiseError) as error:
+        reason = error.message if isinstance(error, EdgewiseError) else error.strerror or str(error)
+        note = f"the chosen file could not be copied to {settings.folder}: {reason}"
+        return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
+    return replace(result, command=command, files=files)
+
+
+def _loader_title(file: Path, candidate: Candidate) -> str:
+    """``net.ort-static.onnx in onnxruntime 1.31.0, 2 threads``, as it was chosen."""
+    runtime = candidate.runtime
+    words = [f"{file.name} in {runtime.name} {runtime.version or ''}".rstrip()]
+    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    return f"Runs {', '.join(words)}, as it was chosen."
+
+
+def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
+    """The model's file under a name that says what it is, and its weight files under theirs."""
+    assert candidate.model is not None
+    model = open_model(candidate.model.path)
+    source = model.files[0]
+    passes = "-".join(dict.fromkeys(one.name for one in candidate.passes if one.name != "tune")) or "as-it-is"
+    stem = Path(settings.model.partition(":")[0]).stem
+    target = settings.folder / f"{stem}.{passes}{source.suffix}"
+    if len(model.files) > 1 and model.ref.format != "openvino":
+        # The names of weight files are in the model: in a folder of their own they overwrite nobody's, such as the
+        # original's, which may be called the same.
+        target = settings.folder / target.stem / target.name
+        target.parent.mkdir(exist_ok=True)
+    for weights in model.files[1:]:
+        # OpenVINO looks for weights under the model's own stem, ONNX under the name that is in the model.
+        place = weights.relative_to(source.parent)
+        copy = target.parent / (place.with_stem(target.stem) if model.ref.format == "openvino" else place)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(weights, copy)
+    shutil.copyfile(source, target)
+    return target
+
+
+def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, *, command: str) -> dict[str, Any]:
+    """Where a variant comes from, and what it was found to be worth, JSON-shaped.
+
+    Args:
+        parent: the file of the user's that it was made of.
+    """
+    from edgewise import __version__
+
+    assert candidate.model is not None
+    return {
+        "schema": SCHEMA,
+        "edgewise": __version__,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "variant": candidate.id,
+        "model": {"name": candidate.model.name, "sha256": candidate.model.sha256, "format": candidate.model.format},
+        "parent": {"name": parent.name, "sha256": parent.sha256, "format": parent.format},
+        "passes": [asdict(one) for one in candidate.passes],
+        "runtime": asdict(candidate.runtime),
+        "calibration": None if result.calibration is None else asdict(result.calibration),
+        "data": None if result.data is None else asdict(result.data),
+        "task": result.task or None,
+        "metrics": {name: number.to_document() for name, number in candidate.metrics.items()},
+        "why": candidate.why,
+        "conditions": dict(result.conditions),
+        "command": command or None,
+    }
+
+
+def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
+    """The line that makes the variant again; `engine` is the original's."""
+    own = settings.words[0] if settings.words else settings.model
+    if not candidate.passes:  # a file of the user's as it is, in another engine
+        given = [path for path in settings.also if open_model(path).ref.sha256 == root.sha256]
+        other = given[0] if given else own
+        return shlex.join(
+            ["edgewise", "compare", f"{own},runtime={engine}", f"{other},runtime={candidate.runtime.name}"]
+        )
+    also = [word for path in settings.also for word in ("--also", path)]
+    words = ["edgewise", "optimize", *(settings.words or (own,)), *also]
+    passes = [f"{one.name}:{one.label}" if one.label else one.name for one in candidate.passes]
+    words += ["--passes", ",".join(passes)] if passes else []
+    spared = list(dict.fromkeys(name for one in candidate.passes for name in one.keep_float))
+    for name in spared:
+        words += ["--keep-float", name]
+    words += ["--aim", settings.aim] if settings.aim != "latency" else []
+    engines = ",".join(dict.fromkeys((engine, candidate.runtime.name)))
+    words += ["-r", engines, "--seed", str(settings.seed)]
+    return shlex.join(words)
+
+
+def _keep(candidate: Candidate, result: Optimization, save: Callable[[Run], None]) -> StoreError | None:
+    """The run with where its model comes from, saved; why it could not be."""
+    assert candidate.measured is not None
+    artifact: dict[str, Any] = {
+        "kind": "variant",
+        "id": candidate.id,
+        "parent": result.root_of(candidate.id).sha256,
+        "passes": [asdict(one) for one in candidate.passes],
+        "accepted": candidate.accepted,
+        "why": candidate.why,
+        "calibration": None if result.calibration is None else result.calibration.sha256,
+    }
+    if candidate.id == result.chosen:
+        artifact["files"] = dict(result.files)
+    try:
+        save(replace(candidate.measured, artifacts=(*candidate.measured.artifacts, artifact)))
+    except StoreError as error:
+        return error
+    return None

@@ -1,0 +1,333 @@
+"""The end of the search: races, the engine's settings for the best file, and the choice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.pareto_front import find_pareto_front
+from edgewise.evaluating.agreement import WORST
+from edgewise.metrics import METRICS
+from edgewise.optimizing.base import EngineSettings
+from edgewise.optimizing.candidate_checks import CandidateChecks
+from edgewise.optimizing.choice import (
+    SMALLER,
+    check_bounds,
+    choose,
+    is_identical,
+    judge_speed,
+    judged_words,
+    limit_of,
+    memory_reduction_of,
+    speedup_of,
+)
+from edgewise.optimizing.factors import find_engine_step
+from edgewise.optimizing.planning import PlannedTask
+from edgewise.optimizing.race import (
+    EACH_S,
+    MOST,
+    ROUNDS,
+    TURNS_S,
+    NamedJob,
+    Screening,
+    how_many,
+    measure_alone,
+    race,
+    screen,
+)
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, emit_candidate
+from edgewise.progress import StageStarted, emit
+from edgewise.record import Run
+from edgewise.units import significant
+
+LEAST_RACE_S = 8.0
+"""With less time left no race is begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standings:
+    """What is known of everybody, from one race to the next.
+
+    Attributes:
+        original: the baseline of all comparisons, as it was last measured.
+        candidates: all others, by id, in the order of the plan.
+        races: what was found in each, in order.
+        ranked: the race whose ranking counts; None where none was run.
+        stopped: why something was left out; empty where nothing was.
+        interrupted: whether the last race was cancelled.
+    """
+
+    original: Candidate
+    candidates: Mapping[str, Candidate] = field(default_factory=dict)
+    races: tuple[ComparisonResult, ...] = ()
+    ranked: ComparisonResult | None = None
+    notes: tuple[str, ...] = ()
+    stopped: str = ""
+    interrupted: bool = False
+
+    @property
+    def everything(self) -> dict[str, Candidate]:
+        """The candidates and the original, by id."""
+        return {ORIGINAL: self.original, **self.candidates}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Races what passed the checks, and chooses. Each stage is given standings and returns the next ones.
+
+    Attributes:
+        headline: metric id of what accuracy means here; "" without data.
+        end_by: monotonic time, s.
+    """
+
+    settings: SearchSettings
+    headline: str
+    save: Callable[[Run], None]
+    end_by: float
+
+    @property
+    def left(self) -> float:
+        """Time left, s."""
+        return self.end_by - time.monotonic()
+
+    def race(self, standings: Standings) -> Standings:
+        """All that passed the checks against the original, interleaved."""
+        runners = [one for one in standings.candidates.values() if one.may_race]
+        if not runners:
+            return standings
+        left = self.left
+        if len(runners) > how_many(left, EACH_S):
+            emit(StageStarted(title=f"A short measurement of {len(runners)} variants"))
+            begin = time.monotonic()
+            original, *others = _named_jobs([standings.original, *runners])
+            short = screen(original, others, end_by=self.end_by, seed=self.settings.seed)
+            took = time.monotonic() - begin
+            each = ROUNDS * (took / len(runners) + TURNS_S)
+            kept = short.order[: how_many(left - took, min(EACH_S, each))]
+            behind = {one.id: _leave_behind(one, short, kept) for one in runners if one.id not in kept}
+            standings = replace(standings, candidates={**standings.candidates, **behind})
+            runners = [one for one in runners if one.id in kept]
+        if not runners:
+            return standings
+        emit(StageStarted(title="Race: latency, interleaved with the original"))
+        return self._run(standings, runners)
+
+    def tune(self, standings: Standings, tasks: Sequence[PlannedTask], checks: CandidateChecks) -> Standings:
+        """Settings of the engine for the best file, raced with it and the original.
+
+        Args:
+            tasks: settings to try on the best file, or on the original where nothing beats it.
+        """
+        best = self.choose(standings)
+        base = standings.everything[best or ORIGINAL]
+        if base.job is None:
+            return standings
+        # The original, the best, and the file as it is in its engine take part, too.
+        step = find_engine_step(base, standings.everything)
+        again = [standings.candidates[step]] if step not in (None, ORIGINAL, best) else []
+        again = [one for one in again if not one.rejected and one.stage in ("judged", "raced")]
+        again += [] if best is None else [base]
+        most = min(MOST, int(self.left // EACH_S) - 1) - len(again)
+        if most < 1:
+            note = f"settings of {base.job.runtime.name} were not tried: the time budget left no room"
+            return replace(standings, notes=(*standings.notes, *([note] if tasks else [])))
+        changed = (one for task in tasks if (one := self._with_settings(base, task)) is not None)
+        tuned: dict[str, Candidate] = {}
+        racing = (one for one in map(checks.check, changed) if tuned.setdefault(one.id, one).may_race)
+        runners = list(islice(racing, most))
+        standings = replace(standings, candidates={**standings.candidates, **tuned})
+        if not runners:
+            return standings
+        emit(StageStarted(title=f"Race: settings of {base.job.runtime.name}"))
+        after = self._run(standings, [*again, *runners])
+        # What the first race proved stays proven, also where this one was cut short, or had too much noise.
+        proven = {one.id: one for one in again if one.accepted and not after.candidates[one.id].accepted}
+        after = replace(after, candidates={**after.candidates, **proven})
+        if not any(after.candidates[one.id].accepted for one in runners):
+            after = replace(after, ranked=standings.ranked)
+        return self._show_original(after)
+
+    def _show_original(self, standings: Standings) -> Standings:
+        """The original's numbers are those of the race that the chosen variant's are from, else the fastest one's."""
+        raced = {name: one for name, one in standings.candidates.items() if one.beside is not None}
+        shown = self.choose(standings) or max(raced, key=lambda name: _speed_of(raced[name]), default=None)
+        if shown is None or (beside := standings.candidates[shown].beside) is None:
+            return standings
+        return replace(standings, original=beside)
+
+    def measure_original(self, standings: Standings) -> Standings:
+        """The original alone, where no race told its latency or memory and a bound is about these."""
+        original, left = standings.original, self.left
+        asked = any(bound.metric in ("latency", "memory_peak") for bound in self.settings.bounds)
+        if not asked or original.measured is not None or original.job is None or left <= 0:
+            return standings
+        emit(StageStarted(title="The original alone"))
+        run = measure_alone(original.job, budget_s=left, save=self.save)
+        return replace(standings, original=_with_run(original, run))
+
+    def choose(self, standings: Standings) -> str | None:
+        """The id of the best of what is accepted and meets the bounds."""
+        ranking = None if standings.ranked is None else standings.ranked.ranking
+        found = list(standings.candidates.values())
+        return choose(found, ranking, headline=self.headline, aim=self.settings.aim)
+
+    def find_pareto_front(self, standings: Standings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Ids and metrics of the Pareto front over everything that was raced, the original included."""
+        variants = [
+            Variant(label=one.id, run=one.measured)
+            for one in standings.everything.values()
+            if one.measured is not None and (one.id == ORIGINAL or _has_ratio(one))
+        ]
+        wanted = ("latency", "model_size", "memory_peak", *((self.headline,) if self.headline else ()))
+        if len(variants) < 2:
+            return (), ()
+        front = find_pareto_front(variants, Criteria(front=wanted, force=True))
+        return ((), ()) if front is None else (front.members, front.metrics)
+
+    def _with_settings(self, base: Candidate, task: PlannedTask) -> Candidate | None:
+        """`base` with other settings; None where these are not for it, or were fixed by the user."""
+        assert base.job is not None and isinstance(task.recipe.settings, EngineSettings)
+        settings, runtime = task.recipe.settings, base.job.runtime
+        if settings.runtime not in ("", runtime.name):
+            return None
+        if settings.threads is not None and self.settings.threads is not None:
+            return None
+        changed = replace(
+            runtime,
+            provider=settings.provider or runtime.provider,
+            threads=settings.threads or runtime.threads,
+            precision=settings.precision or runtime.precision,
+            options={**runtime.options, **settings.options},
+        )
+        if changed == runtime:
+            return None
+        applied = AppliedPass(name=task.one.name, label=task.recipe.label, settings=settings.to_document())
+        words = task.recipe.label.removeprefix(f"{runtime.name}, ") or task.name
+        return Candidate(
+            id=f"{base.id}, {words}",
+            parent=base.id,
+            runtime=changed,
+            model=base.model,
+            passes=(*base.passes, applied),
+            task=task,
+        )
+
+    def _run(self, standings: Standings, runners: Sequence[Candidate]) -> Standings:
+        """Race `runners` against the original, and read what came of it."""
+        left = self.left
+        if left < LEAST_RACE_S:
+            late = {one.id: one.reject("the time budget left no room for a race") for one in runners
+                    if one.stage != "raced"}  # fmt: skip
+            return replace(standings, candidates={**standings.candidates, **late}, stopped="the time budget")
+        original, *others = _named_jobs([standings.original, *runners])
+        result = race(original, others, budget_s=left, seed=self.settings.seed, save=self.save)
+        stopped = "the time budget, in a race" if "time budget" in result.stopped_because else standings.stopped
+        standings = replace(
+            standings, races=(*standings.races, result), ranked=result, stopped=stopped, interrupted=result.interrupted
+        )
+        return self._read(standings, result)
+
+    def _read(self, standings: Standings, result: ComparisonResult) -> Standings:
+        """What a race says of everyone in it; the original is the first."""
+        rows = {(row.b, row.metric): row for row in result.comparisons}
+        original, found = standings.original, dict(standings.candidates)
+        for variant in result.variants:
+            name, measured = variant.label, bool(variant.run.sessions) or variant.run.failure is not None
+            if name == ORIGINAL:
+                original = _with_run(original, variant.run) if measured else original
+                continue
+            one = found[name]
+            if not measured:
+                found[name] = one if one.accepted else one.reject("the time budget left no room for a race")
+                continue
+            row = rows.get((name, "latency"))
+            ratios = {
+                "speedup": speedup_of(row),
+                "memory_reduction": memory_reduction_of(rows.get((name, "memory_peak"))),
+            }
+            one = _with_run(one, variant.run).advance("raced", ratios)
+            found[name] = self._decide(replace(one, beside=original), row, result.failures.get(name, ""))
+            emit_candidate(found[name])
+        return replace(standings, original=original, candidates=found)
+
+    def _decide(self, one: Candidate, row: Comparison | None, failure: str) -> Candidate:
+        """Whether it is accepted, and why."""
+        assert one.beside is not None
+        metrics, original = one.metrics, one.beside.metrics
+        size, whole = metrics["model_size"].value or 0.0, original["model_size"].value or 0.0
+        if failure:
+            accepted, why = False, f"failed in the race: {failure}"
+        else:
+            accepted, why = judge_speed(
+                row,
+                smaller=size <= SMALLER * whole,
+                aim=self.settings.aim,
+                reason="" if one.predicted is None else one.predicted.because,
+            )
+        if accepted and (unmet := check_bounds(metrics, self.settings.bounds, original)):
+            accepted, why = False, f"{why}, but {'; '.join(unmet)}"
+        elif accepted and self.headline and ("accuracy_drop" in metrics or self.headline in metrics):
+            why = f"{why}; {judged_words(metrics, self.headline)}{self._doubt(metrics, original)}"
+        return replace(one, accepted=accepted, why=why)
+
+    def _doubt(self, metrics: Mapping[str, MetricValue], original: Mapping[str, MetricValue]) -> str:
+        """That the drop is within its bound and its interval is not; empty where it is."""
+        metric = WORST if self.headline == WORST else "accuracy_drop"
+        bound = next((one for one in self.settings.bounds if one.metric == metric), None)
+        limit = None if bound is None else limit_of(bound, original)
+        if bound is None or limit is None or (metric == WORST and is_identical(metrics)):
+            return ""
+        worst = metrics[metric].high if bound.upper else metrics[metric].low
+        if worst is not None and (worst <= limit if bound.upper else worst >= limit):
+            return ""
+        return f", too few samples to prove {bound.words}"
+
+
+def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:
+    """A variant that a short measurement showed to be behind those that race."""
+    own = short.times.get(one.id)
+    if own is None or not kept:
+        reason = short.failures.get(one.id, "its latency could not be measured")
+    else:
+        times = significant(own / short.times[kept[-1]])
+        reason = f"in a short measurement it took {times}× the time of the last that raced"
+    one = one.advance("screened").reject(f"not raced: {reason}")
+    emit_candidate(one)
+    return one
+
+
+def _named_jobs(candidates: Sequence[Candidate]) -> list[NamedJob]:
+    return [(one.id, one.job) for one in candidates if one.job is not None]
+
+
+def _with_run(one: Candidate, run: Run) -> Candidate:
+    """A candidate with its run in a race, and the run with its accuracy, so that a table has both in one row."""
+    if one.accuracy is not None:
+        known = {row.metric for row in run.measurements}
+        more = tuple(row for row in one.accuracy.measurements if row.metric not in known)
+        run = replace(run, measurements=(*run.measurements, *more), evaluation=one.accuracy.evaluation)
+    metrics = {**one.metrics, **{name: _number(run, name) for name in ("latency", "memory_peak")}}
+    return replace(one, metrics=metrics, measured=run, run=run.id)
+
+
+def _speed_of(one: Candidate) -> float:
+    return one.metrics["speedup"].value or 0.0
+
+
+def _has_ratio(candidate: Candidate) -> bool:
+    """Whether the race told how it compares, with an interval; of others nothing is proven, nor disproven."""
+    speed = candidate.metrics.get("speedup")
+    return speed is not None and speed.low is not None
+
+
+def _number(run: Run, metric: str) -> MetricValue:
+    row = run.measurement(metric)
+    if row is None or row.value is None:
+        because = row.absent_because if row is not None else None
+        return MetricValue(value=None, absent_because=because or f"the race gave no {METRICS[metric].label.lower()}")
+    return MetricValue(value=row.value, low=row.low, high=row.high, basis=row.basis or "measured", method=row.method)

@@ -1,0 +1,208 @@
+"""Which layers of two profiles do the same work, be it one operator in one run and a chain of operators in the other.
+
+Layers that execute operators of the same name belong together. Quantisation renames operators. So layers that make a
+tensor of the same name belong together too, then products whose multiplications agree in number and order. Steps that a
+quantised model has around its products (`edgewise.profiling.quantisation`) go with them. What is left stands alone. The
+time of a set is the sum of its layers' times, and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from edgewise.profiling.quantisation import find_wrapping
+from edgewise.record import Layer, Run
+
+_SUFFIX = "_quant"
+"""What ONNX Runtime's quantiser puts behind the name of an operator."""
+_ALIKE = 0.01
+"""How far the multiplications of two runs may be apart (paddings, strides) and still be the same work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerPair:
+    """The layers of two runs that do the same work.
+
+    Attributes:
+        name: of the layer in it that takes the most time.
+        before, after: layers of the first and the second run; empty where a run has none for this work.
+    """
+
+    name: str
+    op: str
+    kind: str
+    before: tuple[Layer, ...]
+    after: tuple[Layer, ...]
+
+    @property
+    def times(self) -> tuple[float | None, float | None]:
+        """Sums, s; 0 where a run does nothing for it, None where a time is not known."""
+        return total(self.before), total(self.after)
+
+    @property
+    def change(self) -> float | None:
+        """After less before, s."""
+        before, after = self.times
+        return None if before is None or after is None else after - before
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the two intervals have nothing in common (sums of ends: wider than the interval of the sum)."""
+        first, second = ends(self.before), ends(self.after)
+        return first is not None and second is not None and (first[1] < second[0] or second[1] < first[0])
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether both runs have layers for it."""
+        return bool(self.before and self.after)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all its multiplications are known."""
+        return all(layer.macs is not None for layer in (*self.before, *self.after) if layer.kind == "operator")
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether both do the same multiplications; else part of the work is in other layers of one run."""
+        first, second = macs_of(self.before), macs_of(self.after)
+        return self.is_paired and abs(first - second) <= _ALIKE * max(first, second)
+
+
+def total(layers: Iterable[Layer]) -> float | None:
+    """Sum of the times, s; None where one is not known."""
+    # An operator that was not matched was computed all the same, by a step that could not be told.
+    times = [layer.time for layer in layers if layer.kind != "eliminated"]
+    known = [time for time in times if time is not None and math.isfinite(time)]
+    return sum(known) if len(known) == len(times) else None
+
+
+def ends(layers: Iterable[Layer]) -> tuple[float, float] | None:
+    """Where the sum lies, s; None where a layer has no interval."""
+    timed = [layer for layer in layers if layer.kind != "eliminated"]
+    lows = [layer.low for layer in timed if layer.low is not None]
+    highs = [layer.high for layer in timed if layer.high is not None]
+    return (sum(lows), sum(highs)) if len(lows) == len(highs) == len(timed) else None
+
+
+def macs_of(layers: Iterable[Layer]) -> int:
+    """Multiplications of the layers as far as they are known."""
+    return sum(layer.macs or 0 for layer in layers)
+
+
+def are_alike(before: Run, after: Run) -> bool:
+    """Whether the two runs have work in common that can be told."""
+    return any(
+        any(layer.kind != "overhead" for layer in pair.before) and pair.is_paired for pair in pair_layers(before, after)
+    )
+
+
+def pair_layers(before: Run, after: Run) -> list[LayerPair]:
+    """The work of both runs, the largest change first; layers that share no work with the other run stand alone."""
+    sets = _LayerSets([(side, layer) for side, run in enumerate((before, after)) for layer in run.layers])
+    sets.join_by_name()
+    sets.join_wrapping()
+    sets.join_by_tensor()
+    sets.join_by_order()
+    pairs = [_pair(*found) for found in sets.found()]
+    return sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
+
+
+def _pair(before: list[Layer], after: list[Layer]) -> LayerPair:
+    chief = max([*before, *after], key=lambda layer: (layer.kind == "operator", layer.time or 0.0))
+    return LayerPair(name=chief.title, op=chief.op, kind=chief.kind, before=tuple(before), after=tuple(after))
+
+
+class _LayerSets:
+    """Layers of two runs, in growing sets.
+
+    Attributes:
+        members: side and layer, the first run's first, in the order of execution.
+    """
+
+    def __init__(self, members: Sequence[tuple[int, Layer]]) -> None:
+        self.members = members
+        self._parents = list(range(len(members)))
+
+    def _root(self, index: int) -> int:
+        while self._parents[index] != index:
+            self._parents[index] = self._parents[self._parents[index]]
+            index = self._parents[index]
+        return index
+
+    def _join(self, one: int, other: int) -> None:
+        self._parents[self._root(one)] = self._root(other)
+
+    def groups(self) -> list[list[int]]:
+        """Indices of the members of each set."""
+        found: dict[int, list[int]] = {}
+        for index in range(len(self.members)):
+            found.setdefault(self._root(index), []).append(index)
+        return list(found.values())
+
+    def found(self) -> list[tuple[list[Layer], list[Layer]]]:
+        """The layers of each set, per side."""
+        found = [[self.members[at] for at in group] for group in self.groups()]
+        return [
+            ([layer for side, layer in each if side == 0], [layer for side, layer in each if side == 1])
+            for each in found
+        ]
+
+    def join_by_name(self) -> None:
+        """Layers that execute an operator of the same name."""
+        owners: dict[tuple[bool, str], int] = {}
+        for index, (_, layer) in enumerate(self.members):
+            # An overhead has no operators; the same name in both runs is the same overhead.
+            is_overhead = layer.kind == "overhead"
+            names = [layer.name] if is_overhead or not layer.nodes else [*layer.nodes]
+            for name in dict.fromkeys([*names, *(each.removesuffix(_SUFFIX) for each in names)]):
+                self._join(index, owners.setdefault((is_overhead, name), index))
+
+    def join_wrapping(self) -> None:
+        """Steps that exist for the sake of quantised products, with those products."""
+        for side in (0, 1):
+            places = [index for index, (own, _) in enumerate(self.members) if own == side]
+            for at, partners in find_wrapping([self.members[index][1] for index in places]).items():
+                for partner in partners:
+                    self._join(places[at], places[partner])
+
+    def join_by_tensor(self) -> None:
+        """Sets of one side that make a tensor which a set of the other side makes."""
+        makers: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for index, (side, layer) in enumerate(self.members):
+            if layer.kind == "operator":
+                makers[side].update((tensor.name, index) for tensor in layer.outputs)
+        alone = {index for group in self.groups() if not self._is_whole(group) for index in group}
+        for name in makers[0].keys() & makers[1].keys():
+            if {makers[0][name], makers[1][name]} & alone:
+                self._join(makers[0][name], makers[1][name])
+
+    def join_by_order(self) -> None:
+        """Sets with multiplications on one side only, where the numbers of them agree between the sides, in order."""
+        sides: tuple[list[list[int]], list[list[int]]] = ([], [])
+        for group in self.groups():
+            counts = [macs_of(self.members[at][1] for at in group if self.members[at][0] == side) for side in (0, 1)]
+            if counts[0] and not counts[1]:
+                sides[0].append(group)
+            elif counts[1] and not counts[0]:
+                sides[1].append(group)
+        work = [[self._work(group, side) for group in sides[side]] for side in (0, 1)]
+        numbers = [Counter(macs for _, macs in work[side]) for side in (0, 1)]
+        # Of each number as many on either side, or which is whose can't be told.
+        order = [
+            sorted((place, at) for at, (place, macs) in enumerate(work[side]) if numbers[0][macs] == numbers[1][macs])
+            for side in (0, 1)
+        ]
+        if [work[0][at][1] for _, at in order[0]] == [work[1][at][1] for _, at in order[1]]:
+            for (_, one), (_, other) in zip(*order, strict=True):
+                self._join(sides[0][one][0], sides[1][other][0])
+
+    def _work(self, group: Sequence[int], side: int) -> tuple[int, int]:
+        """Place of its first product in the order of execution, and the multiplications of all."""
+        own = [self.members[at][1] for at in group if self.members[at][0] == side]
+        return min(layer.index for layer in own if layer.macs), macs_of(own)
+
+    def _is_whole(self, group: Sequence[int]) -> bool:
+        return len({self.members[at][0] for at in group}) > 1

@@ -1,0 +1,184 @@
+"""What is going on, as typed events that a terminal, a web page and a test can all draw.
+
+Code that works calls `emit`; a `Progress` is put in force with `reporting_to`. As with
+`edgewise.cancellation`, the context carries it, so that it need not be handed through every call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edgewise.record import Job, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageStarted:
+    """A new stage of a longer command begins; `title` is one line of text."""
+
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted:
+    """Job `index` (from 0) of `total` begins."""
+
+    job: Job
+    index: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStarted:
+    """A fresh worker process of the current job, or a round of all jobs side by side, begins.
+
+    Attributes:
+        index: from 0.
+        total: as many are expected; fewer may do.
+    """
+
+    index: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferencesDone:
+    """Timed inferences of the current session so far, and the mean of the latest ones, s."""
+
+    done: int
+    average_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished:
+    """The run of the current job is complete."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesStarted:
+    """A model begins to answer the samples of a data set."""
+
+    job: Job
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesDone:
+    """Samples of the current data set that are answered so far."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesFinished:
+    """The data set is through, or was given up.
+
+    Attributes:
+        answered: samples with an answer.
+        skipped: samples that could not be used.
+        resumed: answers kept from an earlier, interrupted pass.
+        seconds: how long it took.
+        failure: why it was given up; empty where it was not.
+    """
+
+    answered: int
+    skipped: int
+    resumed: int
+    seconds: float
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantPredicted:
+    """What the pre-flight expects of a pass in an engine: a factor of speed with its interval, None where unknown."""
+
+    name: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantTested:
+    """A variant of a model was accepted, rejected, or came as far as `stage`.
+
+    Attributes:
+        why: why it was rejected; empty otherwise.
+        metrics: what is known of it so far, by the metric's id, in SI units.
+    """
+
+    id: str
+    stage: str
+    accepted: bool
+    why: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTested:
+    """One layer was changed alone: the signal-to-noise ratio of the network's outputs, dB, or why there is none."""
+
+    layer: str
+    op: str
+    snr_db: float | None
+    absent_because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line for the log: nothing that changes the state of the work."""
+
+    text: str
+
+
+Event = (
+    StageStarted
+    | JobStarted
+    | SessionStarted
+    | InferencesDone
+    | RunFinished
+    | SamplesStarted
+    | SamplesDone
+    | SamplesFinished
+    | VariantPredicted
+    | VariantTested
+    | LayerTested
+    | LogLine
+)
+
+
+class Progress(Protocol):
+    """Told what happens while it happens. What it raises ends the work, so it had better not raise."""
+
+    def __call__(self, event: Event, /) -> None:
+        """Something happened."""
+
+
+_PROGRESS: ContextVar[Progress | None] = ContextVar("edgewise_progress", default=None)
+
+
+def emit(event: Event) -> None:
+    """Tell the progress in force, if there is one."""
+    progress = _PROGRESS.get()
+    if progress is not None:
+        progress(event)
+
+
+@contextlib.contextmanager
+def reporting_to(progress: Progress | None) -> Iterator[None]:
+    """`progress` is told what happens inside; None leaves the one that is in force."""
+    if progress is None:
+        yield
+        return
+    before = _PROGRESS.set(progress)
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(before)

@@ -1,0 +1,161 @@
+"""Result files of compare, gate, evaluate and optimize: for each kind a table of extension → writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from edgewise.errors import BadInput
+from edgewise.report.document import Document, Table, json_text
+from edgewise.report.files import check_place, extension_of
+
+if TYPE_CHECKING:
+    from edgewise.comparing.comparison import ComparisonResult
+    from edgewise.comparing.gate import GateResult
+    from edgewise.evaluating.evaluation import EvaluationResults
+    from edgewise.optimizing.variant import Optimization
+
+T = TypeVar("T")
+Writers = Mapping[str, Callable[[T], str]]
+"""Extension → the content of a file with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFormat(Generic[T]):
+    """How results of one kind are written to files.
+
+    Attributes:
+        noun: what error messages call the result.
+        extensions: of the files that can hold it; `load` has a writer for each.
+        load: imports the writers.
+        model_paths: paths that are removed from the text, as a report is for other people's eyes.
+        is_own: whether a file may be replaced without being asked, such as the report of an earlier gate.
+    """
+
+    noun: str
+    extensions: tuple[str, ...]
+    load: Callable[[], Writers[T]]
+    model_paths: Callable[[T], Iterable[str]]
+    is_own: Callable[[Path], bool] = lambda path: False
+
+    def check(self, path: Path, *, overwrite: bool) -> None:
+        """Raise `BadInput` with advice where the result can't be written to `path`."""
+        self._check_extension(extension_of(path), path)
+        check_place(path, overwrite=overwrite or self.is_own(path), example=f"{self.noun}{self.extensions[0]}")
+
+    def render(self, result: T, extension: str) -> str:
+        """The content of a file. Raises `BadInput` for an extension that is not in `extensions`."""
+        self._check_extension(extension.lower())
+        return self.load()[extension.lower()](result)
+
+    def write(self, result: T, path: Path, *, overwrite: bool = False) -> None:
+        """Write `result` in the format of the extension of `path`, whole or not at all.
+
+        Raises `BadInput` where `check` does and where the file can't be written; `StoreError` where the disk fails.
+        """
+        from edgewise.store.exchange import write_file
+        from edgewise.store.redaction import redact_paths
+
+        self.check(path, overwrite=overwrite)
+        text = redact_paths(self.render(result, extension_of(path)), self.model_paths(result))
+        write_file(path, text, overwrite=overwrite or self.is_own(path))
+
+    def _check_extension(self, extension: str, path: Path | None = None) -> None:
+        if extension not in self.extensions:
+            problem = f"can't be written as {extension}" if extension else "needs a file name with an extension"
+            raise BadInput(
+                f"{f'{path}: ' if path else ''}the {self.noun} {problem}",
+                advice=f"end the file's name with one of: {', '.join(self.extensions)}",
+            )
+
+
+def _writers(
+    document: Callable[[T], Document],
+    page: Callable[[T], str],
+    table: Callable[[T], Table],
+    data: Callable[[T], Mapping[str, Any]],
+) -> Writers[T]:
+    from edgewise.report.csv import render_csv
+    from edgewise.report.markdown import render_markdown
+
+    return {
+        ".md": lambda result: render_markdown(document(result)),
+        ".html": page,
+        ".csv": lambda result: render_csv(table(result)),
+        ".json": lambda result: json_text(data(result)),
+    }
+
+
+_USUAL = (".md", ".html", ".csv", ".json")
+
+
+def _comparison_writers() -> Writers[ComparisonResult]:
+    from edgewise.report.comparison import comparison_document
+    from edgewise.report.comparison_html import render_comparison_html
+    from edgewise.report.comparison_tables import csv_table
+
+    return _writers(comparison_document, render_comparison_html, csv_table, lambda result: result.to_document())
+
+
+def _evaluation_writers() -> Writers[EvaluationResults]:
+    from edgewise.report.evaluation import describe_results, evaluation_document
+    from edgewise.report.evaluation_html import render_evaluation_html
+    from edgewise.report.evaluation_tables import csv_table
+
+    return _writers(describe_results, render_evaluation_html, csv_table, evaluation_document)
+
+
+def _optimization_writers() -> Writers[Optimization]:
+    from edgewise.report.optimization import describe_optimization
+    from edgewise.report.optimization_html import render_optimization_html
+    from edgewise.report.optimization_tables import csv_table
+
+    return _writers(describe_optimization, render_optimization_html, csv_table, lambda result: result.to_document())
+
+
+def _gate_writers() -> Writers[GateResult]:
+    from edgewise.report.gate import render_gate_markdown
+    from edgewise.report.gate_html import render_gate_html
+    from edgewise.report.junit import render_junit
+
+    return {
+        ".xml": render_junit,
+        ".md": render_gate_markdown,
+        ".json": lambda result: json_text(result.to_document()),
+        ".html": render_gate_html,
+    }
+
+
+def _is_gate_report(path: Path) -> bool:
+    from edgewise.report.gate import is_gate_report
+
+    return is_gate_report(path)
+
+
+COMPARISON: ResultFormat[ComparisonResult] = ResultFormat(
+    noun="comparison",
+    extensions=_USUAL,
+    load=_comparison_writers,
+    model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
+)
+EVALUATION: ResultFormat[EvaluationResults] = ResultFormat(
+    noun="evaluation",
+    extensions=_USUAL,
+    load=_evaluation_writers,
+    model_paths=lambda result: {one.run.job.model.path for one in result.models},
+)
+OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
+    noun="optimization",
+    extensions=_USUAL,
+    load=_optimization_writers,
+    model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
+)
+GATE: ResultFormat[GateResult] = ResultFormat(
+    noun="gate",
+    extensions=(".xml", ".md", ".json", ".html"),
+    load=_gate_writers,
+    model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
+    is_own=_is_gate_report,
+)

@@ -1,0 +1,157 @@
+"""What is known of the target of a job, asked there: engines, cores, sensors, the fingerprint of the machine."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from edgewise.cancellation import wait_readable
+from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
+from edgewise.device.transport import Process
+from edgewise.errors import Unavailable
+from edgewise.folders import job_folder
+from edgewise.record import TargetSpec
+from edgewise.registry import Availability, Registry, availability_of
+from edgewise.run.counters import usable_cores
+from edgewise.run.environment import fingerprint
+from edgewise.run.meters.base import meters
+from edgewise.runtime.base import Runtime, runtimes
+
+MOST_ANSWER = 64 * 2**20
+_PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a remote target told.
+
+    Attributes:
+        engines, sensors: name → whether it can be used there.
+        environment: `edgewise.run.environment.fingerprint` of the machine there.
+        cores: the processors that may be used.
+        clock_resolution_s: of the clock that times inferences.
+    """
+
+    engines: Mapping[str, Availability]
+    sensors: Mapping[str, Availability]
+    environment: Mapping[str, Any]
+    cores: tuple[int, ...]
+    clock_resolution_s: float
+
+
+_KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
+
+
+def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
+    """Where jobs with this target run. Raises `Unavailable`."""
+    return find_target(spec.transport)
+
+
+def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availability:
+    """Whether an engine can be used on a target, and in which version. Raises `Unavailable`."""
+    facts = facts_of(spec)
+    return availability_of(runtime) if facts is None else facts.engines[name]
+
+
+def cores_at(spec: TargetSpec) -> tuple[int, ...]:
+    """The processors that a job may use on its target."""
+    facts = facts_of(spec)
+    return usable_cores() if facts is None else facts.cores
+
+
+def environment_at(spec: TargetSpec) -> dict[str, Any]:
+    """The fingerprint of the target's machine."""
+    facts = facts_of(spec)
+    return fingerprint() if facts is None else dict(facts.environment)
+
+
+def facts_of(spec: TargetSpec) -> Facts | None:
+    """What a remote target told when it was asked first; None for this machine. Raises `Unavailable`."""
+    target = target_of(spec)
+    if not isinstance(target, RemoteTarget):
+        return None
+    if target not in _KNOWN:
+        _KNOWN[target] = _ask_facts(target)
+    return _KNOWN[target]
+
+
+def _ask_facts(target: RemoteTarget) -> Facts:
+    registries: Mapping[str, Registry[Any]] = {"runtimes": runtimes(), "meters": meters()}
+    question = {
+        kind: {name: registry.location(name) for name in registry.names()} for kind, registry in registries.items()
+    }
+    try:
+        with job_folder() as folder:
+            told = ask(target, "edgewise.run.facts_worker", question, folder=folder, timeout_s=_PATIENCE_S)
+        if not told["numpy"]:
+            raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for {_python(target)}")
+        return Facts(
+            engines={name: Availability(**each) for name, each in told["runtimes"].items()},
+            sensors={name: Availability(**each) for name, each in told["meters"].items()},
+            environment=dict(told["environment"]),
+            cores=tuple(int(core) for core in told["cores"]),
+            clock_resolution_s=float(told["clock_resolution_s"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Unavailable(
+            f"{target.name} can't be used: {error}", advice=f"check the connection and {_python(target)}"
+        ) from error
+
+
+def _python(target: RemoteTarget) -> str:
+    return "its Python, " + " ".join(target.transport.python)
+
+
+def ask(
+    target: Target,
+    module: str,
+    question: Mapping[str, Any],
+    *,
+    folder: Path,
+    timeout_s: float,
+    files: Mapping[str, Path] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What a process on `target` answers to one JSON object on its standard input.
+
+    Args:
+        module: whose ``main`` answers with one JSON object on standard output.
+        files: name → file on this machine; a value of `question` that is the name in braces becomes its path there.
+
+    Raises:
+        OSError: the process can't be started, crashed or is silent for longer than `timeout_s`.
+        TypeError, ValueError: it answered something else.
+        Cancelled: the work was stopped.
+    """
+    with target.workspace(folder, files) as workspace:
+        paths = {f"{{{name}}}": target.locate(workspace, name, file) for name, file in (files or {}).items()}
+        fitted = {key: paths.get(value, value) if isinstance(value, str) else value for key, value in question.items()}
+        process = workspace.start(module, environment=environment)
+        try:
+            process.stdin.write(json.dumps(fitted).encode())
+            process.stdin.close()
+            answer = json.loads(_read_all(process, timeout_s))
+        finally:
+            process.kill()
+    return dict(answer)
+
+
+def _read_all(process: Process, timeout_s: float) -> bytes:
+    end_by, data = time.monotonic() + timeout_s, bytearray()
+    while True:
+        descriptor = process.stdout.fileno()
+        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
+            raise TimeoutError(f"no answer within {timeout_s:g} s")
+        piece = os.read(descriptor, 2**16)
+        if not piece:
+            return bytes(data)
+        data += piece
+        if len(data) > MOST_ANSWER:
+            raise ValueError("the answer has no end")

@@ -1,0 +1,443 @@
+"""The host's side of the protocol: sends orders, reads messages with a deadline, and checks what they mean.
+
+The host blocks on the channel with a deadline and never polls: a polling parent slows its child. A crash, a hang, an
+out-of-memory kill or garbage is a result like any other: a `SessionResult` with a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from edgewise.cancellation import wait_readable
+from edgewise.device.target import LinkUse
+from edgewise.device.transport import Process, TellsEnd
+from edgewise.profiling.message import read_profile
+from edgewise.progress import InferencesDone, emit
+from edgewise.record import Failure, Job
+from edgewise.record.run import Cause
+from edgewise.run.metering import as_dict
+from edgewise.run.meters.base import Meter
+from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, ProtocolError, decode, encode
+from edgewise.run.timing import OFFLINE_S
+from edgewise.runtime.arrays import REFUSES
+from edgewise.runtime.base import EngineProfile
+from edgewise.workload.input_shapes import ASSUMED
+
+METER_BLOCK_S = 0.05
+"""Meters beside this machine are sampled this often while they are read."""
+
+SLACK = 10
+"""A phase with `alive` messages may take this many times what the timeout and the first inference let expect."""
+MAX_WORDS = 10_000
+"""Characters of a worker's message that a run keeps."""
+_LEAST = 20
+"""Inferences that every steady phase may have, whatever was asked for."""
+
+ADVICE = {
+    "Timeout": "raise --timeout, or check whether the model hangs in this engine",
+    "OutOfMemory": "raise --memory-limit, lower --batch, or use a smaller model",
+    "Unsupported": "try another runtime with -r, or convert the model",
+    "BadModel": "check the file with the tool that made it",
+    "LinkLost": "check the connection and run it again; files already on the target are not sent again",
+}
+
+
+@dataclass(slots=True)
+class SessionResult:
+    """Everything one worker told, in SI units where it is a time.
+
+    Attributes:
+        phases: seconds per phase.
+        samples: name → ns, as sent.
+        facts: as sent, merged.
+        outputs: the file with the outputs and their names, or None.
+        profile: what the engine's profiler told, in a session that was to tell it.
+        answers: after ``inferred``: the file with the outputs of the last samples.
+        answer_ns: how long each of them took, copying in and out included.
+        link: what went over the link to the target; None on this machine.
+        failure: why there is no complete result, or None.
+    """
+
+    index: int
+    started_at: str
+    pid: int = 0
+    python: str = ""
+    phases: dict[str, float] = field(default_factory=dict)
+    samples: dict[str, list[int]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    outputs: tuple[Path, list[str]] | None = None
+    profile: EngineProfile | None = None
+    answers: Path | None = None
+    answer_ns: list[int] = field(default_factory=list)
+    link: LinkUse | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest:
+    """What a worker is asked to do.
+
+    Attributes:
+        runtime: where the runtime's class is, ``"module:Class"``.
+        meters: where the classes of the meters are that the worker reads.
+        beside: meters that are read here while the worker works.
+        options: `edgewise.runtime.base.LoadOptions` as a mapping.
+        outputs: whether the outputs are wanted.
+        profile: whether layers are timed, instead of everything else.
+        turns: whether the host says when inferences are timed, turn by turn.
+        samples: whether the host hands over samples and wants their outputs, instead of everything else.
+        cores: the only processors that the worker may use; empty leaves it all.
+    """
+
+    job: Job
+    index: int
+    runtime: str
+    options: Mapping[str, Any]
+    meters: tuple[str, ...] = ()
+    beside: tuple[Meter, ...] = ()
+    outputs: bool = False
+    profile: bool = False
+    turns: bool = False
+    samples: bool = False
+    cores: tuple[int, ...] = ()
+
+
+_UNKEPT = frozenset({"alive", "progress", "ready", "turned", "inferred"})
+"""Kinds of messages that the result does not grow with."""
+
+
+class _ChannelReader:
+    """Waits for bytes from the worker and for its end: a child that an engine forked may hold the channel open."""
+
+    def __init__(self, process: Process) -> None:
+        self._channel = process.stdout.fileno()
+        self._end = process.end_descriptor() if isinstance(process, TellsEnd) else None
+
+    def close(self) -> None:
+        """Give the descriptor of the process's end back."""
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
+
+    def read(self, seconds: float) -> bytes | None:
+        """The bytes that are there, at least one; empty at the end of the stream; None after `seconds` without any.
+
+        Raises `edgewise.cancellation.Cancelled`.
+        """
+        ready = wait_readable([self._channel] if self._end is None else [self._channel, self._end], seconds)
+        if self._channel in ready:
+            return os.read(self._channel, 2**20)
+        return b"" if ready else None
+
+
+class HostProtocol:
+    """The protocol with one worker: a line buffer, the deadline of the current phase, and a meaning for each message.
+
+    Attributes:
+        latest: the kind of the latest message.
+        done: whether the worker sent ``done``.
+        may_end: whether it was told that it may, where it has to wait for that.
+        out_of_time: whether it was ended because of `end_by`.
+
+    Args:
+        end_by: monotonic time, s, at which the worker is ended whatever it does; None sets no limit.
+    """
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        *,
+        folder: Path,
+        result: SessionResult,
+        end_by: float | None = None,
+    ) -> None:
+        self.request = request
+        self.folder = folder
+        self.result = result
+        self.phase = "python"
+        self.latest = ""
+        self.done = False
+        self.may_end = not (request.turns or request.samples)
+        self.out_of_time = False
+        self._end_by = end_by
+        self._begun: dict[str, int] = {}
+        self._deadline = self._last = 0.0
+        self.sent_bytes = self.received_bytes = 0
+        self._told = self._told_bytes = 0
+        self._spawned_ns: int | None = None
+        self._window = ""
+        self._readings: dict[str, list[dict[str, Any]]] = {}
+        self._buffer = bytearray()
+        self._searched = 0
+        self._process: Process | None = None
+        self._reader: _ChannelReader | None = None
+
+    def begin(self, process: Process, *, spawned_ns: int | None, folder: str, paths: Mapping[str, str]) -> None:
+        """Send the job.
+
+        Args:
+            spawned_ns: when the process was started, on the clock of its machine; None where the worker tells.
+            folder, paths: the workspace and the files in it, as the worker sees them.
+        """
+        self._process, self._spawned_ns = process, spawned_ns
+        self._reader = _ChannelReader(process)
+        self.send(self._job_message(folder, paths))
+
+    def send(self, message: bytes) -> None:
+        """Send `message`. A dead worker is noticed by the next read."""
+        assert self._process is not None
+        self.sent_bytes += len(message)
+        with contextlib.suppress(BrokenPipeError, ConnectionError, ValueError):
+            self._process.stdin.write(message)
+            self._process.stdin.flush()
+
+    def use_host_time(self, wall_offset_s: float) -> None:
+        """Bring the times of day that the worker told to this machine's clock."""
+        for reading in dict(self.result.facts.get("reference") or {}).values():
+            if isinstance(reading, dict) and isinstance(reading.get("at"), int | float):
+                reading["at"] -= wall_offset_s
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def wait_for(self, until: str = "done") -> bool:
+        """Read until a message of kind `until`; False if the worker finishes, fails, is silent too long, or ends."""
+        assert self._reader is not None
+        self._last = time.monotonic() + self._longest()
+        self._renew()
+        if self._consume(until):
+            return True
+        while not self.done and self.result.failure is None:
+            patience = self._deadline - time.monotonic()
+            if self._window:
+                patience = min(patience, METER_BLOCK_S)
+                for meter in self.request.beside:
+                    meter.sample()
+            piece = self._reader.read(patience)
+            if piece == b"":
+                break
+            self._buffer += piece or b""
+            self.received_bytes += len(piece or b"")
+            if self._consume(until):
+                return True
+            # What it sends is no excuse: only a message moves the deadline, and none moves it for ever.
+            if not self.done and self.result.failure is None and time.monotonic() >= self._deadline:
+                self.result.failure = self._timed_out()
+        return self.done and until == "done"
+
+    def _job_message(self, folder: str, paths: Mapping[str, str]) -> bytes:
+        request, job = self.request, self.request.job
+        workload = asdict(job.workload) | {"input_path": paths.get("input")}
+        return encode(
+            "job",
+            protocol=PROTOCOL,
+            runtime=request.runtime,
+            model=paths[f"model/{Path(job.model.path).name}"],
+            options=dict(request.options),
+            workload=workload,
+            stopping=asdict(job.workload.stopping),
+            folder=folder,
+            meters=list(request.meters),
+            beside=bool(request.beside),
+            outputs=request.outputs,
+            profile=request.profile,
+            turns=request.turns,
+            samples=request.samples,
+            cores=list(request.cores),
+            memory_limit=job.target.memory_limit_bytes,
+        )
+
+    def _renew(self) -> None:
+        """A message came: the next one is due within the limit, and the end of the phase by the last moment."""
+        self._deadline = min(time.monotonic() + self._limit(), self._last, self._end_by or math.inf)
+
+    def _longest(self) -> float:
+        """How long this phase or order may last in all, whatever the worker sends.
+
+        The first inference tells what the others take, since it is the slowest.
+        """
+        workload = self.request.job.workload
+        stopping, fps = workload.stopping, workload.scenario.fps
+        count = (stopping.iterations or 0) + (stopping.warmup or 0) + _LEAST
+        each = max(self.result.samples.get("latency_first", [0])) / 1e9 + (1.0 / fps if fps else 0.0)
+        return SLACK * (self._limit() + count * each + (stopping.duration_s or stopping.max_s))
+
+    def _is_over(self) -> bool:
+        """Whether the time budget of this worker is spent."""
+        return self._end_by is not None and time.monotonic() >= self._end_by
+
+    def _limit(self) -> float:
+        """How long the worker may be silent: the timeout, plus the time in which the scenario sends nothing."""
+        scenario, stopping = self.request.job.workload.scenario, self.request.job.workload.stopping
+        silent = 0.0
+        if self.phase == "steady" and scenario.kind == "offline":
+            silent = stopping.duration_s or OFFLINE_S
+        if self.phase == "steady" and scenario.fps:
+            silent = 1.0 / scenario.fps
+        return stopping.timeout_s + silent
+
+    def _consume(self, until: str) -> bool:
+        """Understand the lines that are there, up to one of kind `until`; whether there was one."""
+        buffer = self._buffer
+        while (end := buffer.find(b"\n", self._searched)) >= 0:
+            line = bytes(buffer[:end])
+            del buffer[: end + 1]
+            self._searched = 0
+            try:
+                message = decode(line)
+                self._count(message, size=len(line))
+                self._understand(message)
+                self._renew()
+            except (ProtocolError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                self.result.failure = self._garbage(str(error))
+            if self.done or self.result.failure is not None:
+                return self.done and until == "done"
+            if self.latest == until:
+                return True
+        self._searched = len(buffer)
+        if len(buffer) > MAX_TOLD_BYTES:
+            self.result.failure = self._garbage("a line without an end")
+        return False
+
+    def _count(self, message: Mapping[str, Any], *, size: int) -> None:
+        """Keep what the result can grow to within bounds. Raises `ProtocolError`."""
+        if message["kind"] not in _UNKEPT:
+            self._told, self._told_bytes = self._told + 1, self._told_bytes + size
+            if self._told > MAX_TOLD or self._told_bytes > MAX_TOLD_BYTES:
+                raise ProtocolError("it sends more than any run needs")
+
+    def _understand(self, message: Mapping[str, Any]) -> None:
+        result = self.result
+        self.latest = str(message["kind"])
+        match message["kind"]:
+            case "hello":
+                result.pid, result.python = int(message["pid"]), str(message["python"])
+                # Both times are of the clock of the worker's machine.
+                spawned_ns = int(message["spawned_ns"]) if self._spawned_ns is None else self._spawned_ns
+                result.phases["python"] = (int(message["started_ns"]) - spawned_ns) / 1e9
+            case "phase" if message["event"] == "begin":
+                self.phase = str(message["name"])
+                self._begun[self.phase] = int(message["at_ns"])
+                self._last = time.monotonic() + self._longest()
+            case "phase":
+                name = str(message["name"])
+                result.phases[name] = (int(message["at_ns"]) - self._begun[name]) / 1e9
+            case "progress" | "window":
+                self._follow(message)
+            case "ready" | "turned" | "inferred":
+                self._check_asked(self.latest)
+                result.answers = self.folder / Path(str(message.get("file", ""))).name
+                result.answer_ns = [int(value) for value in message.get("times_ns", ())]
+            case "samples":
+                result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
+            case "facts":
+                result.facts |= message["values"]
+                for name, readings in self._readings.items():
+                    result.facts["meters"][name]["readings"] += readings
+            case "outputs":
+                file = self.folder / Path(str(message["file"])).name
+                result.outputs = (file, [str(name) for name in message["names"]])
+            case "layers":
+                result.profile = read_profile(message["profile"])
+            case "done":
+                self._check_complete()
+                self.done = True
+            case "failed":
+                result.failure = self._failed(message)
+
+    def _follow(self, message: Mapping[str, Any]) -> None:
+        """Tell the progress in force, or read the meters beside this machine while the worker is idle or works."""
+        if message["kind"] == "progress":
+            emit(InferencesDone(done=int(message["done"]), average_s=float(message["average_s"])))
+            return
+        name, begins = str(message["name"]), message["event"] == "begin"
+        if not self.request.beside or name not in ("idle", "load") or begins == bool(self._window):
+            raise ProtocolError("a window for meters that was not asked for")
+        self._window = name if begins else ""
+        for meter in self.request.beside:
+            if begins:
+                meter.begin()
+                continue
+            late = "" if self.result.link is None else f" by up to {self.result.link.clock_error_s:.2g} s"
+            self._readings.setdefault(name, []).extend(
+                as_dict(replace(reading, method=f"{reading.method}, read by the host: late{late} over the link"))
+                for reading in meter.end()
+            )
+
+    def _check_complete(self) -> None:
+        """Whether everything that a run is made of was told. Raises `ProtocolError`."""
+        result = self.result
+        scenario = self.request.job.workload.scenario
+        samples = "completions" if scenario.kind == "offline" else scenario.headline
+        if not self.may_end:
+            raise ProtocolError("done before the host ended the session")
+        if self.request.profile:
+            if result.profile is None:
+                raise ProtocolError("done without layers")
+            return
+        if self.request.samples:
+            return
+        lacking = [
+            name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
+        ]
+        lacking += [name for name in (samples, "latency_first") if name not in result.samples]
+        lacking += [name for name in ("steady", "effective") if not isinstance(result.facts.get(name), dict)]
+        if lacking:
+            raise ProtocolError(f"done without {', '.join(lacking)}")
+
+    def _check_asked(self, kind: str) -> None:
+        """Whether turns, or samples, were asked for at all. Raises `ProtocolError`."""
+        turns, samples = self.request.turns, self.request.samples
+        if not {"ready": turns or samples, "turned": turns, "inferred": samples}[kind]:
+            raise ProtocolError(f"{kind} without an order")
+
+    def _failed(self, message: Mapping[str, Any]) -> Failure:
+        cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
+        advice = ADVICE.get(cause, "")
+        words = str(message["message"])[:MAX_WORDS]
+        failure = Failure(cause=cause, message=words, phase=self.phase, advice=advice)
+        if refuses_sizes(failure, self.request.job):
+            failure = replace(failure, advice=_size_advice(self.request.job))
+        return failure
+
+    def _timed_out(self) -> Failure:
+        limit = self._limit()
+        if self._is_over():
+            self.out_of_time = True
+            message = f"the time budget ended in phase '{self.phase}', so the host ended the worker"
+            return Failure(cause="Timeout", message=message, phase=self.phase, advice="raise --time-budget")
+        message = f"no message from the worker for {limit:g} s in phase '{self.phase}'; the host killed it"
+        if time.monotonic() >= self._last:
+            message = f"phase '{self.phase}' did not end, although the worker sent messages; it was killed"
+        return Failure(cause="Timeout", message=message, phase=self.phase, advice=ADVICE["Timeout"])
+
+    def _garbage(self, what: str) -> Failure:
+        return Failure(cause="Garbage", message=f"the worker broke the protocol: {what[:200]}", phase=self.phase)
+
+
+def refuses_sizes(failure: Failure | None, job: Job) -> bool:
+    """Whether an engine failed on inputs whose sizes were assumed, in a way that other sizes may mend."""
+    if failure is None or not any(ASSUMED in spec.note for spec in job.workload.inputs):
+        return False
+    if failure.cause == "Unsupported":
+        return failure.message.startswith(REFUSES)
+    return failure.cause == "EngineError" and failure.phase in ("load", "first", "samples")
+
+
+def _size_advice(job: Job) -> str:
+    """What to do about sizes that were assumed and refused."""
+    assumed = [spec for spec in job.workload.inputs if ASSUMED in spec.note]
+    shapes = " ".join(f"--shape {spec.name}={'x'.join(map(str, spec.shape))}" for spec in assumed if spec.shape)
+    values = [spec.name for spec in assumed if spec.value is not None]
+    advice = f"the input sizes were assumed; give the model's real sizes instead of {shapes}" if shapes else ""
+    return advice + (f"{', and ' if shapes else 'give '}{', '.join(values)} with --input-data" if values else "")

@@ -1,0 +1,386 @@
+"""The measurements of a run, from what its workers sent.
+
+Pure data → data. Nothing is invented: a figure that no worker could give becomes a measurement without a value and with
+the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from edgewise.metrics import METRICS
+from edgewise.record import Job, Measurement, SessionRecord, Variation
+from edgewise.record.run import Basis
+from edgewise.run.host_protocol import SessionResult
+from edgewise.run.variation import widen
+from edgewise.stats import intervals
+from edgewise.stats.proportions import wilson_interval
+from edgewise.stats.summary import summarise
+
+Lengths = tuple[int, ...]
+
+WARMUP_KEPT = 1000
+"""Warm-up times that are kept: a fast model has tens of thousands, and only the first ones are of interest."""
+
+Z95 = 1.959963984540054
+"""97.5 % quantile of the normal distribution."""
+
+
+def measurements_of(
+    job: Job,
+    sessions: Sequence[SessionResult],
+    *,
+    meter_absences: Mapping[str, str],
+    variation: Variation | None = None,
+) -> tuple[Measurement, ...]:
+    """Every measurement that complete sessions of one job support, headline first.
+
+    Args:
+        meter_absences: metric → why no sensor tells it here.
+        variation: what runs on this machine differ by; it is in every interval of a time or a rate.
+    """
+    rows: list[Measurement] = []
+    rows += _latencies(job, sessions, variation)
+    rows += _throughput(job, sessions, variation)
+    rows += _phases(sessions, variation)
+    rows += _memory(sessions)
+    rows.append(_cpu_utilization(sessions))
+    rows.append(
+        _plain(
+            "model_size", "measured", "size of the model's files on disk, weight files included", job.model.size_bytes
+        )
+    )
+    rows += _metered(sessions, meter_absences)
+    rows += _deployment(sessions)
+    return tuple(rows)
+
+
+def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
+    """What it took to bring the job to its target, and what crossed the link."""
+    links = [session.link for session in sessions if session.link is not None]
+    if not links:
+        return [
+            _absent("deployment_time", "the job ran on this machine, so nothing was deployed"),
+            _absent("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
+        ]
+    first, load = links[0], sessions[0].phases["load"]
+    method = (
+        f"first session: {first.push_s:.3g} s to bring worker, model and inputs to the target ({first.pushed_bytes} B "
+        f"sent, {first.kept_bytes} B were in its cache) + {load:.3g} s to load the model there"
+    )
+    total = sum(link.sent_bytes + link.received_bytes for link in links)
+    return [
+        _plain("deployment_time", "measured", method, first.push_s + load),
+        _plain(
+            "network_bytes",
+            "measured",
+            f"bytes sent and received for {len(links)} session(s): files, requests and messages, as handed to the link",
+            total,
+        ),
+    ]
+
+
+def distribution(
+    metric: str,
+    per_session: Sequence[Sequence[float]],
+    method: str,
+    *,
+    basis: Basis = "measured",
+    variation: Variation | None = None,
+) -> Measurement:
+    """A measurement with raw samples, a summary and 95 % intervals that include the variance between sessions."""
+    samples = np.concatenate([np.asarray(values, dtype=float) for values in per_session])
+    lengths: Lengths = tuple(len(values) for values in per_session)
+    aggregate = METRICS[metric].aggregation
+    interval: intervals.Interval | None = None
+    if aggregate == "max":
+        value = float(samples.max())  # an extreme has no interval that a few samples could give
+    elif aggregate == "mean":
+        interval, value = intervals.mean_interval(samples, lengths), float(samples.mean())
+    else:
+        interval, value = intervals.median_interval(samples, lengths), intervals.location(samples, lengths)
+    within = None
+    if interval and METRICS[metric].unit in ("s", "1/s"):
+        within, interval = interval, widen(interval, value, variation)
+    return Measurement(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        basis=basis,
+        method=method + (f"; 95 % interval: {interval.method}" if interval else "; no interval"),
+        value=value,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        within_low=within.low if within else None,
+        within_high=within.high if within else None,
+        samples=tuple(round(float(sample), 10) for sample in samples),
+        session_lengths=lengths,
+        summary=summarise(samples, lengths),
+    )
+
+
+def _seconds(sessions: Sequence[SessionResult], name: str) -> list[list[float]]:
+    return [[value * 1e-9 for value in session.samples[name]] for session in sessions if session.samples.get(name)]
+
+
+def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+    """Distributions of times, each with how it was taken."""
+    clock = "monotonic clock around each call of the engine"
+    scenario = job.workload.scenario
+    n = len(sessions)
+    processes = f"{n} fresh process" + ("es" if n > 1 else "")
+    back_to_back = f"{clock}, back to back after warm-up, {processes}"
+    if scenario.kind == "paced":
+        back_to_back = f"{clock}, back to back right after the paced pass, {processes}"
+    methods = {
+        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}",
+        "response_time": (
+            f"from the scheduled arrival to the end of the inference, every 1/{scenario.fps or 0:g} s, {processes}"
+        ),
+        "latency": back_to_back,
+        "latency_engine": f"the engine's own clock, same inferences as {scenario.headline}, {processes}",
+        "latency_first": f"monotonic clock around the first call after loading, {processes}",
+    }
+    rows = [
+        distribution(metric, per_session, method, variation=variation)
+        for metric, method in methods.items()
+        if (per_session := _seconds(sessions, metric))
+    ]
+    if scenario.kind == "offline":
+        rows.append(_absent("latency", "the offline scenario has several inferences in flight and measures throughput"))
+    if scenario.kind == "paced":
+        rows += _paced(sessions, rows)
+    return rows
+
+
+def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> list[Measurement]:
+    missed = sum(session.facts["steady"]["deadline_misses"] for session in sessions)
+    arrivals = sum(session.facts["steady"]["arrivals"] for session in sessions)
+    low, high = wilson_interval(missed, arrivals)
+    values = {row.metric: row.value for row in rows}
+    answer = [
+        _plain(
+            "deadline_miss_rate",
+            "measured",
+            f"{missed} of {arrivals} inputs were unfinished when the next one was due; Wilson's interval",
+            missed / arrivals,
+            low=low,
+            high=high,
+        )
+    ]
+    paced, busy = values.get("latency_paced"), values.get("latency")
+    if paced and busy:
+        method = "median paced latency divided by median back-to-back latency of the same processes"
+        answer.append(_plain("idle_gap_penalty", "derived", method, paced / busy))
+    return answer
+
+
+WINDOWS = 10
+
+
+def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+    """Samples per second of the scenario, from the data of that scenario."""
+    batch, kind = job.workload.batch, job.workload.scenario.kind
+    if kind == "offline":
+        return [_offline_throughput(job, sessions, variation)]
+    if kind == "paced":
+        return [_absent("throughput", "the paced scenario sets the rate of arrivals")]
+    per_session = _seconds(sessions, "latency")
+    count, total = sum(map(len, per_session)), sum(map(sum, per_session))
+    if not total:
+        return [_absent("throughput", "no time passed on the clock")]
+    # Runs × batch over the summed time; its interval follows from the mean latency's.
+    samples = np.concatenate([np.asarray(values) for values in per_session])
+    interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
+    method = f"runs × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
+    value = count * batch / total
+    widened = None if interval is None else widen(interval, total / count, variation)
+    low, high = _rates(widened, value, batch)
+    within_low, within_high = _rates(interval, value, batch)
+    row = _plain("throughput", "derived", method, value, low=low, high=high)
+    return [replace(row, within_low=within_low, within_high=within_high)]
+
+
+def _rates(times: intervals.Interval | None, value: float, batch: int) -> tuple[float | None, float | None]:
+    """The interval of a rate from that of the mean time of an inference; `value`, the rate, is always inside."""
+    if times is None:
+        return None, None
+    low = min(value, batch / times.high) if times.high > 0 else None
+    return low, max(value, batch / times.low) if times.low > 0 else None
+
+
+def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement:
+    """All completions over all the time. Windows of it give the interval only, so that none can distort the value."""
+    batch = job.workload.batch
+    stamps = [session.samples["completions"] for session in sessions if session.samples["completions"]]
+    total = sum(completions[-1] for completions in stamps) * 1e-9
+    if not total:
+        return _absent("throughput", "no inference was completed in the time given")
+    value = sum(map(len, stamps)) * batch / total
+    requests = int(sessions[0].facts.get("effective", {}).get("requests") or 1)
+    times = [_window_times(completions, requests) for completions in stamps]
+    method = (
+        f"completions × batch / time: {sum(map(len, stamps))} × {batch} / {total:.6g} s, {len(sessions)} process(es), "
+        f"offline scenario, {job.runtime.threads} threads"
+    )
+    flat = np.concatenate([np.asarray(part) for part in times])
+    lengths = tuple(map(len, times))
+    interval = intervals.mean_interval(flat, lengths)
+    widened = None if interval is None else widen(interval, total / sum(map(len, stamps)), variation)
+    if widened is not None:
+        method += f"; 95 % interval of the mean time: {widened.method}"
+    low, high = _rates(widened, value, batch)
+    within_low, within_high = _rates(interval, value, batch)
+    rates = batch / flat
+    return Measurement(
+        metric="throughput",
+        unit=METRICS["throughput"].unit,
+        basis="measured",
+        method=method,
+        value=value,
+        low=low,
+        high=high,
+        within_low=within_low,
+        within_high=within_high,
+        samples=tuple(round(float(rate), 6) for rate in rates),
+        session_lengths=lengths,
+        summary=summarise(rates, lengths),
+    )
+
+
+def _window_times(completions: Sequence[int], requests: int) -> list[float]:
+    """Mean s per completion in up to `WINDOWS` windows of equally many, the last one takes what is left over.
+
+    Requests in flight end in clusters, so a window holds at least five rounds of them; else there is one window.
+    """
+    windows = max(1, min(WINDOWS, len(completions) // (5 * requests)))
+    size = len(completions) // windows
+    edges = [*(size * index for index in range(windows)), len(completions)]
+    stamps = [0, *completions]
+    times = [(stamps[end] - stamps[start]) / (end - start) * 1e-9 for start, end in pairwise(edges)]
+    return times if min(times) > 0 else [completions[-1] / len(completions) * 1e-9]
+
+
+def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+    """Import, load and start-up, one sample a fresh process."""
+    rows = [
+        distribution(
+            metric, [[session.phases[phase]] for session in sessions], f"monotonic clock, {what}", variation=variation
+        )
+        for metric, phase, what in (
+            ("import_time", "import", "import of the engine in a fresh process"),
+            ("load_time", "load", "from the model file to a session ready for inference; file cache warm"),
+        )
+    ]
+    # Making the inputs is ours and not part of starting up.
+    parts = ("python", "prepare", "import", "load", "first")
+    startup = [[sum(session.phases[part] for part in parts)] for session in sessions]
+    method = "Python start + engine import + load + first inference"
+    rows.append(distribution("startup_time", startup, method, variation=variation))
+    return rows
+
+
+def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
+    def figures(fact: str, key: str) -> list[list[float]]:
+        values = [session.facts.get(fact, {}).get(key) for session in sessions]
+        return [[float(value)] for value in values if value is not None]
+
+    reset = all(session.facts.get("peak_was_reset") for session in sessions)
+    peak_method = "VmHWM of a fresh process" + (
+        ", reset after loading: the peak of inference alone" if reset else "; could not be reset: includes loading"
+    )
+    rows = []
+    for metric, fact, key, method in (
+        ("memory_baseline", "memory_baseline", "VmRSS", "VmRSS after importing the engine"),
+        ("memory_load", "memory_load", "VmRSS", "VmRSS after loading, before the first inference"),
+        ("memory_peak", "memory_peak", "VmHWM", peak_method),
+    ):
+        values = figures(fact, key)
+        rows.append(distribution(metric, values, method) if values else _absent(metric, f"/proc has no {key} here"))
+    base, peak = figures("memory_baseline", "VmRSS"), figures("memory_peak", "VmHWM")
+    if base and len(base) == len(peak):
+        delta = [[high[0] - low[0]] for high, low in zip(peak, base, strict=True)]
+        rows.append(distribution("memory_delta", delta, "peak during inference − baseline", basis="derived"))
+    else:
+        rows.append(_absent("memory_delta", "baseline or peak is unknown"))
+    return rows
+
+
+def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
+    values = []
+    for session in sessions:
+        counters = session.facts.get("counters", {})
+        cpu, wall = counters.get("process_cpu_s"), counters.get("wall_s")
+        if cpu is not None and wall:
+            values.append([cpu / wall])
+    if not values:
+        return _absent("cpu_utilization", "the system does not report the processor time of the process")
+    return distribution("cpu_utilization", values, "processor time / wall time of the steady phase; 1 = one core")
+
+
+def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
+    """Energy, power, temperature, clock from the sensors' pass, or absent with the reason."""
+    metered = [session.facts["meters"] for session in sessions if session.facts.get("meters")]
+    rows: list[Measurement] = []
+    energy = [joules for facts in metered if (joules := _energy_above_idle(facts)) is not None]
+    if energy:
+        method = (
+            f"{energy[0][1]}; loaded window minus idle window of {metered[0]['idle']['seconds']:.1f} s in the "
+            "same process"
+        )
+        rows.append(distribution("energy", [[value] for value, _, _ in energy], method))
+        rows.append(distribution("power", [[power] for _, _, power in energy], method, basis="derived"))
+    else:
+        why = reasons.get("energy", "no energy meter was available")
+        rows += [_absent("energy", why), _absent("power", why)]
+    for metric in ("temperature", "clock_rate"):
+        readings = [r for facts in metered for r in facts["load"]["readings"] if r["metric"] == metric]
+        if readings:
+            per_session = [[reading["value"]] for reading in readings]
+            rows.append(distribution(metric, per_session, readings[0]["method"]))
+        else:
+            rows.append(_absent(metric, reasons.get(metric, f"no meter for {metric} was available")))
+    return rows
+
+
+def _energy_above_idle(facts: Mapping[str, Any]) -> tuple[float, str, float] | None:
+    """Joules per inference above idle, the method, and the watts above idle, of one process."""
+    idle = [r for r in facts["idle"]["readings"] if r["metric"] == "energy"]
+    load = [r for r in facts["load"]["readings"] if r["metric"] == "energy"]
+    if not idle or not load or not facts["load"]["inferences"]:
+        return None
+    power = load[0]["value"] / facts["load"]["seconds"] - idle[0]["value"] / facts["idle"]["seconds"]
+    return power * facts["load"]["seconds"] / facts["load"]["inferences"], str(load[0]["method"]), power
+
+
+def _plain(
+    metric: str, basis: Basis, method: str, value: float, *, low: float | None = None, high: float | None = None
+) -> Measurement:
+    unit = METRICS[metric].unit
+    return Measurement(metric=metric, unit=unit, basis=basis, method=method, value=float(value), low=low, high=high)
+
+
+def _absent(metric: str, reason: str) -> Measurement:
+    unit = METRICS[metric].unit
+    return Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason)
+
+
+def session_record(session: SessionResult) -> SessionRecord:
+    """What is kept of one worker beside its samples."""
+    steady = session.facts.get("steady", {})
+    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
+    return SessionRecord(
+        index=session.index,
+        started_at=session.started_at,
+        pid=session.pid,
+        phases=dict(session.phases),
+        warmup=int(steady.get("warmup", 0)),
+        warmup_samples=tuple(value * 1e-9 for value in session.samples.get("warmup", ())[:WARMUP_KEPT] if value),
+        stopped_because=str(steady.get("stopped_because", "")),
+        facts={name: session.facts[name] for name in kept if name in session.facts}
+        | ({} if session.link is None else {"link": asdict(session.link)}),
+    )

@@ -1,0 +1,342 @@
+"""Builds the runs of one command from what its workers sent."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import EdgewiseError, StoreError
+from edgewise.model.identity import read_graph
+from edgewise.model.precision import reduced_precision
+from edgewise.record import Caution, Job, Measurement, Run, TargetSpec, Variation, new_run_id
+from edgewise.record.facts import precision_of
+from edgewise.registry import Registry, availability_of
+from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
+from edgewise.run.complexity import complexity_of, with_engine_memory
+from edgewise.run.facts import environment_at, facts_of
+from edgewise.run.host_protocol import SessionRequest, SessionResult
+from edgewise.run.measurements import measurements_of, session_record
+from edgewise.run.meters.base import Meter, meters, watches_from_host
+from edgewise.run.plan import count_cores
+from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
+from edgewise.run.trust import cautions_of, grade_of
+from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
+from edgewise.runtime.base import LoadOptions, runtimes
+from edgewise.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensors:
+    """Meters that can be used and, per metric, why there is none.
+
+    Attributes:
+        locations: where the classes of those are that the worker reads.
+        beside: those that are read here while another machine works.
+    """
+
+    locations: tuple[str, ...] = ()
+    beside: tuple[Meter, ...] = ()
+    absences: Mapping[str, str]
+
+
+KEPT_OUTPUT_BYTES = 2**30
+"""Of the outputs of all runs of a command that are kept for their comparison."""
+
+METERED = ("energy", "power", "temperature", "clock_rate")
+"""What sensors tell, in a pass of its own."""
+
+METERS_OFF = Sensors(absences=dict.fromkeys(METERED, "meters were switched off"))
+"""Nothing is read, as was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What is known of one target."""
+
+    environment: Mapping[str, Any]
+    sensors: Sensors
+    speed: SpeedHistory
+
+
+def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec | None = None) -> Sensors:
+    """Ask every meter whether it can be used on `target`, which is this machine by default."""
+    registry = registry or meters()
+    facts = None if target is None else facts_of(target)
+    usable: list[str] = []
+    beside: list[Meter] = []
+    told: set[str] = set()
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name, meter in registry:
+        is_beside = facts is not None and watches_from_host(meter)
+        availability = availability_of(meter) if facts is None or is_beside else facts.sensors[name]
+        if availability:
+            if is_beside:
+                beside.append(meter)
+            else:
+                usable.append(registry.location(name))
+            told.update(meter.metrics)
+        else:
+            for metric in meter.metrics:
+                reasons[metric].append(f"{name}: {availability.reason}")
+    absences = {metric: "; ".join(texts) for metric, texts in reasons.items() if metric not in told}
+    return Sensors(locations=tuple(usable), beside=tuple(beside), absences=absences)
+
+
+class RunBuilder:
+    """The runs of one command: requests for its workers, runs from what they told, and where runs are saved.
+
+    Attributes:
+        save_errors: why runs could not be saved, in order; measuring goes on.
+        group: the id that the runs of this command share.
+
+    Args:
+        save: keeps a run; called once its job is done and again when its outputs were compared.
+        sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
+    """
+
+    def __init__(
+        self, *, save: Callable[[Run], None], sensors: Sensors | None = None, history: History | None = None
+    ) -> None:
+        self.save_errors: list[StoreError] = []
+        self.group = new_run_id()
+        self.outputs: dict[str, Outputs] = {}
+        self._unkept: dict[str, str] = {}  # run id → why its outputs are not
+        self._save_run = save
+        self._sensors = sensors
+        self._history = history or stored_history()
+        self._runtimes = runtimes()
+        self._places: dict[str, _Place] = {}
+
+    def usual_variation(self, target: TargetSpec) -> Variation:
+        """How the speed of a target varies between runs."""
+        return self._place(target).speed.usual()
+
+    def environment(self, target: TargetSpec) -> Mapping[str, Any]:
+        """The fingerprint of a target's machine."""
+        return self._place(target).environment
+
+    def _place(self, target: TargetSpec) -> _Place:
+        """What is known of a target, asked once."""
+        if target.transport not in self._places:
+            environment = environment_at(target)
+            self._places[target.transport] = _Place(
+                environment=environment,
+                sensors=self._sensors or find_sensors(target=target),
+                speed=SpeedHistory(environment, self._history),
+            )
+        return self._places[target.transport]
+
+    def request(
+        self,
+        job: Job,
+        *,
+        index: int,
+        layers: bool = False,
+        turns: bool = False,
+        samples: bool = False,
+        cores: tuple[int, ...] = (),
+    ) -> SessionRequest:
+        """What the worker of session `index` of `job` is asked to do."""
+        sensors = self._place(job.target).sensors
+        # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
+        metered = not layers and (index == 0 or job.workload.interleave is not None)
+        return SessionRequest(
+            job=job,
+            index=index,
+            runtime=self._runtimes.location(job.runtime.name),
+            meters=sensors.locations if metered else (),
+            beside=sensors.beside if metered else (),
+            options=asdict(replace(_load_options(job), profile=layers)),
+            outputs=index == 0 and not layers,
+            profile=layers,
+            turns=turns,
+            samples=samples,
+            cores=cores,
+        )
+
+    def build(self, job: Job, sessions: Sequence[SessionResult], *, created: str, run_id: str | None = None) -> Run:
+        """The run of complete sessions; a session that failed gives the run its failure and status."""
+        complete = [session for session in sessions if session.failure is None]
+        failure = next((session.failure for session in sessions if session.failure is not None), None)
+        records = tuple(session_record(session) for session in complete)
+        place = self._place(job.target)
+        variation = place.speed.variation(job, records)
+        measurements: tuple[Measurement, ...] = ()
+        cautions: tuple[Caution, ...] = ()
+        if complete:
+            measurements = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            cautions = cautions_of(
+                job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
+            )
+        run = Run(
+            id=run_id or new_run_id(),
+            created_at=created,
+            job=job,
+            status="failed" if failure else "done",
+            group=self.group,
+            failure=failure,
+            effective=_effective(complete),
+            environment={**place.environment, **_worker_environment(sessions)},
+            measurements=with_engine_memory(measurements + complexity_of(job)),
+            sessions=records,
+            variation=variation,
+            cautions=cautions + cautions_about(variation),
+        )
+        return _graded(run)
+
+    def note_outputs(self, run: Run, sessions: Sequence[SessionResult]) -> Run:
+        """The run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""
+        found = self.outputs.get(run.id) or _outputs_of(run, sessions)
+        size = sessions[0].facts.get("output_bytes") if sessions else None
+        if found is None and isinstance(size, int) and size > MAX_OUTPUT_BYTES:
+            most = format_bytes(MAX_OUTPUT_BYTES)
+            self._unkept[run.id] = f"outputs of {format_bytes(size)} are not compared: the limit is {most}"
+        if found is None or run.status == "failed":
+            return run
+        kept = sum(_size_of(other) for run_id, other in self.outputs.items() if run_id != run.id)
+        if kept + _size_of(found) > KEPT_OUTPUT_BYTES:
+            self._unkept[run.id] = (
+                f"outputs of earlier runs already use the {format_bytes(KEPT_OUTPUT_BYTES)} that edgewise keeps"
+            )
+        else:
+            self.outputs[run.id] = found
+        return with_cautions(run, check_finite(found))
+
+    def with_agreement(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs with their outputs compared, model by model; changed ones are saved again."""
+        groups: dict[tuple[Any, ...], list[Outputs]] = defaultdict(list)
+        for run in runs:
+            if run.id in self.outputs:
+                workload = run.job.workload
+                groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data].append(
+                    self.outputs[run.id]
+                )
+        paths = {run.job.model.sha256: Path(run.job.model.path) for run in runs}
+        verdicts = {
+            run_id: verdict for key, group in groups.items() for run_id, verdict in _judge(group, paths[key[0]]).items()
+        }
+        mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
+        answer = []
+        for run in runs:
+            if run.id in self._unkept and len(runs) > 1:
+                rows = absent_measurements(self._unkept[run.id])
+                self.save(run := replace(run, measurements=run.measurements + rows))
+            if run.id not in verdicts:
+                answer.append(run)
+                continue
+            verdict = verdicts[run.id]
+            compared = replace(run, measurements=run.measurements + verdict.measurements)
+            answer.append(with_cautions(compared, verdict.cautions + mixed.get(run.id, ())))
+            self.save(answer[-1])
+        return answer
+
+    def save(self, run: Run) -> None:
+        """Save `run`, or keep the reason why it can't be saved."""
+        try:
+            self._save_run(run)
+        except StoreError as error:
+            self.save_errors.append(error)
+
+
+def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:
+    """How far the outputs of one model differ; its network is read only where float32's tolerance is exceeded."""
+    verdicts = compare_outputs(group)
+    if not any(verdict.cautions for verdict in verdicts.values()):
+        return verdicts
+    try:
+        word = reduced_precision(read_graph(model))
+    except EdgewiseError:  # it is gone, or its reader tells no network
+        return verdicts
+    if not word:
+        return verdicts
+    return compare_outputs([replace(each, reduced=each.reduced or f"the model computes in {word}") for each in group])
+
+
+def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
+    """A caution for every run beside one of another precision, unless that is what was asked for."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.effective.get("precision"):
+            told[run.job.model.sha256].add(run.effective["precision"])
+    return {
+        run.id: (
+            Caution.of(
+                "precision-differs", (f"the runtimes computed in {', '.join(sorted(told[run.job.model.sha256]))}")
+            ),
+        )
+        for run in runs
+        if len(told[run.job.model.sha256]) > 1 and run.job.runtime.precision is None
+    }
+
+
+def _load_options(job: Job) -> LoadOptions:
+    scenario = job.workload.scenario
+    return LoadOptions(
+        provider=job.runtime.provider or "cpu",
+        shapes={spec.name: spec.shape for spec in job.workload.inputs},
+        dtypes={spec.name: spec.dtype for spec in job.workload.inputs},
+        threads=job.runtime.threads,
+        precision=job.runtime.precision,
+        streams=scenario.streams,
+        requests=scenario.requests,
+        offline=scenario.kind == "offline",
+        extra=job.runtime.options,
+    )
+
+
+def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    if not sessions:
+        return {}
+    facts = sessions[0].facts
+    told = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
+    return told | {name: facts[name] for name in ("inputs", "outputs") if name in facts}
+
+
+def _worker_environment(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    return {"worker_python": sessions[0].python} if sessions and sessions[0].python else {}
+
+
+def with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:
+    """The run with more cautions, and its grade anew."""
+    return _graded(replace(run, cautions=run.cautions + cautions)) if cautions else run
+
+
+def _graded(run: Run) -> Run:
+    measured = run.value(run.headline) is not None
+    return replace(run, trust=grade_of(run.cautions, measured=measured))
+
+
+def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
+    """The outputs that a worker left in its folder; a worker's file is not trusted to be one."""
+    if run.status == "failed" or not sessions or sessions[0].outputs is None:
+        return None
+    file, _ = sessions[0].outputs
+    try:
+        with load_outputs(file) as data:
+            arrays = tuple(data[key] for key in data.files)
+    except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile):
+        return None
+    runtime = run.job.runtime
+    label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")
+    return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=_reduced(run, arrays))
+
+
+def _size_of(outputs: Outputs) -> int:
+    return sum(array.nbytes for array in outputs.arrays)
+
+
+def _reduced(run: Run, arrays: Sequence[NDArray[np.generic]]) -> str:
+    """What a run's record and outputs tell that was not computed in float32; "" where they tell nothing of the kind."""
+    precision = precision_of(run)
+    if precision not in (None, "f32"):
+        return f"{run.job.runtime.name} ran it in {precision}"
+    narrow = next((array.dtype for array in arrays if array.dtype.itemsize <= 2 and array.dtype != np.bool_), None)
+    return f"an output is {narrow}" if narrow is not None else ""

@@ -1,0 +1,157 @@
+"""Which operators of an ONNX file the operators of ONNX Runtime's own graph execute.
+
+The engine keeps some names and tensors and changes others: operators in its blocked layout (``NCHWc``) are called after
+the tensor they made before, fusions after the operator they began with, copies get a suffix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgewise.runtime.base import Role
+from edgewise.runtime.operator_mapping import Outline, OutlineNode, complete_claims, name_operators
+
+_REORDERS = frozenset({"ReorderInput", "ReorderOutput"})
+#: what the engine inserts where the model has none → what for
+_INSERTED: dict[str, Role] = {
+    **dict.fromkeys(_REORDERS, "layout"),
+    "Transpose": "layout",
+    "Cast": "precision",
+    "QuantizeLinear": "precision",
+    "DequantizeLinear": "precision",
+    "MemcpyFromHost": "copy",
+    "MemcpyToHost": "copy",
+}
+_BLOCKED = re.compile(r"(?:_bn|_mul)?_nchwc$")
+_SUFFIXES = (_BLOCKED, re.compile(r"_token_\d+$"), re.compile(r"/[^/]*$"))
+"""What the engine appends to names, the surer first: names of the model's own have slashes too."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedNode:
+    """What one operator of the engine's graph stands for.
+
+    Attributes:
+        originals: names of the model's operators.
+        inputs, outputs: names of the model's tensors it takes and makes, as far as they are still there.
+        place: in the model's order, of the first of them.
+    """
+
+    role: Role = "operator"
+    originals: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    place: int | None = None
+
+
+def map_operators(original: Outline, optimised: Outline) -> list[MappedNode]:
+    """For every operator of the engine's graph what it executes of the model's."""
+    finder = _Finder(original)
+    roles = [finder.role_of(node) for node in optimised.nodes]
+    meaning = _meanings(optimised, roles)
+    claims: list[set[int]] = []
+    visible: set[int] = set()
+    for node, role in zip(optimised.nodes, roles, strict=True):
+        if role != "operator":
+            claims.append(set())
+            continue
+        kept = finder.makers(meaning.get(name, name) for name in node.outputs)
+        # A step that is called after a tensor makes that tensor, whatever it calls it in its own layout; but sums and
+        # activations become part of a convolution after it got its name.
+        kept = kept or (set() if node.op == "Conv" else finder.maker_it_is_called_after(node))
+        visible |= kept
+        claims.append(kept or finder.namesake(node))
+    _inherit(optimised, claims, roles=roles, known=finder.tensors)
+    names = name_operators(original)
+    executed = complete_claims(original, claims, visible=visible)
+    return [
+        MappedNode(
+            role=role,
+            originals=tuple(names[index] for index in indices),
+            inputs=_known(node.inputs, meaning, finder.tensors),
+            outputs=_known(node.outputs, meaning, finder.tensors),
+            place=min(indices, default=None),
+        )
+        for node, role, indices in zip(optimised.nodes, roles, executed, strict=True)
+    ]
+
+
+class _Finder:
+    """Operators of the model by what the engine may have kept of them."""
+
+    def __init__(self, original: Outline) -> None:
+        self._nodes = original.nodes
+        self._producers = original.producers()
+        self._by_name: dict[str, set[int]] = {}
+        for index, node in enumerate(original.nodes):
+            if node.name:
+                self._by_name.setdefault(node.name, set()).add(index)
+        self.tensors = frozenset(name for node in original.nodes for name in (*node.inputs, *node.outputs) if name)
+
+    def makers(self, tensors: Iterator[str]) -> set[int]:
+        """Operators that make any of `tensors`."""
+        return {self._producers[name] for name in tensors if name in self._producers}
+
+    def namesake(self, node: OutlineNode) -> set[int]:
+        """The operator that `node` is called after, exactly or but for what the engine has appended."""
+        for name in _stems(node.name):
+            if len(self._by_name.get(name, ())) == 1:
+                return self._by_name[name]
+            if name in self._producers and name != node.name:
+                return {self._producers[name]}
+        return set()
+
+    def maker_it_is_called_after(self, node: OutlineNode) -> set[int]:
+        """The operator whose output `node` is called after: so the engine calls operators in its blocked layout."""
+        stem = _BLOCKED.sub("", node.name)
+        return {self._producers[stem]} if stem != node.name and stem in self._producers else set()
+
+    def role_of(self, node: OutlineNode) -> Role:
+        """What `node` is for: an operator that the model has, or one that the engine has inserted."""
+        role = _INSERTED.get(node.op, "operator")
+        if role == "operator" or node.op in _REORDERS:
+            return role
+        same = self.namesake(node) | self.makers(iter(node.outputs))
+        return "operator" if any(self._nodes[index].op == node.op for index in same) else role
+
+
+def _stems(name: str) -> Iterator[str]:
+    """`name`, then what is left of it without one suffix after the other."""
+    while name:
+        yield name
+        suffix = next((each for each in _SUFFIXES if each.search(name)), None)
+        if suffix is None:
+            return
+        name = suffix.sub("", name)
+
+
+def _meanings(optimised: Outline, roles: Sequence[Role]) -> dict[str, str]:
+    """Tensor of the engine's graph → the tensor of the same values on the other side of what the engine inserted."""
+    meaning: dict[str, str] = {}
+    for node, role in zip(reversed(optimised.nodes), reversed(roles), strict=True):
+        if role != "operator" and node.inputs and node.outputs:
+            meaning.setdefault(node.inputs[0], meaning.get(node.outputs[0], node.outputs[0]))
+    return meaning
+
+
+def _inherit(optimised: Outline, claims: list[set[int]], *, roles: Sequence[Role], known: frozenset[str]) -> None:
+    """Steps that nothing is known of, of an operator that the engine has unfolded, belong to what they feed."""
+    needed: dict[str, set[int]] = {}
+    for index in reversed(range(len(optimised.nodes))):
+        node = optimised.nodes[index]
+        if not claims[index]:
+            found = {claim for name in node.outputs for claim in needed.get(name, ())}
+            if roles[index] == "operator":
+                claims[index] = found
+            passed = found
+        else:
+            passed = claims[index]
+        for name in node.inputs:
+            if name and name not in known:
+                needed.setdefault(name, set()).update(passed)
+
+
+def _known(names: Sequence[str], meaning: Mapping[str, str], known: frozenset[str]) -> tuple[str, ...]:
+    return tuple(found for name in names if (found := meaning.get(name, name)) in known)

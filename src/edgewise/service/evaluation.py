@@ -1,0 +1,73 @@
+"""Carries out `evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgewise.device.target import check_device
+from edgewise.errors import BadInput
+from edgewise.evaluating.data_options import DataOptions, plan_evaluation
+from edgewise.evaluating.evaluation import EvaluationResults, run_evaluation
+from edgewise.record import Stopping
+from edgewise.run.plan import Axes
+from edgewise.run.run_builder import METERS_OFF
+from edgewise.service.context import Context
+from edgewise.service.requests import EvaluateRequest, OptimizeRequest
+
+MOST_CLASS_BYTES = 4 * 2**20
+
+
+def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
+    """Judge every model, saving each run as soon as it is there."""
+    check_device(request.device)
+    plan = plan_evaluation(
+        request.models,
+        data_options_of(request, request.data),
+        own=request.own_metrics,
+        reference=None if request.reference is None else Path(request.reference),
+        axes=Axes(
+            runtimes=request.runtimes,
+            providers=request.providers,
+            threads=(request.threads,),
+            precisions=request.precisions,
+            shapes=request.shapes,
+        ),
+        stopping=Stopping(sessions=request.sessions, timeout_s=request.timeout),
+        target=request.target(),
+        latency=request.latency,
+        fresh=request.fresh,
+    )
+    with context.saving() as save:
+        return run_evaluation(plan, save=save, sensors=None if request.meters else METERS_OFF)
+
+
+def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> DataOptions:
+    """What the request says of the data. Raises `BadInput` for names of classes that can't be read."""
+    classes = request.classes
+    return DataOptions(
+        source=data,
+        format=request.data_format,
+        options=request.data_options,
+        split=request.split,
+        limit=request.limit,
+        seed=request.seed,
+        strict=request.strict,
+        task=request.task,
+        task_options=request.task_options,
+        classes=read_classes(Path(classes)) if isinstance(classes, str) else classes,
+        prepare=request.prepare,
+        file=None if request.instructions is None else Path(request.instructions),
+    )
+
+
+def read_classes(path: Path) -> tuple[str, ...]:
+    """The names in a file, one a line. Raises `BadInput`."""
+    try:
+        if path.stat().st_size > MOST_CLASS_BYTES:
+            raise BadInput(f"{path} is too large for names of classes", advice="one name a line")
+        names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"can't read {path}: {error}", advice="a text file with one name a line") from error
+    if not names:
+        raise BadInput(f"{path} holds no names", advice="one name a line")
+    return names

@@ -1,0 +1,111 @@
+"""Carries out `bench`, `profile` and `inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.device.target import check_device
+from edgewise.errors import StoreError
+from edgewise.record import Run
+from edgewise.run.dispatch import Dispatcher, Interrupted
+from edgewise.run.plan import Axes, Plan, make_plan
+from edgewise.run.run_builder import METERS_OFF
+from edgewise.service.context import Context
+from edgewise.service.factories import build_files
+from edgewise.service.requests import BenchRequest, InspectRequest, ProfileRequest
+
+if TYPE_CHECKING:
+    from edgewise.model.inspection import Inspection
+    from edgewise.report.recommendation import Recommendation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What `bench` and `profile` give.
+
+    Attributes:
+        runs: one per job, in the plan's order; a job that failed is a run too.
+        skipped: what was asked for and could not become a job, each with the reason.
+        save_errors: why runs could not be saved; empty when all are.
+        interrupted: whether the work was cancelled; `runs` are those finished, and the one in progress.
+    """
+
+    runs: Sequence[Run]
+    skipped: Sequence[str] = ()
+    save_errors: Sequence[StoreError] = ()
+    interrupted: bool = False
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """Which run to take, and why; None where none qualifies."""
+        from edgewise.report.recommendation import recommendation
+
+        return recommendation(self.runs)
+
+
+@contextmanager
+def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
+    """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
+    check_device(request.device)
+    cases = request.cases if isinstance(request, ProfileRequest) else ({},)
+    with ExitStack() as stack:
+        yield make_plan(
+            build_files(stack, request.models, shapes=request.shapes, cases=cases),
+            axes=Axes(
+                runtimes=request.runtimes,
+                providers=request.providers,
+                threads=request.threads,
+                batches=request.batches,
+                precisions=request.precisions,
+                shapes=request.shapes,
+            ),
+            scenario=request.scenario_spec(),
+            stopping=request.stopping(),
+            target=request.target(),
+            seed=request.seed,
+            input_data=Path(request.input_data) if request.input_data is not None else None,
+            profile=isinstance(request, ProfileRequest),
+        )
+
+
+def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measured:
+    """Every job of the request, one after the other, saving each run as soon as it is there."""
+    with planned(request) as plan:
+        return execute(plan, context, meters=isinstance(request, BenchRequest) and request.meters)
+
+
+def execute(plan: Plan, context: Context, *, meters: bool) -> Measured:
+    """Execute `plan`, saving each run as soon as it is there."""
+    with context.saving() as save:
+        sensors = None if meters else METERS_OFF
+        dispatcher = Dispatcher(save=save, sensors=sensors, history=context.history)
+        try:
+            runs, interrupted = dispatcher.execute(plan), False
+        except Interrupted as stop:
+            runs, interrupted = list(stop.runs), True
+    return Measured(runs=runs, skipped=plan.skipped, save_errors=tuple(dispatcher.save_errors), interrupted=interrupted)
+
+
+def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
+    """One inspection per case of the factory; one where the model is a file."""
+    del context
+    from edgewise.model.build import build_graph, give_shapes, is_factory
+    from edgewise.model.inspection import inspect_graph
+    from edgewise.run.observation import observe_file
+    from edgewise.workload.resolved_graph import resolve_shapes
+
+    if not is_factory(request.model):
+        graph, network = observe_file(Path(request.model), shapes=request.shapes, hash_weights=request.hash_weights)
+        return [inspect_graph(graph, source=network.source)]
+    found = []
+    for case in request.cases:
+        built = build_graph(request.model, what_if=case, shapes=request.shapes or None)
+        concrete, assumed = resolve_shapes(built.graph, request.shapes)
+        if concrete:
+            built = give_shapes(built, concrete)
+        found.append(inspect_graph(built.graph, source={**built.source, "assumed": assumed}))
+    return found

@@ -1,0 +1,152 @@
+"""What all requests share: the types of their fields, JSON, and paths."""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+import os
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, model_validator
+
+from edgewise.errors import BadField
+
+SCHEMA: Final = 1
+"""Version of the requests' shape. Fields may be added; none changes its meaning within a version."""
+
+
+def _whole(value: Any) -> Any:
+    return operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else _refuse(value)
+
+
+def _number(value: Any) -> Any:
+    return _refuse(value) if isinstance(value, bool | str) else value
+
+
+def _refuse(value: Any) -> Any:
+    raise ValueError(f"must be a number, not {value!r}")
+
+
+def _path(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _written(value: Any) -> Any:
+    """A keyword argument in JSON: as it is where JSON has it, else as Python writes it. Raises `ValueError`."""
+    try:
+        if repr(json.loads(json.dumps(value))) == repr(value) and not _is_python(value):
+            return value
+    except (TypeError, ValueError):
+        pass
+    text = repr(value)
+    try:
+        if ast.literal_eval(text) == value:
+            return {"python": text}
+    except (ValueError, SyntaxError):
+        pass
+    raise ValueError(f"{text} can't be written")
+
+
+def _read_written(value: Any, info: ValidationInfo) -> Any:
+    return ast.literal_eval(value["python"]) if info.context == FROM_JSON and _is_python(value) else value
+
+
+FROM_JSON = {"from": "json"}
+"""The context in which a written request is read."""
+
+
+def _is_python(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"python"} and isinstance(value["python"], str)
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
+FilePath = Annotated[str, BeforeValidator(_path)]
+Texts = tuple[str, ...]
+Shapes = dict[str, tuple[Whole, ...]]
+Argument = Annotated[Any, BeforeValidator(_read_written), PlainSerializer(_written, when_used="json")]
+Case = dict[str, Argument]
+
+
+class Request(BaseModel):
+    """Base of all requests.
+
+    Attributes:
+        schema_version: ``schema`` in JSON.
+        verb: the command that does the same.
+        PATHS: the fields that hold paths.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    PATHS: ClassVar[tuple[str, ...]] = ()
+
+    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
+    verb: str
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Reject values that can't be used, alone or together. Raises `BadInput`."""
+
+    def to_document(self) -> dict[str, Any]:
+        """The request as JSON; `read_request` reads it. Raises `BadField` for factory arguments that JSON lacks."""
+        try:
+            return self.model_dump(mode="json", by_alias=True)
+        except ValueError as error:  # pydantic's PydanticSerializationError:
+            raise BadField(
+                "an argument in {cases} can't be written to a request", advice="numbers, text, lists and tuples can"
+            ) from error
+
+    def changed_fields(self) -> dict[str, Any]:
+        """The fields that are not at their defaults, but for schema and verb."""
+        found = {}
+        for field, info in type(self).model_fields.items():
+            value = getattr(self, field)
+            if field not in ("schema_version", "verb") and (
+                info.is_required() or value != info.get_default(call_default_factory=True)
+            ):
+                found[field] = value
+        return found
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions that this request calls, ``FILE.py:function`` or ``module:function``: they run code."""
+        from edgewise.model.callable_loader import is_factory
+
+        return tuple(one for field in self.PATHS for one in _several(getattr(self, field)) if is_factory(one))
+
+    def with_paths_from(self, folder: Path) -> Self:
+        """The same with absolute paths; those that are relative count from `folder`."""
+        changed: dict[str, Any] = {}
+        for field in self.PATHS:
+            value = getattr(self, field)
+            if isinstance(value, tuple):
+                changed[field] = tuple(absolute(one, folder) for one in value)
+            elif value is not None:
+                changed[field] = absolute(value, folder)
+        return self.model_copy(update=changed)
+
+
+def _several(value: Any) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def absolute(text: str, folder: Path) -> str:
+    """The path in `text` made absolute; ``FILE.py:function`` and ``hf:FOLDER`` hold one, ``module:function`` none."""
+    from edgewise.model.callable_loader import is_factory
+
+    if text.startswith("hf:"):
+        return "hf:" + absolute(text.removeprefix("hf:"), folder)
+    code, _, name = text.rpartition(":")
+    if code.endswith(".py"):
+        return f"{_join(folder, code)}:{name}"
+    return text if is_factory(text) and not (folder / text).exists() else _join(folder, text)
+
+
+def _join(folder: Path, path: str) -> str:
+    return os.path.abspath(folder / Path(path).expanduser())  # noqa: PTH100 - links are kept: they name the model

@@ -1,0 +1,464 @@
+"""One frozen, JSON-shaped, versioned request per verb, checked when it is made.
+
+Values are in SI units. Paths are kept as given: `Request.with_paths_from` makes them absolute. Every error is a
+`BadField`, which names the field, or another `BadInput`. `edgewise.service.reading` makes requests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field
+
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.metrics import check_criteria, check_metric
+from edgewise.comparing.requirement import Requirement, parse_requirements
+from edgewise.errors import BadField
+from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.record.job import ScenarioKind
+from edgewise.run.limits import check_settings, require_at_least, require_time
+from edgewise.run.plan import Axes
+from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
+
+SPREAD_SESSIONS = 10
+"""Sessions that are spread over a time, unless their number is given."""
+
+
+class _Target(Request):
+    """Where to run, and on inputs of which shape.
+
+    Attributes:
+        device: its name; ``local`` is this machine.
+        shapes: input name → shape, for inputs with open dimensions; "" stands for the only input.
+        memory_limit: bytes that a worker may allocate; None is the available memory.
+    """
+
+    device: str = "local"
+    shapes: Shapes = Field(default_factory=dict)
+    memory_limit: Whole | None = None
+
+    def target(self) -> TargetSpec:
+        """As a job has it."""
+        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+
+
+class _Measuring(_Target):
+    """How to measure models.
+
+    Attributes:
+        runtimes: names, or ``name/provider``; empty is every installed runtime that reads the model.
+        providers: empty is each runtime's first.
+        threads: empty is one thread; in the scenario offline, all usable cores.
+        precisions: empty is the like-for-like default.
+        input_data: an ``.npz`` file with one array per input; None generates random inputs from `seed`.
+        seed: of the random inputs and of every random choice.
+        timeout: s; a worker that is silent for this long is killed.
+    """
+
+    runtimes: Texts = ()
+    providers: Texts = ()
+    threads: tuple[Whole, ...] = ()
+    batches: tuple[Whole, ...] = (1,)
+    precisions: Texts = ()
+    input_data: FilePath | None = None
+    seed: Whole = 0
+    timeout: Number = 120.0
+
+    def axes(self) -> Axes:
+        """What is varied."""
+        return Axes(
+            runtimes=self.runtimes,
+            providers=self.providers,
+            threads=self.threads,
+            batches=self.batches,
+            precisions=self.precisions,
+            shapes=self.shapes,
+        )
+
+    def scenario_spec(self) -> Scenario:
+        """As a job has it."""
+        return Scenario()
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        return Stopping(timeout_s=self.timeout)
+
+    def check(self) -> None:
+        """Reject settings that no engine supports."""
+        check_settings(
+            threads=self.threads,
+            batches=self.batches,
+            scenario=self.scenario_spec(),
+            stopping=self.stopping(),
+            target=self.target(),
+            seed=self.seed,
+        )
+
+
+class _Protocol(_Measuring):
+    """How much to measure. What is None follows from the data.
+
+    Attributes:
+        models: files and folders; ``file.py:function`` and ``module:function`` are called to make one.
+        iterations: timed inferences per session.
+        warmup: untimed inferences before them.
+        duration: s to measure for, per session.
+    """
+
+    PATHS = ("models", "input_data")
+
+    models: tuple[FilePath, ...] = Field(min_length=1)
+    iterations: Whole | None = None
+    warmup: Whole | None = None
+    duration: Number | None = None
+
+
+class BenchRequest(_Protocol):
+    """Measure models on every runtime, side by side. The fields are the arguments of `edgewise.bench`."""
+
+    verb: Literal["bench"] = "bench"
+    scenario: ScenarioKind = "single-stream"
+    fps: Number | None = None
+    streams: Whole | None = None
+    requests: Whole | None = None
+    sessions: Whole | None = None
+    spread: Number | None = None
+    report_every: Whole | None = None
+    meters: bool = True
+
+    def scenario_spec(self) -> Scenario:
+        """As a job has it."""
+        return Scenario(kind=self.scenario, fps=self.fps, streams=self.streams, requests=self.requests)
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        prescribed = self.iterations is not None or self.warmup is not None or self.duration is not None
+        usual = SPREAD_SESSIONS if self.spread is not None else 1 if prescribed else Stopping().sessions
+        return Stopping(
+            iterations=self.iterations,
+            warmup=self.warmup,
+            duration_s=self.duration,
+            sessions=usual if self.sessions is None else self.sessions,
+            spread_s=self.spread,
+            report_every=self.report_every,
+            timeout_s=self.timeout,
+        )
+
+
+class ProfileRequest(_Protocol):
+    """Time every layer of models; the latency is measured first, as `BenchRequest` does.
+
+    Attributes:
+        cases: keyword arguments of the factories among the models; each case is a model of every factory.
+        sessions: fresh processes that measure the latency.
+    """
+
+    verb: Literal["profile"] = "profile"
+    cases: tuple[Case, ...] = ({},)
+    sessions: Whole = 3
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        return Stopping(
+            iterations=self.iterations,
+            warmup=self.warmup,
+            duration_s=self.duration,
+            sessions=self.sessions,
+            timeout_s=self.timeout,
+        )
+
+    def check(self) -> None:
+        """Reject cases without a factory, too."""
+        super().check()
+        _check_cases(self.cases, self.models)
+
+
+class InspectRequest(Request):
+    """Count what a model costs, without timing it.
+
+    Attributes:
+        model: a file or folder; ``file.py:function`` and ``module:function`` are called to make one.
+        cases: keyword arguments of the factory, one model each.
+        shapes: input name → shape, for inputs with open dimensions.
+        hash_weights: read weight files too, for the model's hash.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["inspect"] = "inspect"
+    model: FilePath
+    cases: tuple[Case, ...] = ({},)
+    shapes: Shapes = Field(default_factory=dict)
+    hash_weights: bool = False
+
+    def check(self) -> None:
+        """Reject cases without a factory."""
+        _check_cases(self.cases, (self.model,))
+
+
+MOST_CASES = 1000
+
+
+def _check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:
+    from edgewise.model.callable_loader import is_factory
+
+    if not 1 <= len(cases) <= MOST_CASES:
+        raise BadField(f"{{cases}} must be 1 to {MOST_CASES} models, not {len(cases)}")
+    if cases != ({},) and not any(map(is_factory, models)):
+        raise BadField("{cases} applies only to models that a function makes", advice="give {build=MODULE:FUNCTION}")
+
+
+class CompareRequest(_Measuring):
+    """Measure models side by side, in turns, until the verdicts are safe; or compare stored runs.
+
+    The fields are the arguments of `edgewise.compare`, but for:
+
+    Attributes:
+        subjects: ``[NAME=]THING[,key=value…]`` each: a model's file or a function that makes one, with settings; a
+            stored run or its tag; a file of exported runs. The later ones are compared with the first.
+        warmup: untimed inferences per session; None is found from the data.
+    """
+
+    PATHS = ("input_data",)
+
+    verb: Literal["compare"] = "compare"
+    subjects: Texts = Field(min_length=1)
+    labels: tuple[str | None, ...] = ()
+    scenario: ScenarioKind = "single-stream"
+    fps: Number | None = None
+    warmup: Whole | None = None
+    time_budget: Number | None = None
+    rounds: Whole | None = None
+    duet: bool = False
+    stored: bool = False
+    meters: bool = False
+    metrics: Texts = ()
+    until: str | None = None
+    threshold: Number = 0.03
+    floors: dict[str, Number] = Field(default_factory=dict)
+    pareto: Texts = ()
+    force: bool = False
+
+    def scenario_spec(self) -> Scenario:
+        """As a job has it."""
+        return Scenario(kind=self.scenario, fps=self.fps)
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        return Stopping(warmup=self.warmup, timeout_s=self.timeout)
+
+    def criteria(self) -> Criteria:
+        """On which terms the subjects are compared."""
+        return Criteria(
+            metrics=self.metrics, threshold=self.threshold, floors=self.floors, front=self.pareto, force=self.force
+        )
+
+    def check(self) -> None:
+        """Reject unknown metrics, too."""
+        super().check()
+        if len(self.labels) > len(self.subjects):
+            raise BadField(f"{{labels}} must be at most one per subject, not {len(self.labels)}")
+        check_criteria(self.criteria())
+        if self.until is not None:
+            check_metric(self.until)
+        require_time(time_budget=self.time_budget)
+        require_at_least(1, rounds=self.rounds)
+
+    @property
+    def functions(self) -> Texts:
+        """The functions among the subjects."""
+        from edgewise.service.subjects import functions_of
+
+        return functions_of(self.subjects)
+
+    def with_paths_from(self, folder: Path) -> Self:
+        """The same with absolute paths, those in the subjects among them."""
+        from edgewise.service.subjects import with_path_from
+
+        words = tuple(with_path_from(word, folder) for word in self.subjects)
+        return super().with_paths_from(folder).model_copy(update={"subjects": words})
+
+
+class GateRequest(_Target):
+    """Check a candidate against limits.
+
+    Attributes:
+        candidate, baseline: as the subjects of `CompareRequest`.
+        max_regression: how much worse than the baseline: ``3%``, or ``latency=3%``.
+        budget: limits of the candidate alone: ``latency=5ms``, ``accuracy_drop=1pt``.
+        on_inconclusive: ``pass``, ``fail``, or ``retry``: measure again for longer, then fail.
+        baseline_model: the file of the baseline's model, to measure it again.
+        stored: don't measure the baseline again.
+        time_budget: s; each retry takes twice as long.
+        duet: measure both at once, on cores of their own.
+        runtime, provider, threads, batch, precision: None is the baseline run's, else as in `BenchRequest`.
+        seed: of the random inputs and of the order; None is the baseline run's, else 0.
+    """
+
+    PATHS = ("baseline_model", "input_data")
+
+    verb: Literal["gate"] = "gate"
+    candidate: FilePath
+    baseline: FilePath | None = None
+    max_regression: Texts = ()
+    budget: Texts = ()
+    on_inconclusive: Literal["pass", "fail", "retry"] = "retry"
+    baseline_model: FilePath | None = None
+    stored: bool = False
+    time_budget: Number = 60.0
+    duet: bool = False
+    runtime: str | None = None
+    provider: str | None = None
+    threads: Whole | None = None
+    batch: Whole | None = None
+    precision: str | None = None
+    input_data: FilePath | None = None
+    seed: Whole | None = None
+    timeout: Number = 120.0
+
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What must hold. Raises `BadInput`."""
+        return parse_requirements(self.max_regression, self.budget)
+
+    def check(self) -> None:
+        """Reject limits that say nothing, and settings that no engine supports."""
+        self.requirements()
+        require_time(LONGEST_GATE_S, time_budget=self.time_budget)
+        check_settings(
+            threads=() if self.threads is None else (self.threads,),
+            batches=() if self.batch is None else (self.batch,),
+            scenario=Scenario(),
+            stopping=Stopping(timeout_s=self.timeout),
+            target=self.target(),
+            seed=self.seed or 0,
+        )
+
+    def with_paths_from(self, folder: Path) -> Self:
+        """The same with absolute paths, those in the candidate and the baseline among them."""
+        from edgewise.service.subjects import with_path_from
+
+        words = {"candidate": with_path_from(self.candidate, folder)}
+        if self.baseline is not None:
+            words["baseline"] = with_path_from(self.baseline, folder)
+        return super().with_paths_from(folder).model_copy(update=words)
+
+
+LONGEST_GATE_S = 24 * 3600.0
+
+
+class _Data(_Target):
+    """Which data to judge on, and how: as for `edgewise.evaluate`."""
+
+    task: str | None = None
+    split: str | None = None
+    limit: Whole | None = None
+    seed: Whole = 0
+    strict: bool = False
+    data_format: str | None = None
+    data_options: dict[str, str] = Field(default_factory=dict)
+    task_options: dict[str, str] = Field(default_factory=dict)
+    classes: Texts | FilePath = ()
+    prepare: Texts = ()
+    instructions: FilePath | None = None
+    runtimes: Texts = ()
+
+    def check(self) -> None:
+        """Reject a limit below one."""
+        require_at_least(1, limit=self.limit, memory_limit=self.memory_limit)
+
+
+class EvaluateRequest(_Data):
+    """Measure the accuracy of models on labelled data, or against another model's outputs.
+
+    The fields are the arguments of `edgewise.evaluate`, but for:
+
+    Attributes:
+        own_metrics: its `metrics`.
+        classes: names of the model's classes, or a file with one name a line.
+    """
+
+    PATHS = ("models", "data", "own_metrics", "reference", "instructions", "classes")
+
+    verb: Literal["evaluate"] = "evaluate"
+    models: tuple[FilePath, ...] = Field(min_length=1)
+    data: FilePath
+    own_metrics: Texts = ()
+    reference: FilePath | None = None
+    providers: Texts = ()
+    threads: Whole = 1
+    precisions: Texts = ()
+    latency: bool = True
+    sessions: Whole = 3
+    meters: bool = False
+    timeout: Number = 120.0
+    fresh: bool = False
+
+    def check(self) -> None:
+        """Reject settings that no engine supports."""
+        super().check()
+        if self.meters and not self.latency:
+            raise BadField("{meters} needs the latency, which is not measured", advice="leave {latency=False} out")
+        check_settings(
+            threads=(self.threads,),
+            batches=(),
+            scenario=Scenario(),
+            stopping=Stopping(sessions=self.sessions, timeout_s=self.timeout),
+            target=self.target(),
+            seed=self.seed,
+        )
+
+
+class OptimizeRequest(_Data):
+    """Find the fastest variant of a model that keeps its accuracy.
+
+    The fields are the arguments of `edgewise.optimize`, but for:
+
+    Attributes:
+        folder: its `output`: where variants and the result go; None is ``MODEL-optimized`` in the current folder.
+    """
+
+    PATHS = ("model", "also", "data", "instructions", "classes", "folder")
+
+    verb: Literal["optimize"] = "optimize"
+    model: FilePath
+    also: tuple[FilePath, ...] = ()
+    data: FilePath | None = None
+    calibrate_on: str | None = None
+    calibration_limit: Whole | None = None
+    max_latency: Number | None = None
+    max_size: Whole | None = None
+    max_memory: Whole | None = None
+    max_accuracy_drop: str | None = None
+    min_accuracy: Number | None = None
+    min_snr: Number | None = None
+    aim: Literal["latency", "size"] = "latency"
+    passes: Texts = ()
+    keep_float: Texts = ()
+    sensitivity: bool | None = None
+    everything: bool = False
+    threads: Whole | None = None
+    time_budget: Number = 300.0
+    fresh: bool = False
+    folder: FilePath | None = None
+
+    def check(self) -> None:
+        """Reject amounts that no variant can meet."""
+        super().check()
+        require_at_least(1, threads=self.threads, calibration_limit=self.calibration_limit)
+        require_at_least(1, max_size=self.max_size, max_memory=self.max_memory)
+        require_time(max_latency=self.max_latency, time_budget=self.time_budget)
+
+
+REQUESTS: dict[str, type[Request]] = {
+    kind.model_fields["verb"].default: kind
+    for kind in (
+        BenchRequest,
+        ProfileRequest,
+        InspectRequest,
+        EvaluateRequest,
+        OptimizeRequest,
+        CompareRequest,
+        GateRequest,
+    )
+}

@@ -1,0 +1,380 @@
+"""What the words of ``compare`` and ``gate`` name: models with settings, stored runs, exported files.
+
+A word is ``[NAME=]THING[,key=value…]``. THING is a model file, a stored run (id, its beginning, tag, ``last``,
+``last~2``, ``group:ID``) or a file of exported runs; what a file is, its content says. Settings belong to models.
+`build_words` makes files of ``FILE.py:function``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.model.identity import is_model_folder
+from edgewise.model.recognition import PADDLE_JSON
+from edgewise.record import Run
+from edgewise.store import Store, open_store
+from edgewise.text import one_line
+
+SETTINGS = ("runtime", "provider", "threads", "precision", "batch")
+"""The settings that can follow a comma, or be varied with ``--vary``."""
+
+MAX_LABEL = 60
+_COUNTS = ("threads", "batch")
+_ADVICE = f"NAME=model.onnx,threads=2; settings: {', '.join(SETTINGS)}"
+_HEAD_BYTES = 4096
+_LABEL = re.compile(r"([^=,/]*)=(.*)", re.DOTALL)
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")
+_ONLY_RUN = re.compile(r"last(~[0-9]+)?|group:.*|all", re.DOTALL)
+
+SettingValue = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedSubject:
+    """One subject of a comparison.
+
+    Attributes:
+        word: as it was typed.
+        argument: which word it came from, counted from 0: a word may name several runs.
+        label: the name that was given; None leaves it to whoever shows it.
+        path: model: its file.
+        settings: model: setting of `SETTINGS` → value; counts are whole numbers of 1 or more.
+        run: run: the stored or exported run; None for a model.
+    """
+
+    word: str
+    argument: int
+    kind: Literal["model", "run"]
+    label: str | None = None
+    path: Path | None = None
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
+    run: Run | None = None
+
+
+def build_words(stack: ExitStack, words: Sequence[str], *, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """`words` with a model file in place of every ``FILE.py:function`` in them; see `edgewise.service.factories`."""
+    return [_build_word(stack, word, shapes) for word in words]
+
+
+def _build_word(stack: ExitStack, word: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    from edgewise.service.factories import build_files
+
+    found = _function_in(word)
+    if found is None:
+        return word
+    label, function, settings = found
+    (file,) = build_files(stack, [function], shapes=shapes)
+    return _join_word(label, file, settings)
+
+
+def _function_in(word: str) -> tuple[str | None, str, str] | None:
+    """Label, ``FILE.py:function`` and settings, where the word names a function and no model's file."""
+    from edgewise.model.callable_loader import is_factory
+
+    functions = []
+    for label, thing, settings in _readings(word):
+        if _is_model(Path(thing)):
+            return None
+        code = thing.rpartition(":")[0]
+        if code.endswith(".py") and is_factory(thing):
+            functions.append((not _is_file(Path(code)), label, thing, settings))
+    if not functions:
+        return None
+    # A file of that name is what is meant; without one the error says that there is none.
+    _, label, thing, settings = min(functions, key=lambda each: each[0])
+    return label, thing, settings
+
+
+def functions_of(words: Sequence[str]) -> tuple[str, ...]:
+    """The ``FILE.py:function`` among `words`."""
+    found = [_function_in(word) for word in words]
+    return tuple(one[1] for one in found if one is not None)
+
+
+def with_path_from(word: str, folder: Path) -> str:
+    """`word` with an absolute path, which counts from `folder`; a word that names a stored run stays."""
+    for label, thing, settings in _readings(word):
+        code = thing.rpartition(":")[0]
+        if _is_model(folder / thing) or (code.endswith(".py") and _is_file(folder / code)):
+            return _join_word(label, os.path.abspath(folder / thing), settings)  # noqa: PTH100 - links are kept
+    named = _LABEL.fullmatch(word)
+    thing, _, settings = (named[2] if named else word).partition(",")
+    if "/" in thing or _ENDING.search(thing):
+        return _join_word(named[1] if named else None, os.path.abspath(folder / thing), settings)  # noqa: PTH100
+    return word
+
+
+def _join_word(label: str | None, thing: str, settings: str) -> str:
+    return ("" if label is None else f"{label}=") + thing + (f",{settings}" if settings else "")
+
+
+def read_subjects(
+    words: Sequence[str], *, store: str | Store | None, runs: Mapping[str, Run] | None = None
+) -> list[ParsedSubject]:
+    """The subjects that `words` name, in order.
+
+    Args:
+        store: where runs are looked up; None is the user's own.
+        runs: by id, those that need not be looked up.
+
+    Raises:
+        BadInput: a word that is neither a file nor a run, a wrong setting, a doubled label, a file that can't be read
+            as runs (one of a newer schema among them).
+        StoreError: the store can't be opened or read, and the word looks like a run.
+    """
+    found: list[ParsedSubject] = []
+    for index, word in enumerate(words):
+        found.extend(_read_word(word, index, store=store, runs=runs or {}))
+    seen: dict[str, int] = {}
+    for subject in found:
+        if subject.label is not None and seen.setdefault(subject.label, subject.argument) != subject.argument:
+            raise BadInput(f"two subjects are called {subject.label!r}", advice="give each NAME= once")
+    return found
+
+
+def _read_word(word: str, index: int, *, store: str | Store | None, runs: Mapping[str, Run]) -> list[ParsedSubject]:
+    if not word.strip():
+        raise BadInput("a subject is empty", advice="name a model, a stored run or an exported file")
+    for label, thing, settings in _readings(word):
+        if _is_model(Path(thing)):
+            return _read_file(word, index, label=label, path=Path(thing), settings=settings)
+    named = _LABEL.fullmatch(word)
+    label, reference = (_read_label(named[1], word), named[2]) if named else (None, word)
+    reference, comma, settings = reference.partition(",")
+    try:
+        named_runs = [runs[reference]] if reference in runs else _look_up(reference, store=store)
+    except BadInput as error:
+        raise _explain(word, reference, error) from error
+    except StoreError as error:
+        if not _may_be_file(reference, store=store):
+            raise
+        raise _explain(word, reference, error) from error
+    if comma:
+        raise _no_settings(word, settings)
+    if not named_runs:
+        raise BadInput(f"{reference!r} names no runs: the store is empty", advice="measure a model first")
+    return [ParsedSubject(word=word, argument=index, kind="run", label=label, run=run) for run in named_runs]
+
+
+def _readings(word: str) -> Iterator[tuple[str | None, str, str]]:
+    """Every way to read `word` as (label, thing, settings), the longest thing first: paths may contain = and , too."""
+    named = _LABEL.fullmatch(word)
+    bodies: list[tuple[str | None, str]] = [(None, word), *([(named[1], named[2])] if named else [])]
+    for label, body in bodies:
+        end = len(body)
+        while end > 0:
+            yield label, body[:end], body[end + 1 :]
+            end = body.rfind(",", 0, end)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long for a file, a folder that may not be read
+        return False
+
+
+def _is_model(path: Path) -> bool:
+    """Whether `path` is a file or a folder that holds a model; other folders may have the name of a run."""
+    try:
+        return path.is_file() or is_model_folder(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _read_file(word: str, index: int, *, label: str | None, path: Path, settings: str) -> list[ParsedSubject]:
+    label = None if label is None else _read_label(label, word)
+    if path.is_dir() or not _holds_json(path):
+        return [
+            ParsedSubject(
+                word=word, argument=index, kind="model", label=label, path=path, settings=_read_settings(word, settings)
+            )
+        ]
+    from edgewise.store.exchange import import_runs
+
+    if settings:
+        raise _no_settings(word, settings)
+    runs = import_runs(path)
+    if not runs:
+        raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
+    return [ParsedSubject(word=word, argument=index, kind="run", label=label, run=run) for run in runs]
+
+
+def _holds_json(path: Path) -> bool:
+    """Whether the file begins like a JSON document other than Paddle's models. Raises `BadInput`."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise BadInput(f"can't read {path}: {error.strerror}", advice="check the file's permissions") from error
+    if not head:
+        raise BadModel(f"{path} is empty", advice="export or download it again")
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") and not PADDLE_JSON.search(head)
+
+
+def _read_label(text: str, word: str) -> str:
+    label = one_line(text)
+    if not label or len(label) > MAX_LABEL:
+        raise BadInput(
+            f"{word!r} has no usable name", advice=f"1 to {MAX_LABEL} characters before the equals sign: {_ADVICE}"
+        )
+    return label
+
+
+def _read_settings(word: str, text: str) -> dict[str, SettingValue]:
+    settings: dict[str, SettingValue] = {}
+    for part in text.split(",") if text else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise BadInput(f"{word!r}: {part!r} is not key=value", advice=f"for example {_ADVICE}")
+        if key in settings:
+            raise BadInput(f"{word!r} gives {key} twice", advice="to vary a setting: --vary threads=1,2")
+        settings[key] = _read_setting(key, value, where=repr(word))
+    return settings
+
+
+def _read_setting(key: str, value: str, *, where: str) -> SettingValue:
+    """The value of a setting. Raises `BadInput` naming `where` it stands."""
+    if key not in SETTINGS:
+        raise BadInput(f"{where}: unknown setting {key!r}", advice=f"settings: {', '.join(SETTINGS)}")
+    if not value:
+        raise BadInput(f"{where}: {key} has no value", advice=f"for example {key}={'2' if key in _COUNTS else 'NAME'}")
+    if key not in _COUNTS:
+        return value
+    if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) < 1:
+        raise BadInput(f"{where}: {key} {value!r} is not a whole number of 1 or more", advice=f"for example {key}=2")
+    return int(value)
+
+
+def _no_settings(word: str, settings: str) -> BadInput:
+    return BadInput(
+        f"{word!r}: {settings!r} can't be set on a run, which has been measured already",
+        advice="settings belong to models: name the model's file",
+    )
+
+
+def _look_up(reference: str, *, store: str | Store | None) -> list[Run]:
+    """The stored runs that `reference` names. Raises `BadInput`, `StoreError`."""
+    if not reference.isprintable():  # bytes that are no text can't be asked for in a database
+        raise BadInput(f"there is no run {reference!r}", advice="see 'edgewise runs list'")
+    if not (store is None or isinstance(store, str)):
+        return list(store.resolve([reference]))
+    with open_store(store, create=False) as opened:
+        return list(opened.resolve([reference]))
+
+
+def _may_be_file(reference: str, *, store: str | Store | None) -> bool:
+    """Whether `reference` may be a misspelt file: it looks like one, or there is no store that could hold a run."""
+    from edgewise.store.location import find_location
+
+    if _ONLY_RUN.fullmatch(reference):
+        return False
+    place = find_location(store).path if store is None or isinstance(store, str) else None
+    return "/" in reference or bool(_ENDING.search(reference)) or (place is not None and not place.exists())
+
+
+def _explain(word: str, reference: str, error: EdgewiseError) -> BadModel:
+    """The one error for a word that is neither a file nor a run."""
+    path = Path(reference)
+    try:
+        what = "a folder, not a model file" if path.is_dir() else "no file that can be read"
+    except (OSError, ValueError):
+        what = "no file that can be read"
+    named = _LABEL.fullmatch(word)
+    advice = f"check the path, or {error.advice or 'name a stored run'}"
+    if named and named[1].strip() in SETTINGS:
+        advice = f"to vary a setting: --vary {word}; to set it, behind the model: model.onnx,{word}"
+    return BadModel(f"{reference!r} is {what}, and as a stored run: {error.message}", advice=advice)
+
+
+def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[str]]:
+    """Runs of two arguments matched by what was measured, so that like is compared with like.
+
+    Matched are engine, provider, threads, precision, batch, scenario and device as they were asked for, and the model's
+    name where an argument has several models. Of several runs of one kind the newest counts. One run each is a pair.
+
+    Returns:
+        The pairs in the order of `first`, and one line on every run without a counterpart or passed over.
+
+    Raises:
+        BadInput: no run has a counterpart.
+    """
+    if len(first) == 1 and len(second) == 1:
+        return [(first[0], second[0])], []
+    several = any(len({run.job.model.name for run in runs}) > 1 for runs in (first, second))
+    notes: list[str] = []
+    left, right = (_by_kind(runs, named=several, notes=notes) for runs in (first, second))
+    pairs = [(run, right[kind]) for kind, run in left.items() if kind in right]
+    if not pairs:
+        examples = ", ".join(_describe(run) for run in (*first[:1], *second[:1]))
+        raise BadInput(
+            f"no run of the first argument has a counterpart in the second ({examples or 'there are none'})",
+            advice="matched by engine, provider, threads, precision, batch, scenario and device; or name one run each",
+        )
+    for runs, others, which in ((left, right, "first"), (right, left, "second")):
+        notes += [f"only the {which} has {_describe(run)}" for kind, run in runs.items() if kind not in others]
+    return pairs, notes
+
+
+def _by_kind(runs: Sequence[Run], *, named: bool, notes: list[str]) -> dict[tuple[object, ...], Run]:
+    found: dict[tuple[object, ...], Run] = {}
+    counts: dict[tuple[object, ...], int] = {}
+    for run in runs:
+        job = run.job
+        runtime, workload = job.runtime, job.workload
+        kind = (
+            job.model.name if named else None,
+            runtime.name,
+            runtime.provider,
+            runtime.threads,
+            runtime.precision,
+            workload.batch,
+            workload.scenario,
+            job.target.device,
+        )
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind not in found or _moment(run) >= _moment(found[kind]):
+            found[kind] = run
+    notes += [
+        f"of {count} runs of {_describe(found[kind])} the newest counts" for kind, count in counts.items() if count > 1
+    ]
+    return found
+
+
+def _moment(run: Run) -> tuple[object, ...]:
+    from edgewise.store.codec import parse_time
+
+    return parse_time(run.created_at).timestamp(), run.id
+
+
+def _describe(run: Run) -> str:
+    return one_line(run.job.label)
+
+
+def split_vary(values: Sequence[str] | None) -> dict[str, list[SettingValue]]:
+    """``["threads=1,2", "runtime=onnxruntime,openvino"]`` → axis → its values, each once, in order.
+
+    A repeated axis adds to its values. Raises `BadInput` naming ``--vary``.
+    """
+    found: dict[str, list[SettingValue]] = {}
+    for value in values or ():
+        key, equals, text = value.partition("=")
+        if not equals:
+            raise BadInput(f"--vary {value!r} is not KEY=VALUE,…", advice="for example --vary threads=1,2")
+        key = key.strip()
+        words = [word.strip() for word in text.split(",")]
+        if stray := next((word for word in words if "=" in word), None):
+            raise BadInput(f"--vary {value!r} varies two settings", advice=f"repeat the flag: --vary {stray}")
+        axis = found.setdefault(key, [])
+        for word in words:
+            setting = _read_setting(key, word, where="--vary")
+            if setting not in axis:
+                axis.append(setting)
+    return found

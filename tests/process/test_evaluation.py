@@ -1,0 +1,430 @@
+"""From a question to runs with scores: whatever happens on the way, scores are those of the samples that were judged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn import metrics as oracle
+
+from edgewise.cancellation import CancelToken, cancellable
+from edgewise.errors import BadInput, StoreError, Unavailable
+from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, plan_evaluation, select_samples
+from edgewise.evaluating.evaluation import EvaluationPlan, run_evaluation
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.task import tasks
+from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
+from edgewise.record import Stopping, TargetSpec
+from edgewise.run.plan import Axes
+from edgewise.testing import write_fake_model
+from small_selections import NET, Rows, corrupt, job_of, rows, selection
+
+COUNT = 60
+CLASSES = 3
+OUTPUTS = [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}]
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    """Notebooks of this test alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def classifier(path: Path, **script) -> Path:
+    """Its best class is always the last one: outputs are a number and the element's index."""
+    return write_fake_model(path, **{"graph": NET, "outputs": OUTPUTS, "latency_ns": [1_000_000], **script})
+
+
+def labelled(**settings):
+    labels = np.random.default_rng(3).integers(0, CLASSES, COUNT)
+    return Rows(rows(COUNT), [int(label) for label in labels], **settings)
+
+
+class Pressing:
+    """Notes the events of samples, and presses Ctrl-C once so many are done."""
+
+    def __init__(self, at=None):
+        self.at, self.told, self.kinds = at, [], []
+
+    def __call__(self, event):
+        self.kinds.append(type(event).__name__)
+        match event:
+            case SamplesStarted():
+                self.told.append(("started", event.total))
+            case SamplesDone():
+                self.told.append((event.done, event.total))
+                if self.at is not None and event.done >= self.at:
+                    raise KeyboardInterrupt
+            case SamplesFinished():
+                self.told.append(("finished", event.answered + event.skipped))
+
+
+def plan_of(*models, data, task="classification", latency=False, **settings):
+    return EvaluationPlan(
+        jobs=tuple(map(job_of, models)),
+        selection=selection(data, strict=settings.pop("strict", False)),
+        task=None if task is None else tasks().get(task),
+        instructions=Instructions(),
+        latency=latency,
+        **settings,
+    )
+
+
+def evaluate(*models, saved=None, progress=None, **settings):
+    keep = [] if saved is None else saved
+    with reporting_to(progress):
+        return run_evaluation(plan_of(*models, **settings), save=keep.append)
+
+
+def test_scores_are_those_of_scikit_learn(tmp_path):
+    data = labelled(on_read=corrupt(4, 31))
+    saved = []
+    (one,) = evaluate(classifier(tmp_path / "m.fake"), data=data, saved=saved).models
+    used = [label for index, label in enumerate(data.labels) if index not in (4, 31)]
+    results = [CLASSES - 1] * len(used)
+    values = {score.metric: score.value for score in one.scores}
+    assert values["accuracy_top1"] == oracle.accuracy_score(used, results)
+    assert values["f1_macro"] == pytest.approx(oracle.f1_score(used, results, average="macro"), abs=1e-12)
+    evaluation = one.run.evaluation
+    assert (evaluation.n, evaluation.skipped_count) == (COUNT - 2, 2)
+    assert [skipped.name for skipped in evaluation.skipped] == ["row[4]", "row[31]"]
+    assert np.array(evaluation.confusion).tolist() == oracle.confusion_matrix(used, results).tolist()
+    assert saved == [one.run] and one.run.status == "done" and one.headline == "accuracy_top1"
+    assert one.run.measurement("accuracy_top1").value == values["accuracy_top1"]
+
+
+def numbers(one):
+    """Everything that must not depend on whether the pass was cut off."""
+    evaluation = one.run.evaluation
+    return one.scores, one.differences, evaluation.n, evaluation.confusion, evaluation.data.sha256, evaluation.skipped
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_pass_that_was_cut_off_comes_to_the_same_scores(tmp_path, cache, task):
+    model = classifier(tmp_path / "m.fake")
+    data = labelled(on_read=corrupt(40))
+    if task == "regression":
+        model = classifier(tmp_path / "r.fake", outputs=[{"name": "y", "shape": [1, 1], "dtype": "float32"}])
+        data = Rows(rows(COUNT), [float(row.sum()) * 1.1 for row in rows(COUNT)], on_read=corrupt(40))
+    (whole,) = evaluate(model, data=data, task=task).models
+    assert list(cache.rglob("*.jsonl")) == []  # complete: nothing to resume
+    first = evaluate(model, data=data, task=task, progress=Pressing(5))
+    (part,) = first.models
+    assert first.interrupted and part.run.status == "cancelled" and 5 <= part.run.evaluation.n < COUNT
+    assert len(list(cache.rglob("*.jsonl"))) == 1
+    progress = Pressing()
+    second = evaluate(model, data=data, task=task, progress=progress)
+    (resumed,) = second.models
+    assert not second.interrupted and resumed.resumed >= 5
+    assert numbers(resumed) == numbers(whole)
+    assert progress.told[0] == ("started", COUNT) and progress.told[-1] == ("finished", COUNT)
+    assert list(cache.rglob("*.jsonl")) == []
+
+
+def test_ctrl_c_before_the_first_answer_is_no_fault_of_the_data(tmp_path):
+    def read(index):
+        raise KeyboardInterrupt
+
+    saved = []
+    found = evaluate(classifier(tmp_path / "m.fake"), data=labelled(on_read=read), saved=saved)
+    assert found.interrupted and found.models[0].run.status == "cancelled" and found.models[0].scores == ()
+
+
+def test_cancelling_while_scores_are_computed_keeps_the_samples(tmp_path, cache, monkeypatch):
+    token = CancelToken()
+    model, data = classifier(tmp_path / "m.fake"), labelled()
+    whole = evaluate(model, data=data).models[0]
+    saved = []
+
+    def cancel_at_the_end(event):
+        if isinstance(event, SamplesFinished):
+            token.cancel()
+
+    with cancellable(token):
+        found = evaluate(model, data=data, saved=saved, progress=cancel_at_the_end)
+    assert found.interrupted and found.models[0].run.status == "cancelled" and saved == list(found.runs)
+    assert len(list(cache.rglob("*.jsonl"))) == 1
+    (again,) = evaluate(model, data=data).models
+    assert again.resumed == COUNT and again.scores == whole.scores
+
+
+def test_a_cancelled_token_ends_a_wait_for_the_worker(tmp_path):
+    token, cancelled = CancelToken(), []
+    hanging = classifier(tmp_path / "m.fake", behaviour={"at": "invoke", "after": 20, "do": "hang"})
+
+    def cancel():
+        cancelled.append(time.monotonic())
+        token.cancel()
+
+    def cancel_soon(event):
+        if isinstance(event, SamplesDone) and event.done == 1:
+            threading.Timer(1.0, cancel).start()
+
+    with cancellable(token):
+        found = evaluate(hanging, data=labelled(), progress=cancel_soon)
+    assert time.monotonic() - cancelled[0] < 5.0  # the worker would be waited for until its timeout, minutes later
+    assert found.interrupted and 1 <= found.models[0].run.evaluation.n < COUNT
+
+
+def test_events_tell_jobs_and_samples_in_order(tmp_path):
+    progress = Pressing()
+    evaluate(classifier(tmp_path / "a.fake"), classifier(tmp_path / "b.fake"), data=labelled(), progress=progress)
+    once = ["JobStarted", "SamplesStarted", "SamplesDone", "SamplesFinished", "RunFinished"]
+    assert [kind for kind, _ in itertools.groupby(progress.kinds)] == once * 2
+
+
+def test_two_models_are_compared_on_the_samples_that_both_answered(tmp_path):
+    good = classifier(tmp_path / "good.fake")
+    bad = classifier(tmp_path / "bad.fake", outputs_value=0.0)  # the first class, whatever comes
+    data = labelled()
+    one, other = evaluate(good, bad, data=data).models
+    right = np.array(data.labels)
+    (difference,) = [difference for difference in other.differences if difference.metric == "accuracy_top1"]
+    assert one.differences == () and difference.n == COUNT
+    assert difference.difference == pytest.approx(float(np.mean(right == 0) - np.mean(right == CLASSES - 1)), abs=1e-12)
+    assert f"{int(np.sum(right == 0))} gained, {int(np.sum(right == CLASSES - 1))} lost" in difference.method
+
+
+def test_a_worker_that_dies_is_a_failed_run_and_the_next_model_is_judged(tmp_path, cache):
+    dying = classifier(tmp_path / "a.fake", behaviour={"at": "invoke", "after": 20, "do": "segfault"})
+    saved = []
+    first, second = evaluate(dying, classifier(tmp_path / "b.fake"), data=labelled(), saved=saved).models
+    assert first.run.status == "failed" and first.run.failure.signal == "SIGSEGV" and first.scores == ()
+    assert second.run.status == "done" and second.scores and second.differences == ()
+    assert [run.status for run in saved] == ["failed", "done"]
+    assert len(list(cache.rglob("*.jsonl"))) == 1  # of the one that died, to go on
+
+
+@pytest.mark.parametrize("latency", [True, False])
+def test_data_that_do_not_fit_are_refused_before_anything_is_measured(tmp_path, latency):
+    saved = []
+    data = Rows(rows(COUNT, 5), [0] * COUNT, on_read=corrupt(0, 1))
+    with pytest.raises(BadInput, match=r"row\[2\] has shape"):
+        evaluate(classifier(tmp_path / "m.fake"), data=data, saved=saved, latency=latency)
+    assert saved == []
+
+
+@pytest.mark.parametrize("labels", [["cat"] * COUNT, [1.5] * COUNT, [-1] * COUNT, [99] * COUNT, [None] * COUNT])
+def test_labels_that_are_no_classes_are_refused(tmp_path, labels):
+    with pytest.raises(BadInput) as caught:
+        evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), labels))
+    assert "row[0]" in caught.value.message or "label" in caught.value.message
+
+
+def test_not_one_usable_sample_is_an_error_that_says_why(tmp_path):
+    with pytest.raises(BadInput, match=r"none of the samples of rows could be used \(row\[0\]: scratched\)"):
+        evaluate(classifier(tmp_path / "m.fake"), data=labelled(on_read=corrupt(*range(COUNT))))
+
+
+def test_strict_is_an_error(tmp_path):
+    with pytest.raises(BadInput, match=r"row\[9\] can't be used"):
+        evaluate(classifier(tmp_path / "m.fake"), data=labelled(on_read=corrupt(9)), strict=True)
+
+
+def test_without_labels_there_is_nothing_to_judge_by(tmp_path):
+    with pytest.raises(BadInput, match="no labels") as caught:
+        evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)))
+    assert "--reference" in caught.value.advice
+
+
+def test_a_task_for_other_samples_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="detection does not support array samples"):
+        evaluate(classifier(tmp_path / "m.fake"), data=labelled(), task="detection")
+
+
+def test_a_reference_takes_the_place_of_labels(tmp_path):
+    model = classifier(tmp_path / "m.fake")
+    reference = job_of(classifier(tmp_path / "r.fake", latency_ns=[7]))
+    same, other = evaluate(
+        model, classifier(tmp_path / "o.fake", outputs_value=0.0), data=Rows(rows(COUNT)), task=None, reference=reference
+    ).models  # fmt: skip
+    values = {score.metric: score.value for score in same.scores}
+    assert (values["agreement_top1"], values["output_max_abs_error"], values["output_snr"]) == (1.0, 0.0, None)
+    assert {score.metric: score.value for score in other.scores}["agreement_top1"] == 0.0
+    assert same.run.evaluation.task == "agreement" and same.run.evaluation.reference == reference.model.sha256
+
+
+def test_a_reference_answers_once_for_all_models(tmp_path, asked):
+    reference = job_of(classifier(tmp_path / "r.fake", latency_ns=[7]))
+    models = [classifier(tmp_path / f"{name}.fake", latency_ns=[place]) for place, name in enumerate("abc", start=1)]
+    done = evaluate(*models, data=Rows(rows(COUNT)), task=None, reference=reference).models
+    assert [one.run.evaluation.n for one in done] == [COUNT] * 3
+    assert sum(count for _, count in asked) == (3 + 1) * COUNT
+
+
+def test_a_reference_that_fails_is_a_failed_run(tmp_path):
+    reference = job_of(classifier(tmp_path / "r.fake", behaviour={"at": "load", "do": "abort"}))
+    (one,) = evaluate(
+        classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference
+    ).models  # fmt: skip
+    assert (
+        one.run.status == "failed"
+        and "the reference failed: " in one.run.failure.message
+        and "SIGABRT" in one.run.failure.message
+    )
+
+
+def test_a_reference_that_dies_on_the_way_is_a_failed_run(tmp_path):
+    reference = job_of(
+        classifier(tmp_path / "r.fake", behaviour={"at": "invoke", "after": 20, "do": "exit"})
+    )  # fmt: skip
+    (one,) = evaluate(
+        classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference
+    ).models  # fmt: skip
+    assert (
+        one.run.status == "failed"
+        and "the reference failed: " in one.run.failure.message
+        and "exit code 7" in one.run.failure.message
+    )
+
+
+def test_latency_and_accuracy_stand_in_one_run(tmp_path):
+    plan = plan_of(classifier(tmp_path / "m.fake"), data=labelled(), latency=True)
+    job = plan.jobs[0]
+    from dataclasses import replace
+
+    short = replace(job, workload=replace(job.workload, stopping=Stopping(sessions=1, iterations=20, warmup=2)))
+    saved = []
+    (one,) = run_evaluation(replace(plan, jobs=(short,)), save=saved.append).models
+    assert one.run.measurement("latency").value == pytest.approx(1e-3)
+    assert one.run.measurement("accuracy_top1").value is not None
+    assert saved[-1] == one.run and len({run.id for run in saved}) == 1
+
+
+def test_a_model_whose_latency_could_not_be_measured_is_not_judged(tmp_path):
+    broken = classifier(tmp_path / "m.fake", behaviour={"at": "first", "do": "abort"})
+    progress = Pressing()
+    (one,) = evaluate(broken, data=labelled(), latency=True, progress=progress).models
+    assert one.run.status == "failed" and progress.told == []
+
+
+def test_a_store_that_fails_loses_no_scores(tmp_path):
+    def save(run):
+        raise StoreError("no room")
+
+    found = run_evaluation(plan_of(classifier(tmp_path / "m.fake"), data=labelled()), save=save)
+    assert found.models[0].scores and [error.message for error in found.save_errors] == ["no room"]
+
+
+# --- from words to questions ---
+
+
+@pytest.fixture
+def archive(tmp_path):
+    def write(name="d.npz", count=COUNT, **arrays):
+        labels = np.random.default_rng(3).integers(0, CLASSES, count)
+        np.savez(tmp_path / name, **{"x": rows(count), "y": labels, **arrays})
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_the_same_seed_asks_the_same_samples_and_a_larger_limit_more(archive):
+    def asked(limit, seed=0):
+        wish = DataOptions(source=source, limit=limit, seed=seed)
+        return select_samples(wish, open_splits(wish)).indices
+
+    source = archive()
+    assert asked(10) == asked(10) and len(asked(10)) == 10 and asked(10) == tuple(sorted(asked(10)))
+    assert set(asked(10)) < set(asked(25)) and asked(10) != asked(10, seed=1)
+    assert asked(None) == asked(10_000) == tuple(range(COUNT))
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_below_one_makes_no_sense(archive, limit):
+    wish = DataOptions(source=archive(), limit=limit)
+    with pytest.raises(BadInput, match="must be at least 1"):
+        select_samples(wish, open_splits(wish))
+
+
+def test_a_split_that_is_not_there_is_unavailable(archive):
+    wish = DataOptions(source=archive(), split="holdout")
+    with pytest.raises(Unavailable, match="no split 'holdout'"):
+        select_samples(wish, open_splits(wish))
+
+
+def test_nobody_says_what_the_task_is(archive, tmp_path):
+    model = classifier(tmp_path / "m.fake")
+    with pytest.raises(BadInput, match="no task given") as caught:
+        plan_evaluation([model], DataOptions(source=archive()), axes=Axes(), stopping=Stopping(), target=TargetSpec())
+    assert "classification" in caught.value.advice
+    with pytest.raises(Unavailable, match="unknown task 'clasification'"):
+        find_task("clasification", Instructions())
+
+
+def test_what_stands_beside_the_model_is_the_task_and_words_win_over_it(archive, tmp_path):
+    model = classifier(tmp_path / "m.fake")
+    model.with_suffix(".yaml").write_text("edgewise: 1\ntask: classification\n")
+
+    def made(**wish):
+        return plan_evaluation(
+            [model], DataOptions(source=archive(), **wish), axes=Axes(runtimes=("fake",)), stopping=Stopping(),
+            target=TargetSpec(), latency=False,
+        )  # fmt: skip
+
+    assert made().task.name == "classification" and made(task="regression").task.name == "regression"
+    assert run_evaluation(made(), save=lambda run: None).models[0].run.evaluation.n == COUNT
+
+
+def test_no_model_is_no_evaluation(archive):
+    with pytest.raises(BadInput, match="no model"):
+        plan_evaluation([], DataOptions(source=archive()), axes=Axes(), stopping=Stopping(), target=TargetSpec())
+
+
+def test_changed_data_is_not_resumed(archive, tmp_path):
+    model = classifier(tmp_path / "m.fake")
+
+    def run(progress=None):
+        wish = DataOptions(source=source, task="classification")
+        plan = plan_evaluation(
+            [model], wish, axes=Axes(runtimes=("fake",)), stopping=Stopping(), target=TargetSpec(), latency=False
+        )
+        with reporting_to(progress):
+            return run_evaluation(plan, save=lambda run: None)
+
+    source = archive()
+    assert run(Pressing(5)).interrupted
+    archive(x=rows(COUNT, seed=9))
+    assert run().models[0].resumed == 0
+
+
+def test_a_metric_of_the_user_s_own_survives_a_cut(tmp_path, archive):
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n\ndef spread(outputs, labels):\n    return float(np.std(outputs) + np.mean(labels) / 7)\n"
+    )
+    model = classifier(tmp_path / "m.fake")
+
+    def run(progress=None):
+        plan = plan_of(model, data=labelled(), own=(f"{tmp_path / 'own.py'}:spread",))
+        with reporting_to(progress):
+            return run_evaluation(plan, save=lambda run: None).models[0]
+
+    whole = run()
+    assert run(Pressing(5)).run.status == "cancelled"
+    again = run()
+    assert again.resumed > 0 and numbers(again) == numbers(whole)
+    assert "score:spread" in {score.metric for score in again.scores}
+    json.dumps(again.run.evaluation.settings)
+
+
+def test_an_accuracy_that_guessing_reaches_is_doubted_with_what_was_fed(tmp_path):
+    labels = [0] * (COUNT // 2) + [1] * (COUNT // 2)  # and the answer is always 2
+    (one,) = evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), labels)).models
+    (caution,) = [each for each in one.run.cautions if each.code == "implausible-accuracy"]
+    assert "Top-1 accuracy 0.00 % on 60 samples: no better than guessing among 3 classes" in caution.message
+    assert "every sample is answered with class 2" in caution.message
+    values = rows(COUNT)
+    assert f"{min(map(np.min, values)):.3g}"[:4] in caution.message and "values fed to" in caution.message
+    assert "fed as stored" in caution.message and "label i is output i" in caution.message
+    assert one.run.trust is None or not any("guessing" in reason for reason in one.run.trust.reasons)
+
+
+def test_a_plausible_accuracy_is_not_doubted(tmp_path):
+    (one,) = evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), [2] * COUNT)).models
+    assert not any(each.code == "implausible-accuracy" for each in one.run.cautions)

@@ -1,0 +1,291 @@
+"""Every command on a far target: another interpreter, folders of its own, a wrong clock, a slow link that may drop."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgewise
+from edgewise import data
+from edgewise.cli.main import run as edgewise_command
+from edgewise.device import target
+from edgewise.progress import SessionStarted, reporting_to
+from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.registry import Availability
+from edgewise.run.dispatch import Dispatcher
+from edgewise.run.facts import availability_at, facts_of
+from edgewise.run.host_protocol import HostProtocol
+from edgewise.run.inference import Inference, InferenceFailed
+from edgewise.run.meters.base import Reading
+from edgewise.run.plan import Axes, make_plan
+from edgewise.run.run_builder import METERS_OFF, RunBuilder, find_sensors
+from edgewise.testing import write_fake_model
+from far_targets import far_device, far_python  # noqa: F401
+
+pytestmark = pytest.mark.engine
+pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
+
+MODEL = data.path("digits_cnn.onnx")
+HOUR_S = 3600.0
+SIZE = MODEL.stat().st_size
+
+
+@pytest.fixture
+def far(far_device):  # noqa: F811
+    """The far target, registered and with its transport, whose link can be cut."""
+
+    def make(**settings):
+        far_device(**settings)
+        return target.find_target("far")
+
+    return make
+
+
+def command(capsys, *words, code=0):
+    """The JSON document that a command prints."""
+    assert edgewise_command([*map(str, words), "--json", "--no-store", "--quiet"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def plan_of(device, path=MODEL, **stopping):
+    return make_plan(
+        [path],
+        axes=Axes(runtimes=() if path != MODEL else ("onnxruntime",)),
+        scenario=Scenario(),
+        stopping=Stopping(**{"iterations": 10, "warmup": 1, "sessions": 1, **stopping}),
+        target=TargetSpec(device=device, transport=device),
+    )
+
+
+def values(run):
+    return {row["metric"]: row["value"] for row in run["measurements"]}
+
+
+# --- the commands ---
+
+
+def test_bench_tells_the_targets_times_and_what_it_took_to_get_there(far, capsys):
+    there = far()
+    words = ("bench", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "20", "--sessions", "2")
+    (run,) = command(capsys, *words)["runs"]
+    assert run["status"] == "done" and run["job"]["target"] == {
+        "device": "far", "transport": "far", "memory_limit_bytes": None,
+    }  # fmt: skip
+    rows = {row["metric"]: row for row in run["measurements"]}
+    # An hour's offset, the drift or 50 ms of link in any of these would show.
+    assert 0 < rows["latency"]["value"] < 0.05
+    assert all(0 <= seconds < 30 for session in run["sessions"] for seconds in session["phases"].values())
+    for metric in ("deployment_time", "network_bytes"):
+        assert rows[metric]["basis"] == "measured"
+    first, second = (session["facts"]["link"] for session in run["sessions"])
+    assert first["pushed_bytes"] == SIZE and second["pushed_bytes"] == 0 and second["kept_bytes"] > SIZE
+    assert first["push_s"] > SIZE / 1e6 > second["push_s"]
+    assert rows["deployment_time"]["value"] == pytest.approx(
+        first["push_s"] + run["sessions"][0]["phases"]["load"], rel=1e-6
+    )
+    assert SIZE < rows["network_bytes"]["value"] < 1.2 * SIZE
+    assert first["clock_offset_s"] == pytest.approx(HOUR_S, abs=1.0) and 0.05 <= first["clock_error_s"] < 1.0
+    # Times of day are told by this machine's clock.
+    assert abs(run["sessions"][0]["facts"]["reference"]["start"]["at"] - time.time()) < 60.0
+    assert run["environment"]["python"].startswith("CPython 3.")
+    assert all(str(there.transport.python[0]) == started[0] for started in there.transport.started)
+    assert not list((Path(there.transport.home) / "edgewise" / "work").iterdir())
+
+
+def test_a_far_worker_is_given_no_path_of_this_machine(far, monkeypatch):
+    far()
+    sent = []
+    send = HostProtocol.send
+    monkeypatch.setattr(HostProtocol, "send", lambda self, message: (sent.append(message), send(self, message)))
+    (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
+    assert run.status == "done"
+    job = json.loads(sent[0])
+    there = target.find_target("far").transport.home
+    assert Path(job["model"]).is_relative_to(there) and Path(job["folder"]).is_relative_to(there)
+    home = str(Path(edgewise.__file__).parents[1])
+    assert str(MODEL) not in sent[0].decode() and home not in sent[0].decode()
+    assert not any(home in word for started in target.find_target("far").transport.started for word in started)
+
+
+def test_outputs_are_those_of_this_machine(far):
+    far()
+    found = []
+    for device in ("far", "local"):
+        dispatcher = Dispatcher(save=lambda run: None, sensors=METERS_OFF)
+        (run,) = dispatcher.execute(plan_of(device))
+        found.append(dispatcher._builder.outputs[run.id].arrays)
+    for there, here in zip(*found, strict=True):
+        np.testing.assert_array_equal(there, here)
+
+
+def test_profile_finds_the_same_layers(far, capsys, monkeypatch):
+    far()
+    monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
+    monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)
+    layers = []
+    for device in ("far", "local"):
+        words = ("profile", MODEL, "-r", "onnxruntime", "-d", device, "--iterations", "10", "--sessions", "1")
+        (run,) = command(capsys, *words)["runs"]
+        assert run["profile_absent_because"] is None
+        assert {peak["kind"] for peak in run["profile"]["peaks"]} == {"compute", "bandwidth"}
+        layers.append([(layer["name"], layer["op"]) for layer in run["layers"] if layer["kind"] != "overhead"])
+        assert all(layer["time"] is None or 0 <= layer["time"] < 0.05 for layer in run["layers"])
+    assert layers[0] == layers[1] and len(layers[0]) > 5
+
+
+def test_evaluate_finds_the_same_accuracy(far, capsys):
+    far()
+    found = []
+    for device in ("far", "local"):
+        words = (
+            "evaluate", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification",
+            "--no-latency", "-d", device, "-r", "onnxruntime", "--limit", "100",
+        )  # fmt: skip
+        found.append({row["id"]: (row["value"], row["n"]) for row in command(capsys, *words)["metrics"]})
+    accuracy = [{name: row for name, row in each.items() if "latency" not in name} for each in found]
+    assert accuracy[0] == accuracy[1] and accuracy[0]["accuracy_top1"][0] > 0.9
+
+
+def test_compare_takes_turns_there(far, capsys):
+    there = far()
+    words = ("compare", MODEL, f"b={MODEL},threads=1", "-d", "far", "-r", "onnxruntime", "--rounds", "1", "--no-meters")
+    found = command(capsys, *words, "--time-budget", "60s")
+    (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
+    assert row["design"] == "interleaved" and 0 < row["before"]["value"] < 0.05
+    # The turns are timed there: 50 ms of link in each would make both equal, and both slow.
+    assert 0.5 < row["ratio"] < 2.0
+    workers = [started for started in there.transport.started if started[-1] == "edgewise.run.worker"]
+    assert len(workers) == 2
+
+
+# --- a link that drops, a disk that fills ---
+
+
+def test_a_push_goes_on_where_the_link_dropped(far):
+    there = far(drops=[250_000, 200_000])
+    (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
+    assert run.status == "done", run.failure
+    agents = [started for started in there.transport.started if "-c" in started and "class Agent" in started[-2]]
+    assert len(agents) == 3
+    # Had it begun anew each time, far more would have passed.
+    assert run.sessions[0].facts["link"]["pushed_bytes"] == SIZE
+
+
+def test_a_link_that_drops_in_a_session_fails_that_run_and_the_next_one_works(far, tmp_path):
+    there = far()
+    path = tmp_path / "m.fake"
+    write_fake_model(path, latency_ns=[1_000_000], behaviour={"at": "invoke", "after": 0, "do": "hang"})
+
+    def cut(event):
+        if isinstance(event, SessionStarted):
+            threading.Timer(3.0, there.transport.drop).start()
+
+    with reporting_to(cut):
+        begin = time.monotonic()
+        (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far", path))
+    assert run.status == "failed" and run.failure.cause == "LinkLost", run.failure
+    assert "link" in run.failure.message and time.monotonic() - begin < 20.0
+    (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
+    assert run.status == "done"
+
+
+def test_a_link_that_drops_while_samples_are_answered_is_a_failure_with_its_cause(far):
+    there = far()
+    job = plan_of("far").jobs[0]
+    feed = [np.zeros(job.workload.inputs[0].shape, np.float32)]
+    inference = Inference(job, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF))
+    with pytest.raises(InferenceFailed) as caught, inference:
+        assert len(inference.infer([feed, feed])) == 2
+        there.transport.drop()
+        inference.infer([feed])
+    assert caught.value.failure.cause == "LinkLost"
+
+
+def test_a_full_disk_is_a_failed_run_that_says_so(far):
+    far(disk_bytes=300_000)
+    (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
+    assert run.status == "failed" and run.failure.cause == "Unavailable"
+    assert "File too large" in run.failure.message
+
+
+def test_an_unknown_device_names_the_known_ones(capsys):
+    assert edgewise_command(["bench", str(MODEL), "-d", "moon", "--no-store"]) == 3
+    assert "unknown device 'moon'" in capsys.readouterr().err
+
+
+def test_a_target_without_a_working_python_is_unavailable(far_device, capsys):  # noqa: F811
+    far_device()
+    target.find_target("far").transport.python = ("/bin/false",)
+    assert edgewise_command(["bench", str(MODEL), "-d", "far", "--no-store"]) == 3
+    assert "far can't be used" in capsys.readouterr().err
+
+
+def test_the_engines_are_those_of_the_target(far):
+    far()
+    spec = TargetSpec(device="far", transport="far")
+    facts = facts_of(spec)
+    assert facts.engines["onnxruntime"].available
+    assert facts.cores and facts.clock_resolution_s < 1e-3 and facts.environment["cpu"]
+    assert availability_at(spec, "onnxruntime", None) == facts.engines["onnxruntime"]
+
+
+@pytest.mark.long
+def test_optimize_measures_its_variants_there(far, capsys, tmp_path, monkeypatch):
+    far()
+
+    def refuse(*words, **settings):
+        raise AssertionError("a worker was started on this machine")
+
+    monkeypatch.setattr(target.LocalWorkspace, "start", refuse)
+    words = (
+        "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "40",
+        "--passes", "ort-static:float-stem", "-r", "onnxruntime", "-d", "far", "--time-budget", "60s", "-o", tmp_path / "out",
+        "--no-sensitivity",
+    )  # fmt: skip
+    found = command(capsys, *words)
+    made = [each for each in found["variants"] if each["stage"] == "raced"]
+    assert made, [(each["id"], each["stage"], each["why"]) for each in found["variants"]]
+    assert found["baseline"]["metrics"]["accuracy_top1"]["value"] > 0.9
+    assert 0 < found["baseline"]["metrics"]["latency"]["value"] < 0.05
+
+
+class Board:
+    """A power meter beside this machine that watches a board: 2 W idle, 5 W under load, by the windows it is given."""
+
+    name, title, metrics, place = "board", "board's supply", ("energy",), "host"
+
+    def __init__(self):
+        self.windows, self.samples, self.begun = [], 0, 0.0
+
+    def availability(self):
+        return Availability(True)
+
+    def begin(self):
+        self.begun = time.monotonic()
+
+    def sample(self):
+        self.samples += 1
+
+    def end(self):
+        self.windows.append(time.monotonic() - self.begun)
+        watts = 2.0 if len(self.windows) == 1 else 5.0
+        return [Reading(metric="energy", value=watts * self.windows[-1], method="board's supply")]
+
+
+def test_a_meter_beside_this_machine_watches_the_target(far):
+    far()
+    board = Board()
+    sensors = find_sensors({"board": board}.items(), target=TargetSpec(device="far", transport="far"))
+    assert sensors.beside == (board,) and not sensors.locations
+    (run,) = Dispatcher(save=lambda run: None, sensors=sensors).execute(plan_of("far"))
+    assert run.status == "done", run.failure
+    idle, load = (run.sessions[0].facts["meters"][name]["seconds"] for name in ("idle", "load"))
+    assert board.windows == [pytest.approx(idle, abs=0.5), pytest.approx(load, abs=0.5)]
+    assert board.samples > 10
+    power = run.measurement("power")
+    assert power.value == pytest.approx(3.0, rel=0.3) and "read by the host" in power.method

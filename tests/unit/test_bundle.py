@@ -1,0 +1,41 @@
+"""What goes over to a target: everything that the worker imports, and nothing that a target need not have."""
+
+import io
+import sys
+import zipfile
+
+from edgewise.device.bundle import make_bundle
+
+ENGINES = {"onnxruntime", "openvino", "ai_edge_litert"}
+
+
+def names():
+    return set(zipfile.ZipFile(io.BytesIO(make_bundle())).namelist())
+
+
+def test_the_same_sources_give_the_same_bytes():
+    first = make_bundle()
+    make_bundle.cache_clear()
+    assert make_bundle() == first
+
+
+def test_it_has_the_worker_and_the_engine_adapters_and_stays_small():
+    assert {"__main__.py", "edgewise/__init__.py", "edgewise/run/worker.py", "edgewise/runtime/litert.py"} <= names()
+    assert not {name for name in names() if name.startswith(("edgewise/report", "edgewise/store", "edgewise/cli"))}
+    assert len(make_bundle()) < 300_000
+
+
+def test_it_needs_only_the_standard_library_numpy_and_an_engine(tmp_path):
+    import ast
+
+    with zipfile.ZipFile(io.BytesIO(make_bundle())) as archive:
+        for name in archive.namelist():
+            if name == "edgewise/__init__.py":  # what it offers is imported when it is asked for
+                continue
+            for node in ast.walk(ast.parse(archive.read(name))):
+                words = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                words += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                found = {word.partition(".")[0] for word in words} - {"edgewise", "numpy"} - ENGINES
+                # Where there is no /proc, psutil is asked if it is there.
+                allowed = {"psutil"} if name == "edgewise/run/environment.py" else set()
+                assert found <= sys.stdlib_module_names | allowed, name

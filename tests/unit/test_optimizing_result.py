@@ -1,0 +1,165 @@
+"""What is written of the chosen variant: files that load where they lie, names that tell variants apart, a line to type."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from edgewise.evaluating.instructions import Instructions
+from edgewise.model.identity import open_model
+from edgewise.optimizing.base import Capabilities, Recipe
+from edgewise.optimizing.planning import PlannedTask, Source
+from edgewise.optimizing.result_builder import _command, _copy, _find_not_tried, _find_prediction_with_data
+from edgewise.optimizing.search import Search
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Prediction
+from edgewise.record import RuntimeSpec
+from tiny_models import write_tiny_onnx
+
+
+def candidate(path, *passes, runtime="onnxruntime", name="v"):
+    return Candidate(
+        id=name,
+        parent=ORIGINAL,
+        runtime=RuntimeSpec(name=runtime),
+        model=open_model(path).ref,
+        passes=tuple(AppliedPass(name=one, label=label, keep_float=kept) for one, label, kept in passes),
+    )
+
+
+def settings(folder, model="net.onnx", **settings):
+    return SearchSettings(model=str(model), format="onnx", folder=folder, instructions=Instructions(), **settings)
+
+
+def external(path: Path, location: str) -> Path:
+    """A tiny model with its weights in another file."""
+    import onnx
+
+    plain = onnx.load(write_tiny_onnx(path.with_name("plain.onnx")))
+    (path.parent / location).parent.mkdir(parents=True, exist_ok=True)
+    onnx.save_model(plain, path, save_as_external_data=True, location=location, size_threshold=0)
+    return path
+
+
+@pytest.mark.parametrize("location", ["weights.bin", "net.bin", "net.onnx.data", "deep/er/weights.bin"])
+def test_weights_beside_a_model_are_found_beside_its_copy(tmp_path, location):
+    source = tmp_path / "made"
+    source.mkdir()
+    path = external(source / "net.onnx", location)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / location).parent.mkdir(parents=True, exist_ok=True)
+    (out / location).write_bytes(b"somebody else's")
+    file = _copy(candidate(path, ("ort-static", "", ())), settings(out))
+    assert open_model(file).ref.sha256 == open_model(path).ref.sha256
+    assert (out / location).read_bytes() == b"somebody else's"
+
+
+def test_a_model_in_one_file_lies_in_the_folder_under_a_name_that_tells_its_passes(tmp_path):
+    path = write_tiny_onnx(tmp_path / "model.onnx")
+    passes = (("onnx-simplify", "", ()), ("ort-static", "percentile", ()), ("tune", "onnxruntime, 2 threads", ()))
+    file = _copy(candidate(path, *passes), settings(tmp_path))
+    assert file == tmp_path / "net.onnx-simplify-ort-static.onnx"
+
+
+def test_the_line_to_type_has_every_pass_recipe_and_spared_layer(tmp_path):
+    path = write_tiny_onnx(tmp_path / "model.onnx")
+    one = candidate(path, ("onnx-simplify", "", ()), ("ort-static", "per-tensor entropy", ("/a b/Conv", "/c")))
+    asked = settings(tmp_path, words=("my net.onnx", "--data", "d"), also=("my net.tflite",))
+    words = shlex.split(_command(asked, one, one.model, engine="onnxruntime"))
+    assert words[:7] == ["edgewise", "optimize", "my net.onnx", "--data", "d", "--also", "my net.tflite"]
+    assert words[words.index("--passes") + 1] == "onnx-simplify,ort-static:per-tensor entropy"
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--keep-float"] == ["/a b/Conv", "/c"]
+
+
+# --- names of variants ---
+
+
+class Quantiser:
+    name = "nncf-ptq"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx", "openvino"), writes="")
+
+
+class Dynamic(Quantiser):
+    name = "ort-dynamic"
+
+
+def test_the_same_pass_on_two_files_has_two_names(tmp_path):
+    path = write_tiny_onnx(tmp_path / "model.onnx")
+    parents = {
+        ORIGINAL: (),
+        "onnx-simplify @ onnxruntime": (("onnx-simplify", "", ()),),
+        "onnx-to-openvino @ openvino": (("onnx-to-openvino", "", ()),),
+        "onnx-prune 30 % @ onnxruntime": (("onnx-simplify", "", ()), ("onnx-prune", "30 %", ())),
+    }
+    known = {name: candidate(path, *passes, name=name) for name, passes in parents.items()}
+    known[ORIGINAL] = replace(known[ORIGINAL], parent=None)
+    search = SimpleNamespace(_everything=known, _settings=settings(tmp_path), _given=(), _facts_of=lambda model: None)
+
+    def task(base, one=Quantiser, label=""):
+        return PlannedTask(one=one(), recipe=Recipe(label=label), source=Search._source(search, base))
+
+    # The search starts from one file of each format: the original or its simplified form, and the converted one.
+    for first in (ORIGINAL, "onnx-simplify @ onnxruntime"):
+        bases = (first, "onnx-to-openvino @ openvino", "onnx-prune 30 % @ onnxruntime")
+        names = [
+            task(base, one, label).result_name("openvino", suffix=suffix)
+            for base in bases
+            for one in (Quantiser, Dynamic)
+            for label in ("", "thorough")
+            for suffix in ("", " sparing 1")
+        ]
+        assert len(set(names)) == len(names) == 24
+    assert task(ORIGINAL).result_name("openvino") == "nncf-ptq @ openvino"
+    added = task("onnx-prune 30 % @ onnxruntime")
+    assert added.result_name("openvino") == "onnx-prune 30 % + nncf-ptq @ openvino"
+
+
+class Int8:
+    name = "ort-static"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", arithmetic="int8")
+
+
+class Prune(Int8):
+    name = "onnx-prune"
+    capabilities = Capabilities(kind="pruning", reads=("onnx",), writes="onnx")
+
+
+def late(one, why, *, stage="planned"):
+    source = Source(variant=ORIGINAL, facts=None, model="m", format="onnx", digest="")
+    task = PlannedTask(one=one(), recipe=Recipe(), source=source)
+    name, runtime = f"{one.name} {why} {stage}", RuntimeSpec(name="onnxruntime")
+    return Candidate(id=name, parent=ORIGINAL, runtime=runtime, why=why, stage=stage, task=task)
+
+
+def test_what_had_no_time_is_counted_with_its_families(tmp_path):
+    budget = settings(tmp_path, budget_s=300.0)
+    no_time = "not tried: the time budget left no room"
+    entries = [
+        late(Int8, no_time),
+        late(Int8, "not judged: the time budget ended in phase 'samples'", stage="agreed"),
+        late(Prune, no_time),
+        late(Prune, "slower: 0.9×", stage="raced"),
+    ]
+    found = _find_not_tried(entries, budget)
+    assert (len(found.variants), found.of, found.families, found.budget_s) == (3, 4, ("int8",), 600.0)
+    assert _find_not_tried(entries[3:], budget).variants == ()
+    assert found.budget_s == 2 * budget.budget_s
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"), [("onnxruntime", "ort-static @ onnxruntime"), ("openvino", "nncf-ptq @ openvino")]
+)
+def test_the_promise_is_one_of_the_engine_that_was_chosen(engine, name):
+    found = {
+        "ort-static @ onnxruntime": Prediction(speedup=2.0, low=1.8, high=2.2),
+        "nncf-ptq @ openvino": Prediction(speedup=2.4, low=2.0, high=2.9),
+        "litert-static @ litert": Prediction(speedup=9.0, low=0.9, high=90.0),
+        "nncf-ptq @ onnxruntime": Prediction(speedup=None, because="no time"),
+    }
+    assert _find_prediction_with_data(found, engine).variant == name
+    assert _find_prediction_with_data({}, engine) is None

@@ -1,0 +1,203 @@
+"""Races that follow one another: what one proved, the next does not forget; and what a speed-up is made of."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, Variant
+from edgewise.evaluating.instructions import Instructions
+from edgewise.optimizing import factors, selection
+from edgewise.optimizing.base import Capabilities, EngineSettings, Recipe
+from edgewise.optimizing.planning import PlannedTask, Source
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.optimizing.selection import Selection, Standings
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue
+from sample_runs import make_run
+
+RUN = make_run(1)
+
+
+class Int8:
+    name = "ort-static"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx")
+
+
+class Tuning:
+    name = "tune"
+    capabilities = Capabilities(kind="tuning", reads=("onnx",), writes="")
+
+
+SOURCE = Source(variant=ORIGINAL, facts=None, model="m", format="onnx", digest="")
+
+
+def judged(name, *, engine="litert", parent=ORIGINAL, task=None, passes=(), **facts):
+    job = replace(RUN.job, runtime=replace(RUN.job.runtime, name=engine))
+    return Candidate(
+        id=name, parent=None if name == ORIGINAL else parent, runtime=job.runtime, model=RUN.job.model,
+        passes=passes, stage="judged", metrics={"model_size": MetricValue(value=10.0)}, task=task, job=job, **facts,
+    )  # fmt: skip
+
+
+def tuning(*labels):
+    recipes = [Recipe(label=label, settings=EngineSettings(threads=int(label[0]))) for label in labels]
+    return [PlannedTask(one=Tuning(), recipe=recipe, source=SOURCE) for recipe in recipes]
+
+
+class Checks:
+    def check(self, one):
+        job = replace(RUN.job, runtime=replace(RUN.job.runtime, threads=one.runtime.threads))
+        return replace(one, job=job).advance("judged", {"model_size": MetricValue(value=10.0)})
+
+
+class Course:
+    """A selection and the standings that it has come to."""
+
+    def __init__(self, selection, standings):
+        self.selection, self.standings = selection, standings
+
+    def race(self):
+        self.standings = self.selection.race(self.standings)
+
+    def tune(self, *labels):
+        self.standings = self.selection.tune(self.standings, tuning(*labels), Checks())
+
+    def choose(self):
+        return self.selection.choose(self.standings)
+
+    def __getitem__(self, name):
+        return self.standings.everything[name]
+
+
+@pytest.fixture
+def course(monkeypatch):
+    """Selection whose races give, one after the other, scripted speed-ups: id → (value, low, high)."""
+
+    def install(candidates, *races):
+        original, *others = candidates
+        asked, script = [], iter(races)
+
+        def race(original, candidates, **settings):
+            known = next(script)
+            names = [ORIGINAL, *(name for name, _ in candidates)]
+            asked.append(names)
+            assert set(names) == {ORIGINAL, *known}
+            rows = tuple(row(name, *known[name]) for name in names[1:])
+            places = sorted(names[1:], key=lambda name: -known[name][0])
+            ranking = Ranking(metric="latency", places=tuple(
+                Ranked(label=name, place=place, groups="a", value=1.0) for place, name in enumerate(places, start=1)
+            ))  # fmt: skip
+            run = make_run(10 + len(asked))
+            return ComparisonResult(variants=tuple(Variant(label=name, run=run) for name in names), comparisons=rows,
+                            ranking=ranking)  # fmt: skip
+
+        monkeypatch.setattr(selection, "race", race)
+        settings = SearchSettings(model="m", format="onnx", folder=Path(), instructions=Instructions())
+        chosen = Selection(settings=settings, headline="", save=lambda run: None, end_by=time.monotonic() + 300)
+        return asked, Course(chosen, Standings(original=original, candidates={one.id: one for one in others}))
+
+    return install
+
+
+def row(name, speed, low, high):
+    empty = Side(value=None)
+    verdict = "faster" if low > 1.0 else "slower" if high < 1.0 else "inconclusive"
+    return Comparison(a=ORIGINAL, b=name, metric="latency", before=empty, after=empty, verdict=verdict,
+                      ratio=1 / speed, low=1 / high, high=1 / low, method="pairs")  # fmt: skip
+
+
+INT8 = "ort-static @ litert"
+TWO, ONE = f"{INT8}, 2 threads", f"{INT8}, 1 thread"
+
+
+def test_what_a_second_race_proved_counts_though_it_did_not_prove_the_first_again(course):
+    """Two threads were accepted at 1.99× and forgotten for 1.075×, which that race had been too short to prove again."""
+    asked, one = course(
+        [judged(ORIGINAL), judged(INT8)],
+        {INT8: (1.075, 1.04, 1.11)},
+        {INT8: (1.06, 0.97, 1.16), TWO: (1.99, 1.9, 2.1)},
+    )
+    one.race()
+    assert one.choose() == INT8
+    one.tune("2 threads")
+    assert one.choose() == TWO and one[TWO].accepted
+    # What the first race proved stays proven, too.
+    kept = one[INT8]
+    assert kept.accepted and kept.metrics["speedup"].value == pytest.approx(1.075)
+    assert [len(names) for names in asked] == [2, 3]
+    # The original's numbers are those beside which the chosen one was timed.
+    assert one[ORIGINAL].run == one[TWO].run != kept.run
+
+
+def test_a_second_race_that_proves_nothing_changes_nothing(course):
+    _, one = course(
+        [judged(ORIGINAL), judged(INT8)],
+        {INT8: (1.075, 1.04, 1.11)},
+        {INT8: (1.06, 0.97, 1.16), TWO: (1.2, 0.9, 1.5)},
+    )
+    one.race()
+    before = (one[INT8], one.standings.ranked)
+    one.tune("2 threads")
+    assert one.choose() == INT8 and (one[INT8], one.standings.ranked) == before
+    assert one[ORIGINAL].run == before[0].run
+
+
+def test_where_nothing_is_proven_the_original_stands_beside_the_nearest(course):
+    """10.2 ms of one race stood beside 9.58 ms of another, with 1.54× between them."""
+    asked, one = course(
+        [judged(ORIGINAL), judged(INT8)], {INT8: (1.54, 0.9, 1.75)}, {f"{ORIGINAL}, 2 threads": (1.1, 0.8, 1.5)}
+    )
+    one.race()
+    one.tune("2 threads")
+    assert one.choose() is None and len(asked) == 2
+    assert one[ORIGINAL].run == one[INT8].run
+
+
+def test_a_variant_of_the_first_race_that_the_second_has_nothing_faster_than_is_chosen(course):
+    other = "onnx-prune @ litert"
+    _, one = course(
+        [judged(ORIGINAL), judged(INT8), judged(other)],
+        {INT8: (2.0, 1.95, 2.05), other: (1.9, 1.85, 1.95)},
+        {INT8: (1.4, 1.3, 1.5), TWO: (1.5, 1.4, 1.6)},
+    )
+    one.race()
+    one.tune("2 threads")
+    assert one.choose() == other
+
+
+def test_a_speed_up_is_taken_apart(course, monkeypatch):
+    plain, int8 = f"{ORIGINAL} @ openvino", "ort-static @ openvino"
+    two = f"{int8}, 2 threads"
+    applied = AppliedPass(name="ort-static")
+    task = PlannedTask(one=Int8(), recipe=Recipe(), source=SOURCE, engines=("openvino",))
+    known = {plain: (1.5, 1.4, 1.6), int8: (3.0, 2.9, 3.1), two: (4.5, 4.4, 4.6)}
+    asked, one = course(
+        [judged(ORIGINAL), judged(plain, engine="openvino"),
+         judged(int8, engine="openvino", task=task, passes=(applied,))],
+        {name: known[name] for name in (plain, int8)}, known,
+    )  # fmt: skip
+    one.race()
+    one.tune("2 threads")
+    # The file as it is in that engine takes part again, so that one race tells all factors.
+    assert one.choose() == two and asked[1] == [ORIGINAL, plain, int8, two]
+
+    def compare_pairs(variants, pairs, metrics, *, criteria):
+        ((a, b),) = pairs
+        before, after = (known.get(variants[place].label, (1.0, 1.0, 1.0))[0] for place in (a, b))
+        return [row("v", after / before, 1.0, 9.0)]
+
+    monkeypatch.setattr(factors, "compare_pairs", compare_pairs)
+    found = factors.find_factors(two, one.standings.everything, one.standings.races)
+    assert [(each.kind, each.what, round(each.number.value, 6)) for each in found] == [
+        ("engine", "openvino", 1.5), ("precision", "ort-static", 2.0), ("threads", "2 threads", 1.5)
+    ]  # fmt: skip
+    assert found[0].to_document()["basis"] == "derived"
+    # Where the links were in no race, nothing is guessed.
+    missing = factors.find_factors(two, one.standings.everything, [])
+    assert [each.number.value for each in missing] == [None] * 3
+    assert "were not in one race" in missing[0].number.absent_because
+    # A speed-up of one piece has no parts.
+    assert factors.find_factors(plain, one.standings.everything, one.standings.races) == ()

@@ -1,0 +1,308 @@
+"""Workers that time passes, what they answer when they come to grief, and the file that keeps their measurements."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from edgewise.optimizing import microbenchmark_worker, microbenchmarks
+from edgewise.optimizing.base import PassResult, PassSettings, PassTask
+from edgewise.optimizing.microbenchmark_worker import LEAST_PAIRS, MOST_PAIRS, take_turns
+from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_pass
+from edgewise.optimizing.processor import Processor, read_processor
+from edgewise.optimizing.reasons import explain
+from edgewise.optimizing.subgraph_files import CutSettings
+
+FOUND = PassTiming(
+    original=(2.0, 2.1),
+    changed=(1.0, 1.1),
+    before=(StepTime(op="Conv", product=True, seconds=1.5),),
+    after=(StepTime(op="QLinearConv", product=True, seconds=0.5),),
+    precisions={"int8": 5, "float32": 1},
+)
+
+
+CUT = PassTask(model="m", format="onnx", settings=CutSettings(), folder=Path())
+TASK = PassTask(model="", format="onnx", settings=PassSettings(), folder=Path())
+RACE = {"memory_limit": None, "seconds": 0.01}
+MADE = PassResult(model=Path("changed.onnx"))
+
+
+@pytest.fixture
+def timed(monkeypatch, tmp_path):
+    """`time_pass` with scripted results of passes and, in place of the worker, the given code."""
+
+    def run(*results: PassResult, code: str = "", seconds: float = 60.0):
+        pending = list(results)
+        monkeypatch.setattr(microbenchmarks, "apply_pass", lambda *args, **settings: [pending.pop(0)])
+        monkeypatch.setattr(microbenchmarks, "count_precisions", lambda model: {"int8": 2})
+        monkeypatch.setattr(microbenchmarks, "_WORKER", (sys.executable, "-c", code))
+        return time_pass(replace(CUT, folder=tmp_path), "a:B", TASK, RACE, until=time.monotonic() + seconds)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("results", "failed", "lasting"),
+    [
+        ([PassResult(cause="unsuitable", reason="no convolution")], "it can't be applied: no convolution", True),
+        ([MADE, PassResult(cause="failed", reason="x")], "it failed in a trial run: x", False),
+        ([MADE, PassResult(cause="memory", reason="killed")], "it failed in a trial run: killed", False),
+    ],
+)
+def test_what_went_wrong_in_a_pass_is_said(timed, results, failed, lasting):
+    assert timed(*results) == PassTiming(failed=failed, lasting=lasting)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed (SIGSEGV)"),
+        ("import sys; sys.exit(7)", "ended with exit code 7"),
+        *((f"print({text!r})", "gave no answer") for text in ("garbage", "{", "[1]", "3", "null", "{}")),
+    ],
+)
+def test_a_worker_that_dies_or_answers_nonsense_is_a_failure(timed, code, words):
+    found = timed(MADE, MADE, code=code)
+    assert found == PassTiming(failed=f"the engine failed in a trial run: its process {words}", lasting=False)
+
+
+def test_a_model_that_the_engine_refuses_is_said(timed):
+    code = f"print({json.dumps(json.dumps({'refused': 'changed', 'message': 'no such op'}))})"
+    assert timed(MADE, MADE, code=code) == PassTiming(failed="the engine refuses what the pass makes: no such op")
+
+
+def test_no_time_left_is_no_timing(timed):
+    assert timed(MADE, MADE, code="import time; time.sleep(600)", seconds=0.5) is None
+    assert timed(MADE, PassResult(cause="late", reason="it took longer than 1 s")) is None
+
+
+def test_a_pass_that_changes_nothing_is_not_timed(timed):
+    assert timed(MADE, PassResult(model=Path("m"), unchanged=True)) == PassTiming(unchanged=True)
+
+
+def test_what_was_measured_is_kept(tmp_path):
+    cache = Cache(tmp_path / "deep" / "microbenchmarks.json")
+    assert cache.get("a") is None
+    cache.put("a", FOUND)
+    cache.put("b", PassTiming(failed="it can't be applied: no"))
+    assert Cache(cache.file).get("a") == FOUND
+    assert Cache(cache.file).get("b") == PassTiming(failed="it can't be applied: no")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "3", '{"a": 1}', '{"a": {}}', '{"a": {"original": ["x"]}}', "\x00\x01"],
+)
+def test_a_damaged_cache_is_ignored_and_written_anew(tmp_path, content):
+    cache = Cache(tmp_path / "microbenchmarks.json")
+    cache.file.write_text(content)
+    assert cache.get("a") is None
+    cache.put("a", FOUND)
+    assert cache.get("a") == FOUND
+
+
+def test_times_that_cannot_be_are_ignored(tmp_path):
+    cache = Cache(tmp_path / "microbenchmarks.json")
+    cache.put("a", FOUND)
+    document = json.loads(cache.file.read_text())
+    for change in ({"original": [2.0]}, {"changed": [0.0, 1.0]}, {"changed": [-1.0, 1.0]}):
+        cache.file.write_text(json.dumps({"a": {**document["a"], **change}}))
+        assert cache.get("a") is None
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path):
+    (tmp_path / "file").write_text("")
+    cache = Cache(tmp_path / "file" / "microbenchmarks.json")
+    cache.put("a", FOUND)
+    assert cache.get("a") is None
+
+
+def test_writers_at_the_same_time_lose_nothing(tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom edgewise.optimizing.microbenchmarks import Cache, PassTiming\n"
+        "for at in range(20):\n"
+        "    Cache(Path(sys.argv[1])).put(f'{sys.argv[2]}-{at}', PassTiming(original=(1.0,), changed=(2.0,)))\n"
+    )
+    file = tmp_path / "microbenchmarks.json"
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(file), name]) for name in "abc"]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+    assert all(Cache(file).get(f"{name}-{at}") is not None for name in "abc" for at in range(20))
+
+
+def test_keys_differ_in_everything_they_are_made_of():
+    parts = ["cpu", ["avx"], "onnxruntime", "1.2", {"per_channel": True}, 1]
+    keys = {key_of(parts)}
+    for at in range(len(parts)):
+        keys.add(key_of([*parts[:at], "other", *parts[at + 1 :]]))
+    assert len(keys) == len(parts) + 1
+    assert key_of([{"a": 1, "b": 2}]) == key_of([{"b": 2, "a": 1}])
+
+
+class Clock:
+    """Time that passes only in calls."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+    def spend(self, seconds: float):
+        def call() -> None:
+            self.now += round(seconds * 1e9)
+
+        return call
+
+    def race(self, *calls):
+        sessions = [SimpleNamespace(invoke=call, clock=self, sleep=lambda seconds: None) for call in calls]
+        return take_turns(sessions, seconds=1.0)
+
+
+def test_turns_tell_what_each_takes():
+    clock = Clock()
+    a, b = clock.race(clock.spend(2e-3), clock.spend(5e-4))
+    assert len(a) == len(b)
+    assert LEAST_PAIRS <= len(a) <= MOST_PAIRS
+    assert a == pytest.approx([2e-3] * len(a))
+    assert b == pytest.approx([5e-4] * len(b))
+    assert clock.now < 1.3e9
+
+
+def test_slow_models_take_the_fewest_turns():
+    clock = Clock()
+    a, b = clock.race(clock.spend(2.0), clock.spend(3.0))
+    assert len(a) == len(b) == LEAST_PAIRS
+
+
+def test_a_drift_leaves_the_ratio_alone():
+    clock = Clock()
+
+    def call(base: float):
+        def spend() -> None:
+            clock.now += round(base * (1 + clock.now * 1e-9) * 1e9)
+
+        return spend
+
+    a, b = clock.race(call(2e-3), call(1e-3))
+    ratios = sorted(one / other for one, other in zip(a, b, strict=True))
+    assert ratios[len(ratios) // 2] == pytest.approx(2.0, rel=0.02)
+
+
+class Held:
+    """A session whose inputs are gone once nobody holds it, as the engines' are."""
+
+    def __init__(self, alive: dict[str, bool]) -> None:
+        self._alive = alive
+        alive["yes"] = True
+
+        def invoke() -> None:
+            assert alive["yes"]
+
+        self.invoke = invoke
+
+    def __del__(self) -> None:
+        self._alive["yes"] = False
+
+
+def test_sessions_live_as_long_as_they_race(monkeypatch):
+    monkeypatch.setattr(microbenchmark_worker, "_session", lambda *args, profile: Held({}))
+    monkeypatch.setattr(microbenchmark_worker, "_where_time_goes", lambda *args: [])
+    request = {"runtime": "edgewise.runtime.fake:FakeRuntime", "original": "a", "changed": "b", "threads": 1}
+    answer = microbenchmark_worker.race({**request, "seconds": 0.01, "memory_limit": None})
+    assert len(answer["original"]) == len(answer["changed"]) >= LEAST_PAIRS
+
+
+def test_reasons_name_coverage_kernels_and_what_was_added():
+    slower = PassTiming(
+        before=(StepTime(op="Conv", product=True, seconds=1.0), StepTime(op="Relu", product=False, seconds=0.2)),
+        after=(
+            StepTime(op="ConvInteger", product=True, seconds=3.1),
+            StepTime(op="DynamicQuantizeLinear", product=False, seconds=0.5),
+            StepTime(op="Cast", product=False, seconds=0.4),
+            StepTime(op="Relu", product=False, seconds=0.2),
+        ),
+        precisions={"int8": 5, "float32": 1},
+    )
+    assert explain(slower, speedup=1.2 / 4.2, remark="this processor has no int8 dot products (VNNI)") == (
+        "5 of 6 heavy operators compute in int8; ConvInteger takes 3.1× the time of Conv here; "
+        "DynamicQuantizeLinear and Cast add 75% of the time before; this processor has no int8 dot products (VNNI)"
+    )
+
+
+def test_reasons_without_a_profile_still_say_something():
+    assert explain(PassTiming(), speedup=1.25) == "measured: 1.25× the speed"
+    assert explain(PassTiming(precisions={"float32": 3}), speedup=1.0) == "none of 3 heavy operators changed its type"
+    assert (
+        explain(PassTiming(precisions={"int8 weights": 3}), speedup=1.0) == "3 of 3 heavy operators have int8 weights"
+    )
+
+
+def test_kernels_that_take_the_same_time_are_said_to():
+    same = PassTiming(
+        before=(StepTime(op="Conv", product=True, seconds=1.0),),
+        after=(StepTime(op="Conv", product=True, seconds=1.01),),
+    )
+    assert explain(same, speedup=1.0) == "Conv afterwards is as fast as Conv before here"
+
+
+def test_a_machine_that_was_busy_in_one_profile_changes_no_reason():
+    busy = PassTiming(
+        before=(StepTime(op="Conv", product=True, seconds=1.0), StepTime(op="Add", product=False, seconds=0.5)),
+        after=(StepTime(op="QLinearConv", product=True, seconds=3.0), StepTime(op="Add", product=False, seconds=1.5)),
+    )
+    assert explain(busy, speedup=2.0) == "QLinearConv is 2.0× faster than Conv here"
+
+
+def test_kernels_of_one_name_are_told_apart():
+    same = PassTiming(
+        before=(StepTime(op="Conv", product=True, seconds=1.0),),
+        after=(StepTime(op="Conv", product=True, seconds=0.5),),
+    )
+    assert explain(same, speedup=2.0) == "Conv afterwards is 2.0× faster than Conv before here"
+
+
+@pytest.mark.parametrize(
+    ("flags", "dtype", "title"),
+    [
+        ({"avx512_vnni", "avx2"}, "int8", "AVX-512 VNNI"),
+        ({"amx_int8", "avx512_vnni"}, "int8", "AMX"),
+        ({"avx2"}, "int8", ""),
+        ({"asimddp"}, "int8", "Arm dot products"),
+        ({"i8mm", "asimddp"}, "int8", "I8MM"),
+        ({"asimdhp"}, "float16", "Arm half precision"),
+        ({"avx512_bf16"}, "bfloat16", "AVX512-BF16"),
+        ({"avx512_bf16"}, "float16", ""),
+        (None, "int8", None),
+    ],
+)
+def test_instructions_are_found_among_the_flags(flags, dtype, title):
+    processor = Processor(model="", architecture="x86_64", flags=None if flags is None else frozenset(flags))
+    assert processor.instructions(dtype) == title
+
+
+def test_remarks_fit_what_happens():
+    old = Processor(model="", architecture="x86_64", flags=frozenset({"avx2"}))
+    new = Processor(model="", architecture="x86_64", flags=frozenset({"avx512_vnni"}))
+    unknown = Processor(model="", architecture="x86_64", flags=None)
+    assert old.remark("int8", helps=False) == "this processor has no int8 dot products (VNNI)"
+    assert old.remark("int8", helps=True) == ""
+    assert new.remark("int8-dynamic", helps=True) == "this processor has AVX-512 VNNI"
+    assert new.remark("int8", helps=False) == ""
+    assert new.remark("f16", helps=False) == "this processor has no float16 arithmetic"
+    assert unknown.remark("int8", helps=False) == unknown.remark("int4", helps=True) == ""
+
+
+def test_the_processor_is_read_from_the_system(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text("processor : 0\nmodel name : Made up\nflags : fpu avx2 avx_vnni\n\n")
+    processor = read_processor(root=tmp_path)
+    assert processor.model == "Made up"
+    assert processor.instructions("int8") == "AVX-VNNI"

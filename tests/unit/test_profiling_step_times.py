@@ -1,0 +1,213 @@
+"""Sums of means, the half step of a clock that cuts, and where the latency went."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgewise.profiling.conservation import break_down_latency
+from edgewise.profiling.message import read_profile
+from edgewise.profiling.step_times import StepTimings
+from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile
+
+
+def profile(times, *, wholes=None, truncates=False, overheads=(), names=None):
+    """`times` are rows per step, ns."""
+    count = len(times[0])
+    return EngineProfile(
+        method="fake",
+        resolution_ns=1000.0,
+        truncates=truncates,
+        nodes=tuple(
+            EngineNode(
+                name=(names or [f"n{at}" for at in range(len(times))])[at], op="K", times_ns=tuple(map(float, row))
+            )
+            for at, row in enumerate(times)
+        ),
+        overheads=tuple(EngineOverhead(name=name, times_ns=tuple(map(float, row))) for name, row in overheads),
+        inference_ns=tuple(wholes or [round(sum(row[at] for row in times)) for at in range(count)]),
+    )
+
+
+def test_means_of_parts_add_up_to_the_mean_of_the_whole():
+    timings = StepTimings([profile([[10, 20, 30], [1, 2, 3]])])
+    assert timings.duration([0]).value == pytest.approx(20e-9)
+    assert timings.duration([0, 1]).value == pytest.approx(22e-9)
+    assert timings.total_s == pytest.approx(22e-9)
+
+
+def test_only_the_central_inferences_count():
+    steady = [1000.0] * 12
+    spoiled = [*steady, 90_000.0]
+    timings = StepTimings([profile([spoiled])])
+    assert timings.duration([0]).value == pytest.approx(1e-6)
+    assert timings.inferences == 12
+
+
+def test_a_clock_that_cuts_gets_half_a_step_back_for_every_reading():
+    timings = StepTimings([profile([[3000] * 4, [5000] * 4], truncates=True)])
+    assert timings.duration([0]).value == pytest.approx(3.5e-6)
+    assert timings.duration([0, 1]).value == pytest.approx(9e-6)
+    # without scatter the correction may be off by half a step
+    found = timings.duration([0])
+    assert (found.low, found.high) == (pytest.approx(3e-6), pytest.approx(4e-6))
+    both = timings.duration([0, 1])
+    assert both.high - both.value == pytest.approx(math.hypot(0.5e-6, 0.5e-6))
+
+
+def test_scatter_makes_the_correction_sure():
+    generator = np.random.default_rng(1)
+    true = generator.normal(20_300, 1_500, 4000)
+    timings = StepTimings([profile([np.floor(true / 1000) * 1000], wholes=[20_000] * 4000, truncates=True)])
+    found = timings.duration([0])
+    assert found.low < 20.3e-6 < found.high
+    assert found.high - found.low < 0.3e-6
+
+
+def test_processes_that_compiled_otherwise_are_left_out():
+    timings = StepTimings([profile([[10, 10, 10]]), profile([[99, 99, 99]], names=["other"])])
+    assert timings.left_out == 1 and timings.sessions == 1
+    assert timings.duration([0]).value == pytest.approx(10e-9)
+
+
+def test_overheads_are_means_over_all_processes():
+    one = profile([[10] * 4], overheads=[("call", [4] * 4)])
+    other = profile([[10] * 4], overheads=[("call", [8] * 4)])
+    assert StepTimings([one, other]).overheads == {"call": pytest.approx(6e-9)}
+
+
+def test_the_interval_spans_the_processes():
+    one, other = profile([[1000] * 10]), profile([[1100] * 10])
+    found = StepTimings([one, other]).duration([0])
+    assert found.value == pytest.approx(1.05e-6)
+    assert found.low < 1.0e-6 and found.high > 1.1e-6
+
+
+def test_no_steps_take_no_time():
+    assert StepTimings([profile([[1, 2, 3]])]).duration([]).value == 0.0
+
+
+def test_the_rest_goes_where_the_engine_saw_time_pass():
+    found = break_down_latency(latency=100.0, steps=90.0, nameless=0.0, bounds={"between operators": 20.0, "call": 3.0})
+    # the call first, it is not lengthened by profiling; the rest between the operators
+    assert found.overheads == {"call": 3.0, "between operators": 7.0}
+    assert found.unattributed == pytest.approx(0.0)
+    assert found.conservation == found.attributed == pytest.approx(1.0)
+
+
+def test_what_no_clock_saw_is_unattributed():
+    found = break_down_latency(latency=100.0, steps=80.0, nameless=0.0, bounds={"call": 3.0, "between operators": 5.0})
+    assert found.unattributed == pytest.approx(12.0)
+    assert found.attributed == pytest.approx(0.88)
+
+
+def test_steps_nobody_can_name_are_unattributed():
+    found = break_down_latency(latency=100.0, steps=80.0, nameless=10.0, bounds={"between operators": 50.0})
+    assert found.overheads["between operators"] == pytest.approx(10.0)
+    assert found.unattributed == pytest.approx(10.0)
+    assert found.attributed == pytest.approx(0.9)
+
+
+def test_steps_longer_than_the_whole_are_shown_and_not_hidden():
+    found = break_down_latency(latency=100.0, steps=104.0, nameless=0.0, bounds={"call": 3.0})
+    assert found.overheads == {"call": 0.0}
+    assert found.unattributed == pytest.approx(-4.0)
+    assert found.conservation == pytest.approx(1.04)
+    assert found.attributed == 1.0
+
+
+@given(
+    st.floats(1e-6, 1e3), st.floats(0, 2e3), st.floats(0, 1e2),
+    st.dictionaries(st.sampled_from(["call", "session", "between operators", "else"]), st.floats(-1e2, 1e3)),
+)  # fmt: skip
+def test_accounts_always_settle(latency, steps, nameless, bounds):
+    found = break_down_latency(latency=latency, steps=steps, nameless=nameless, bounds=bounds)
+    parts = steps + sum(found.overheads.values()) + found.unattributed
+    assert parts == pytest.approx(latency, abs=1e-6 * (latency + steps + nameless))
+    assert all(0 <= value <= max(0.0, bounds[name]) + 1e-12 for name, value in found.overheads.items())
+    assert found.attributed <= 1.0
+
+
+def document(**changes):
+    node = {
+        "name": "a", "op": "K", "times_ns": [1.0, 2.0], "role": "operator", "kinds": [], "originals": [], "inputs": [],
+        "outputs": [], "start_ns": None, "provider": None, "dtype": None, "detail": {},
+    }  # fmt: skip
+    whole = {
+        "method": "m", "resolution_ns": 1, "truncates": False, "nodes": [node], "overheads": [], "inference_ns": [3, 4],
+        "ordered": True, "notes": [],
+    }  # fmt: skip
+    return {**whole, **changes}
+
+
+def test_a_message_is_read_back():
+    found = read_profile(document())
+    assert found.nodes[0].times_ns == (1.0, 2.0)
+    assert found.inference_ns == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"inference_ns": []},
+        {"inference_ns": [1]},
+        {"inference_ns": [1, -2]},
+        {"inference_ns": [1, float("nan")]},
+        {"nodes": [{"name": "a"}]},
+        {"nodes": document()["nodes"] * 2},
+        {"nodes": [{**document()["nodes"][0], "role": "boss"}]},
+        {"nodes": [{**document()["nodes"][0], "kinds": "convolution"}]},
+        {"nodes": [{**document()["nodes"][0], "times_ns": [1.0, -1.0]}]},
+        {"overheads": [{"name": "call", "times_ns": [1.0]}]},
+        {"resolution_ns": float("inf")},
+    ],
+)
+def test_a_message_that_is_none_is_refused(changes):
+    with pytest.raises((ValueError, TypeError, LookupError)):
+        read_profile(document(**changes))
+
+
+def test_the_half_step_never_makes_the_parts_longer_than_the_whole():
+    # 4 steps that the clock shows as 0, in a whole of 1.2 µs: the cuts took 1.2 µs at most, 0.3 µs each
+    timings = StepTimings([profile([[0] * 4] * 4, wholes=[9000] * 4, truncates=True)], latency=1.2e-6)
+    assert timings.duration([0]).value == pytest.approx(0.3e-6)
+    everything = timings.duration([0, 1, 2, 3])
+    assert everything.value == pytest.approx(1.2e-6)
+    assert timings.duration([0]).low == 0.0
+    assert timings.duration([0]).high == pytest.approx(0.8e-6)
+    # where there is room, it is the whole half step
+    roomy = StepTimings([profile([[0] * 4] * 4, wholes=[9000] * 4, truncates=True)], latency=1.0)
+    assert roomy.duration([0]).value == pytest.approx(0.5e-6)
+
+
+def test_a_step_may_have_a_clock_of_its_own():
+    from dataclasses import replace
+
+    mixed = profile([[3000] * 4, [5000] * 4], truncates=True)
+    mixed = replace(mixed, nodes=(replace(mixed.nodes[0], truncates=False), mixed.nodes[1]))
+    timings = StepTimings([mixed])
+    assert timings.duration([0]).value == pytest.approx(3e-6)
+    assert timings.duration([1]).value == pytest.approx(5.5e-6)
+
+
+def test_ordinary_inferences_in_turns_are_the_whole():
+    from dataclasses import replace
+
+    one = replace(profile([[90] * 8]), unprofiled_ns=(100,) * 7 + (900,))
+    other = replace(profile([[90] * 8]), unprofiled_ns=(120,) * 8)
+    assert StepTimings([one, other], latency=1.0).latency_s == pytest.approx(110e-9)
+    # where one process has none, they can't be compared
+    assert StepTimings([one, profile([[90] * 8])], latency=1.0).latency_s == 1.0
+
+
+def test_processes_may_run_branches_in_another_order():
+    one = profile([[10] * 4, [20] * 4], names=["a", "b"])
+    other = profile([[40] * 4, [30] * 4], names=["b", "a"])
+    timings = StepTimings([one, other])
+    assert timings.left_out == 0
+    assert timings.duration([0]).value == pytest.approx(20e-9)
+    assert timings.duration([1]).value == pytest.approx(30e-9)

@@ -1,0 +1,89 @@
+"""The one drawer of progress on the terminal, told events alone."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from edgewise.cli.progress import ProgressLines
+from edgewise.progress import (
+    Event,
+    InferencesDone,
+    JobStarted,
+    LayerTested,
+    LogLine,
+    RunFinished,
+    SamplesDone,
+    SamplesFinished,
+    SamplesStarted,
+    SessionStarted,
+    StageStarted,
+    VariantPredicted,
+    VariantTested,
+)
+from sample_runs import make_run
+
+
+def draw(*events: Event, quiet: bool = False, terminal: bool = False) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=100, highlight=False, color_system=None)
+    with ProgressLines(console, quiet=quiet) as lines:
+        for event in events:
+            lines(event)
+    return file.getvalue()
+
+
+RUN = make_run(1)
+JOB = JobStarted(job=RUN.job, index=0, total=2)
+ALL: tuple[Event, ...] = (
+    StageStarted(title="The [original]"),
+    JOB,
+    SessionStarted(index=0, total=3),
+    InferencesDone(done=50, average_s=0.01),
+    RunFinished(run=RUN),
+    SessionStarted(index=5, total=90),
+    SamplesStarted(job=RUN.job, total=10),
+    SamplesDone(done=3, total=10),
+    SamplesFinished(answered=9, skipped=1, resumed=2, seconds=2.0),
+    VariantPredicted(name="ort-static", speedup=1.5, low=1.2, high=1.8, because="int8"),
+    VariantTested(id="v1", stage="made", accepted=True, why="", metrics={"output_snr": 31.4, "accuracy_drop": 0.002}),
+    LayerTested(layer="conv[1]", op="Conv", snr_db=None, absent_because="failed"),
+    LogLine(text="a line"),
+)
+
+
+def test_every_event_is_drawn_on_plain_lines():
+    lines = draw(*ALL).splitlines()
+    assert lines[0].startswith("The [original] ")
+    assert lines[1].startswith(f"[1/2] {RUN.job.label}  ") and "grade" in lines[1]
+    assert lines[2] == "5 rounds of fresh processes: no verdict yet"
+    assert lines[3] == f"{RUN.job.label}  9 samples in 2.00 s, 1 skipped (2 from an earlier pass)"
+    assert lines[4:] == [
+        "  ort-static  1.50× [1.20, 1.80]  int8",
+        "✓ v1  SNR 31 dB, accuracy drop 0.0020",
+        "  conv[1] (Conv)  n/a  failed",
+        "a line",
+    ]
+
+
+def test_quiet_draws_nothing():
+    assert draw(*ALL, quiet=True) == draw(*ALL, quiet=True, terminal=True) == ""
+
+
+def test_a_terminal_sees_a_live_line_that_is_gone_in_the_end():
+    assert "0/3" in draw(JOB, SessionStarted(index=0, total=3), terminal=True)
+    assert "side by side, rounds" in draw(SessionStarted(index=5, total=90), terminal=True)
+    shown = draw(*ALL, terminal=True)
+    assert "0/10" in shown and shown.splitlines()[-1] == "a line"
+
+
+@pytest.mark.parametrize("title", ["\x1b[31mred", "two\nlines", "[bold]x"])
+def test_names_from_files_are_harmless(title: str):
+    (line,) = draw(StageStarted(title=title)).splitlines()
+    assert "\x1b" not in line and ("[bold]x" in line or "[bold]" not in title)
+
+
+def test_samples_that_nobody_announced_are_not_drawn():
+    assert draw(SamplesDone(done=1, total=2), SamplesDone(done=2, total=2)) == ""

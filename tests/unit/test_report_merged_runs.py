@@ -1,0 +1,119 @@
+"""What a run lacks in the field's tables, from other runs of the same model, engine and machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgewise.cli.main import run as run_command
+from edgewise.record import DataRef, Evaluation, Run
+from edgewise.report.field_tables import Options, field_document
+from edgewise.report.merged_runs import ACCURACY, merge_runs
+from edgewise.store import open_store
+from sample_runs import ENVIRONMENT, KWS, make_run, measured, run_id
+
+MACHINE = {
+    **ENVIRONMENT,
+    "cpu": {**ENVIRONMENT["cpu"], "usable_cores": 2, "quota_cores": None},
+    "memory": {"total_bytes": 8_100_000_000, "limit_bytes": None},
+    "virtualisation": {"vendor": None},
+}
+DATA = DataRef(name="words.npz", path=None, format="npz", split="test", size=90, sha256="d" * 64)
+
+
+def bench(number: int = 1, **settings) -> Run:
+    return replace(make_run(number, **settings), environment=MACHINE)
+
+
+def evaluated(number: int = 2, *, known=(("accuracy_top1", 0.9), ("error_rate", 0.1)), **settings) -> Run:
+    """A run of ``evaluate --no-latency``."""
+    rows = tuple(measured(metric, value) for metric, value in known)
+    return replace(
+        bench(number, **settings),
+        measurements=rows,
+        created_at=f"2026-03-05T05:06:{number:02}.000+00:00",
+        evaluation=Evaluation(task="classification", data=DATA, n=90),
+    )
+
+
+def test_accuracy_and_task_come_from_an_evaluation_of_the_same_model_and_engine():
+    document = field_document("zoo", [bench()], options=Options(known=[evaluated()]))
+    (row,) = document.tables[0].rows
+    assert [cell.text for cell in row[1:4]] == ["Classification", "90.0 %", "0.420 ± 0.011"]
+    assert document.tables[0].notes[-1] == (
+        "Accuracy from run 0195f0c0-0000 of 2026-03-05, judged on words.npz (npz, test), 90 of 90 samples, "
+        "task classification, sha256 dddddddddddddddd"
+    )
+
+
+def test_metrics_of_one_evaluation_stay_together():
+    newer = evaluated(3, known=[("accuracy_top1", 0.8)])
+    joined = merge_runs([bench()], [ACCURACY], known=[evaluated(), newer])[0].run
+    assert joined.value("accuracy_top1") == 0.8
+    assert joined.measurement("error_rate") is None
+    own = replace(evaluated(4, known=[("accuracy_top1", 0.7)]), status="done")
+    assert merge_runs([own], [ACCURACY], known=[newer])[0].run.value("accuracy_top1") == 0.7
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        evaluated(model=replace(KWS, sha256="c" * 64)),
+        evaluated(runtime="openvino"),
+        evaluated(provider="dnnl"),
+        replace(evaluated(), environment={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Another CPU"}}),
+        replace(evaluated(), environment={}),
+        replace(evaluated(), effective={"precision": "bf16"}),
+        replace(evaluated(), status="cancelled"),
+        replace(evaluated(), evaluation=Evaluation(task="agreement", data=DATA, n=90)),
+    ],
+    ids=["model", "engine", "provider", "machine", "unknown machine", "precision", "cancelled", "agreement"],
+)
+def test_nothing_comes_from_another_model_engine_or_machine(other):
+    assert not merge_runs([bench()], [ACCURACY], known=[other])[0].sources
+
+
+def test_times_and_energy_hold_for_the_same_settings_only_and_counts_for_any_engine():
+    lacking = replace(bench(), measurements=())
+    metrics = ("latency", "energy", "parameters")
+    known = replace(bench(2), measurements=(*bench(2).measurements, measured("parameters", 1e5)))
+    assert set(merge_runs([lacking], metrics, known=[known])[0].sources) == {"latency", "parameters"}
+    for other in (bench(2, threads=2), bench(2, batch=4), bench(2, runtime="openvino")):
+        other = replace(other, measurements=known.measurements)
+        assert set(merge_runs([lacking], metrics, known=[other])[0].sources) == {"parameters"}
+
+
+def test_a_failed_run_gets_no_times_of_an_earlier_one():
+    failed = replace(bench(), status="failed", measurements=())
+    known = replace(bench(2), measurements=(*bench(2).measurements, measured("parameters", 1e5)))
+    assert set(merge_runs([failed], ("latency", "parameters", ACCURACY), known=[known, evaluated(3)])[0].sources) == {
+        "parameters"
+    }
+
+
+def test_an_evaluation_without_latency_shares_the_row_of_its_bench():
+    assert [each.run.id for each in merge_runs([bench(), evaluated()], [ACCURACY])] == [run_id(1)]
+    assert len(merge_runs([bench(), bench(3)], [ACCURACY])) == 2
+    assert len(merge_runs([evaluated()], [ACCURACY], known=[bench()])) == 1
+
+
+def test_the_test_environment_has_cores_and_memory():
+    notes = field_document("platform", [bench()]).tables[0].notes
+    assert notes == (
+        "Test environment: Example CPU @ 2.00 GHz, 2 of 4 logical cores, 8.10 GB RAM, no GPU used, "
+        "Debian GNU/Linux 12 x86_64",
+    )
+
+
+def test_report_looks_in_the_store_for_what_a_run_lacks(tmp_path, capsys):
+    path = str(tmp_path / "runs.db")
+    with open_store(path) as store:
+        store.save(bench())
+        store.save(evaluated())
+        store.save(evaluated(3, runtime="openvino", known=[("accuracy_top1", 0.5)]))
+    assert run_command(["report", run_id(1), "--table", "zoo", "--store", path]) == 0
+    assert "| kws.onnx | Classification | 90.0 % | 0.420 ± 0.011 |" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert run_command(["report", run_id(1), "-o", str(page), "--store", path]) == 0
+    assert "Accuracy from run 0195f0c0-0000 of 2026-03-05" in page.read_text("utf-8")

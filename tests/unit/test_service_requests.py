@@ -1,0 +1,219 @@
+"""Requests: checked once, written as JSON and read again, with fields in their errors."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+import edgewise
+from edgewise.cli.main import run
+from edgewise.errors import BadField, BadInput, Unavailable
+from edgewise.service.command_line import command_of, flag_of, named_for_python
+from edgewise.service.reading import make_request, read_request
+from edgewise.service.request import SCHEMA, Request
+from edgewise.service.requests import REQUESTS, BenchRequest, InspectRequest, ProfileRequest
+
+LEAST = {
+    "bench": {"models": ["m.onnx"]},
+    "profile": {"models": ["m.onnx"]},
+    "inspect": {"model": "m.onnx"},
+    "evaluate": {"models": ["m.onnx"], "data": "d.npz"},
+    "optimize": {"model": "m.onnx"},
+    "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},
+    "gate": {"candidate": "m.onnx", "budget": ["latency=5ms"]},
+}
+
+
+def bench(**fields) -> BenchRequest:
+    return make_request(BenchRequest, **{"models": ["m.onnx"], **fields})
+
+
+@pytest.mark.parametrize("verb", sorted(REQUESTS))
+def test_every_request_can_be_written_and_read_again(verb: str):
+    request = make_request(REQUESTS[verb], **LEAST[verb])
+    document = json.loads(json.dumps(request.to_document()))
+    assert list(document)[:2] == ["schema", "verb"] and (document["schema"], document["verb"]) == (SCHEMA, verb)
+    assert read_request(document) == request
+
+
+@pytest.mark.parametrize("verb", sorted(REQUESTS))
+def test_a_request_is_frozen_and_knows_its_fields_only(verb: str):
+    request = make_request(REQUESTS[verb], **LEAST[verb])
+    with pytest.raises(ValueError, match="frozen"):
+        request.verb = "other"
+    with pytest.raises(BadInput, match="'colour' is not a field"):
+        make_request(REQUESTS[verb], **LEAST[verb], colour="red")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"batches": [0]}, "batches", "batches must be at least 1, not 0"),
+        ({"threads": ["2"]}, "threads", r"threads\[0\] must be a number, not '2'"),
+        ({"threads": [True]}, "threads", "not True"),
+        ({"iterations": 5, "duration": 1.0}, "iterations", "iterations and duration exclude each other"),
+        ({"fps": 30.0}, "fps", "fps applies only to the scenario paced"),
+        ({"timeout": float("nan")}, "timeout", "finite"),
+        ({"scenario": "sideways"}, "scenario", "not 'sideways'"),
+        ({"memory_limit": 0}, "memory_limit", "at least 1"),
+        ({"models": []}, "models", "at least 1 item"),
+        ({"shapes": {"x": [1, "a"]}}, "shapes", "not 'a'"),
+        ({"spread": 60.0, "sessions": 1}, "spread", "at least two sessions"),
+        ({"report_every": 5}, "report_every", "iterations or a duration"),
+    ],
+)
+def test_errors_name_the_field(fields: dict, field: str, words: str):
+    with pytest.raises(BadField, match=words) as caught:
+        bench(**fields)
+    assert caught.value.field == field and "--" not in caught.value.message + caught.value.advice
+
+
+def test_the_command_line_reads_flags_in_the_same_error():
+    with pytest.raises(BadField) as caught:
+        bench(fps=30.0)
+    assert (caught.value.message, caught.value.advice) == (
+        "fps applies only to the scenario paced",
+        "add scenario='paced'",
+    )
+    named = caught.value.named(flag_of)
+    assert (named.message, named.advice) == ("--fps applies only to the scenario paced", "add --scenario paced")
+
+
+def test_errors_of_parts_that_speak_of_flags_are_told_to_python_in_fields():
+    with pytest.raises(BadInput) as caught, named_for_python():
+        raise BadInput("no --batch fits, see a--b", advice="add --max-accuracy-drop 1pt")
+    assert caught.value.message == str(caught.value) == "no batches fits, see a--b"
+    assert caught.value.advice == "add max_accuracy_drop 1pt"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([], "not a request"),
+        ({"schema": 1}, "no verb"),
+        ({"schema": SCHEMA + 1, "verb": "bench", "models": ["m.onnx"]}, "reads up to"),
+        ({"schema": 1, "verb": "dance"}, "'dance' is not a verb"),
+        ({"schema": 1, "verb": ["bench"]}, "not a verb"),
+        ({"verb": "bench", "models": ["m.onnx"]}, "no schema"),
+        ({"schema": "1", "verb": "bench", "models": ["m.onnx"]}, "schema"),
+        ({"schema": 1, "verb": "bench"}, "models is required"),
+        ({"schema": 1, "verb": "bench", "models": "m.onnx"}, "models"),
+        ({"schema": 1, "verb": "bench", "models": ["m.onnx"], "threads": [1.5]}, "threads"),
+    ],
+)
+def test_a_document_that_is_no_request_is_one_clear_error(document, words: str):
+    with pytest.raises(BadInput, match=words):
+        read_request(document)
+
+
+def test_relative_paths_are_made_absolute_from_a_folder_on_request():
+    request = bench(models=["a.onnx", "/b/b.onnx", "nets.py:make", "package.nets:make"], input_data="x.npz")
+    assert request.models[0] == "a.onnx"
+    found = request.with_paths_from(Path("/r/q"))
+    assert found.models == ("/r/q/a.onnx", "/b/b.onnx", "/r/q/nets.py:make", "package.nets:make")
+    assert found.input_data == "/r/q/x.npz"
+    assert request.functions == ("nets.py:make", "package.nets:make")
+
+
+def test_arguments_of_factories_keep_their_types_in_json():
+    case = {"width": 0.5, "shape": (1, 2), "names": ["a"], "deep": {"python": "x"}}
+    request = make_request(ProfileRequest, models=["nets.py:make"], cases=[case])
+    read = read_request(json.loads(json.dumps(request.to_document())))
+    assert isinstance(read, ProfileRequest) and read.cases == (case,)
+    with pytest.raises(BadField, match="can't be written"):
+        make_request(InspectRequest, model="nets.py:make", cases=[{"x": object()}]).to_document()
+
+
+def test_the_command_that_does_the_same():
+    request = bench(threads=[1, 2], timeout=5.0, shapes={"x": [1, 3]}, meters=False, input_data="my x.npz")
+    words = "edgewise bench m.onnx --shape x=1x3 --threads 1,2 --input-data 'my x.npz' --timeout 5s --no-meters"
+    assert command_of(request) == words
+
+
+def test_paths_in_the_words_of_a_comparison_are_made_absolute_too(tmp_path: Path):
+    for name in ("a.onnx", "b,c.onnx", "last"):
+        (tmp_path / name).write_bytes(b"\x08\x07")
+    (tmp_path / "nets.py").touch()
+    words = ["a.onnx", "new=b,c.onnx,threads=2", "nets.py:make", "x=missing.onnx", "group:last", "main", "/abs/m.onnx"]
+    request = make_request(REQUESTS["compare"], subjects=words).with_paths_from(tmp_path)
+    assert request.subjects == (
+        f"{tmp_path}/a.onnx",
+        f"new={tmp_path}/b,c.onnx,threads=2",
+        f"{tmp_path}/nets.py:make",
+        f"x={tmp_path}/missing.onnx",
+        "group:last",
+        "main",
+        "/abs/m.onnx",
+    )
+    gate = make_request(REQUESTS["gate"], candidate="a.onnx", baseline="main", max_regression=["3%"])
+    found = gate.with_paths_from(tmp_path)
+    assert (found.candidate, found.baseline) == (f"{tmp_path}/a.onnx", "main")
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "words"),
+    [
+        ("compare", {"metrics": ["latenzy"]}, "unknown metric"),
+        ("compare", {"until": "depth"}, "neither better high nor low"),
+        ("compare", {"labels": ["a", "b", "c"]}, "labels must be at most one per subject"),
+        ("compare", {"rounds": 0}, "rounds must be at least 1"),
+        ("compare", {"time_budget": -1.0}, "time_budget must be above 0 s"),
+        ("gate", {"budget": []}, "no requirement given"),
+        ("gate", {"on_inconclusive": "shrug"}, "not 'shrug'"),
+        ("gate", {"time_budget": 1e6}, "at most 24 h"),
+        ("evaluate", {"latency": False, "meters": True}, "meters needs the latency"),
+        ("evaluate", {"limit": 0}, "limit must be at least 1"),
+        ("evaluate", {"threads": 0}, "threads must be 1 to"),
+        ("optimize", {"aim": "beauty"}, "not 'beauty'"),
+        ("optimize", {"max_size": 0}, "max_size must be at least 1"),
+        ("optimize", {"max_latency": 0.0}, "max_latency must be above 0 s"),
+    ],
+)
+def test_every_verb_has_its_limits(verb: str, fields: dict, words: str):
+    with pytest.raises(BadInput, match=words):
+        make_request(REQUESTS[verb], **{**LEAST[verb], **fields})
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["evaluate", "m.onnx", "--data", "d", "--data-option", "label=class"], {"data_options": {"label": "class"}}),
+        (["evaluate", "m.onnx", "--data", "d", "--metric", "own.py:f=lower"], {"own_metrics": ["own.py:f=lower"]}),
+        (["evaluate", "m.onnx", "--data", "d", "--classes", "c.txt", "--no-latency"], {"classes": "c.txt"}),
+        (
+            ["optimize", "m.onnx", "--max-latency", "5ms", "--max-size", "1MB"],
+            {"max_latency": 0.005, "max_size": 1000000},
+        ),
+        (
+            ["optimize", "m.onnx", "-o", "out", "--no-sensitivity", "--min-snr", "20dB"],
+            {"folder": "out", "min_snr": 20.0},
+        ),
+        (["compare", "a", "b", "--vary", "threads=1,2", "--floor", "latency=1us"], {"floors": {"latency": 1e-6}}),
+        (["gate", "m.onnx", "--budget", "latency=5ms", "--time-budget", "2min"], {"time_budget": 120.0}),
+        (["profile", "n.py:make", "--what-if", "width=1,2"], {"cases": [{"width": 1}, {"width": 2}]}),
+        (["inspect", "m.onnx", "--shape", "x=1x3"], {"shapes": {"x": [1, 3]}}),
+    ],
+)
+def test_what_is_typed_becomes_the_request_and_back(words: list[str], fields: dict, capsys):
+    assert run([*words, "--dry-run", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert {name: first[name] for name in fields} == fields
+    again = shlex.split(command_of(read_request(first)))[1:]
+    assert run([*again, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+
+
+def test_schema_is_published_for_every_verb():
+    for kind in REQUESTS.values():
+        assert issubclass(kind, Request) and kind.model_json_schema()["properties"]["verb"]
+
+
+def test_python_names_the_device_that_is_not_known():
+    with pytest.raises(Unavailable, match="unknown device 'moon'"):
+        edgewise.bench("m.onnx", device="moon")
+    with pytest.raises(BadField, match="batches must be at least 1") as caught:
+        edgewise.bench("m.onnx", batches=[0])
+    assert caught.value.field == "batches"

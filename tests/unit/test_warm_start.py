@@ -1,0 +1,66 @@
+"""Workers that are forked are processes like those that are started."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+import edgewise
+import warm_start
+from edgewise.testing import write_fake_model
+
+MODULE = """
+import os, sys
+if sys.argv[1] == "abort":
+    os.abort()
+print(os.getppid(), os.getcwd(), os.environ["WORD"], os.getsid(0) == os.getpid(), sys.stdin.read(), flush=True)
+print("numpy" in sys.modules, file=sys.stderr)
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts the module above."""
+    (tmp_path / "odd_worker.py").write_text(MODULE)
+    monkeypatch.setattr(warm_start, "MODULES", {"odd_worker"})
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "WORD": "hi"}
+
+    def start(*arguments, **more):
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "odd_worker", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, cwd=tmp_path, env={**environment, **more}, start_new_session=True,
+        )  # fmt: skip
+
+    return start
+
+
+def test_it_is_a_child_with_the_folder_environment_and_pipes_it_was_given(start, tmp_path):
+    out, said = start("x").communicate(b"in", timeout=10)
+    assert out.decode().split() == [str(os.getpid()), str(tmp_path), "hi", "True", "in"] and said == b"True\n"
+    assert warm_start.children() == []
+
+
+def test_it_ends_as_any_process_does(start):
+    for words, code in (("x", 7), ("abort", -signal.SIGABRT)):
+        with start(words) as process:
+            process.communicate(b"", timeout=10)
+        assert process.returncode == code
+    with start("x") as process:
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_other_settings_of_the_interpreter_start_one(start):
+    assert start("x", PYTHONIOENCODING="latin-1").communicate(b"", timeout=10)[1] == b"False\n"
+
+
+def test_workers_of_a_run_are_forked(tmp_path, monkeypatch, nursery):
+    started = []
+    start = nursery.start
+    monkeypatch.setattr(nursery, "start", lambda *args, **words: started.append(start(*args, **words)) or started[-1])
+    (run,) = edgewise.bench(write_fake_model(tmp_path / "a.fake"), runtimes=["fake"], sessions=2, iterations=5)
+    assert run.status == "done" and len(started) == 2 and not any(map(psutil.pid_exists, started))
