@@ -29,7 +29,7 @@ from edgewise.report.profile_text import render_profile_text
 from edgewise.report.result_files import COMPARISON, GATE
 from edgewise.report.text import print_document
 from edgewise.store import open_store, to_document
-from edgewise.store.exchange import import_runs, to_csv, to_markdown
+from edgewise.store.exchange import csv_lines, import_runs
 from sample_optimizations import detection_run, evaluated
 from sample_profiles import faster_run, profiled_run
 from sample_runs import failed_run, make_run, offline_run, paced_run
@@ -98,7 +98,7 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
     """Every form in which a run alone, or beside another one, is shown."""
     both = [other, run]
     yield lambda: cli_runs._show(run)
-    yield lambda: (to_csv(both), to_markdown(both), render_report(both, ".json"))
+    yield lambda: (list(csv_lines(both)), render_report(both, ".json"))
     for table in TABLES:
         yield lambda table=table: print_document(report_document(both, table=table), paper())
         for extension in (".md", ".csv"):
