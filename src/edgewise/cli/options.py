@@ -227,6 +227,23 @@ MEMORY_LIMIT = option(
     read=words.size,
     metavar="2GiB",
 )
+CPUS = option(
+    "--cpus", "Processors that the job may use, such as 0.5: simulates a smaller device", float | None, panel=LIMITS
+)
+MEMORY = option(
+    "--memory",
+    "Memory of all processes of the job together: simulates a smaller device",
+    panel=LIMITS,
+    read=words.size,
+    metavar="2GiB",
+)
+CONSTRAINTS = (CPUS, MEMORY)
+MECHANISM = option(
+    "--mechanism",
+    "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works)",
+    panel=LIMITS,
+    metavar="NAME",
+)
 BUILD = option(
     "--build", "A factory that returns a model, trained or not", panel=MODEL, field="", metavar="MODULE:FUNCTION"
 )

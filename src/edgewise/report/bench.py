@@ -53,7 +53,32 @@ MOST_INPUT_LINES = 4
 LEAST_RANKED = 3
 """Number of models from which on a table ranks them; of two, the first line says which is faster."""
 
+COMMAND_COLUMNS = (
+    ("total_time", 0, True),
+    ("cpu_utilization", 0, False),
+    ("cpu_utilization_peak", 1, False),
+    ("memory_average", 1, False),
+    ("memory_group_peak", 0, False),
+    ("memory_limit", 2, False),
+    ("network_received", 3, False),
+    ("network_sent", 3, False),
+    ("block_read", 3, False),
+    ("block_written", 3, False),
+    ("cpu_time", 4, False),
+    ("throttled_time", 4, False),
+    ("memory_limit_hits", 5, False),
+    ("page_faults", 6, False),
+    ("page_faults_major", 6, False),
+    ("context_switches", 6, False),
+)
+"""(metric, rank, interval in the text) of runs of commands."""
+
+PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
+"""Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
+
 _TITLES = {
+    "cpu_utilization": "CPU",
+    "memory_group_peak": "Peak memory",
     "latency_first": "First",
     "memory_delta": "Model memory",
     "memory_peak": "Process peak",
@@ -208,6 +233,8 @@ def _status(run: Run) -> str:
 def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     """(metric, rank, interval in the text) of the columns that these scenarios call for."""
     headlines = {run.headline for run in runs}
+    if headlines == {"total_time"}:
+        return list(COMMAND_COLUMNS)
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
@@ -228,7 +255,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     unit = METRICS[metric].unit
     known = [value for run in runs if (value := run.value(metric)) is not None]
     # What has no unit and is not a share, such as an error in the labels' own, is read as it is.
-    plain = unit == "1" and metric not in SHARES
+    plain = unit == "1" and metric not in SHARES | PERCENT
     word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
     title = _TITLES.get(metric, METRICS[metric].label)
     shown = f"{title} ({word})" if word else title
