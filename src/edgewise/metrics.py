@@ -103,8 +103,8 @@ _ROWS = (
     Metric("memory_limit_hits", "1", "Memory limit reached", "none", "median",
            "Number of times that a command reached its memory limit and the kernel had to reclaim memory."),
     Metric("network_received", "B", "Network in", "none", "median",
-           "Bytes received on the machine's network interfaces, loopback excluded, while a command ran. Traffic of other "
-           "processes is included."),
+           "Bytes received on the machine's network interfaces, loopback excluded, while a command ran. Traffic of "
+           "other processes is included."),
     Metric("network_sent", "B", "Network out", "none", "median",
            "Bytes sent on the same interfaces while a command ran, other processes included."),
     Metric("block_read", "B", "Block in", "none", "median", "Bytes that a command read from block devices."),

@@ -6,27 +6,34 @@ from pathlib import Path
 
 from edgewise.cli import options
 from edgewise.cli.bench import RunPresentation
-from edgewise.cli.options import TEXTS, Values, argument, option, request_of, takes
+from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import output_of, perform
 from edgewise.cli.words import seconds, words
 
 OPTIONS = (
-    argument("command", "Program and arguments, after --; {model} stands for a model.", TEXTS, metavar="-- CMD…",
-             default=None),
+    argument("command", "Program and arguments, after --; {model} stands for a model.", list[str], metavar="-- CMD…"),
     *options.CONSTRAINTS,
-    options.MECHANISM,
-    option("--sample", "Time between samples of the counters; 0 takes none", str, panel=options.MEASURE, read=seconds,
-           metavar="T", default="0.5s"),
-    option("--timeout", "Kill the command after this time", panel=options.MEASURE, read=seconds, metavar="T"),
-    option("--repeat", "Number of executions; several give intervals", int, panel=options.MEASURE, metavar="N",
-           default=1),
-    option("-m --models", "Models to put in place of {model}, each measured and ranked", TEXTS, panel=options.VARY,
-           read=words, metavar="A,B"),
-    option("-f --models-file", "File with one model per line", Path | None, panel=options.VARY, metavar="F"),
+    option(
+        "--sample T",
+        options.MEASURE,
+        "Time between samples of the counters; 0s takes none",
+        read=seconds,
+        default="0.5s",
+    ),
+    option("--timeout T", options.MEASURE, "Kill the command after this time", read=seconds),
+    option("--repeat N", options.MEASURE, "Number of executions; several give intervals", int, default=1),
+    option(
+        "-m --models A,B",
+        options.VARY,
+        "Models to put in place of {model}; each is measured, and they are ranked",
+        list[str],
+        read=words,
+    ),
+    option("-f --models-file F", options.VARY, "File with one model per line", Path),
     options.SEED.worded("Random seed of the order of executions"),
     options.OUTPUTS,
     *options.REPORTING,
-)  # fmt: skip
+)
 PRESENTATION = RunPresentation()
 
 

@@ -35,7 +35,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
     "cpu-not-used": (
         "B",
-        "a slower processor may rank commands differently: waiting, not computing, took a part of the time",
+        "a slower processor may rank commands differently: waiting or other programs took a part of the time",
     ),
     "processes-left": ("A", "the program left processes running when it ended; they were killed and not waited for"),
     "overloaded": ("C", "inputs arrived faster than the engine could process them; lower --fps or use a faster engine"),

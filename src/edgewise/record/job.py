@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+LONGEST_LABEL = 80
+
 ScenarioKind = Literal["single-stream", "offline", "paced"]
 Interleave = Literal["turns", "duet", "rounds"]
 
@@ -222,7 +224,8 @@ class Job:
     def label(self) -> str:
         """Short name for progress lines: ``model · runtime/provider · settings``."""
         if self.command:
-            return " ".join(self.command)
+            line = " ".join(self.command)
+            return line if len(line) <= LONGEST_LABEL else f"{line[:LONGEST_LABEL]}…"
         runtime = self.runtime
         words = [runtime.name + (f"/{runtime.provider}" if runtime.provider else "")]
         words += [f"{runtime.threads}T"] if runtime.threads else []

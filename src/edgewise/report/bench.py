@@ -94,10 +94,11 @@ _WIDEST = 1e5
 def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order."""
     tables = bench_tables(runs)
+    in_engines = [run for run in runs if not run.job.command]
     sections = [
-        *recommendation_sections(runs),
+        *recommendation_sections(in_engines),
         *input_sections(runs),
-        *_settings(runs),
+        *_settings(in_engines),
         *interval_sections(runs),
         *caution_sections(runs),
         *_agreement(runs),
@@ -159,6 +160,7 @@ def _ranking(runs: Sequence[Run]) -> Table:
     ranked = rank_models(runs)
     chosen = [one.run for one in ranked]
     identity = {column.title: (column, cells) for column, cells in _identity(chosen)}
+    memory = "memory_group_peak" if chosen[0].job.command else "memory_delta"
     found = [
         identity["Run"],
         (Column(title="Place"), [Cell(text=str(one.place or "–"), value=one.place) for one in ranked]),
@@ -166,7 +168,7 @@ def _ranking(runs: Sequence[Run]) -> Table:
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
         metric_column(chosen, "model_size", rank=0, interval=False),
-        metric_column(chosen, "memory_delta", rank=0, interval=False),
+        metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
     notes = ["models that share a place are not proven different from its first: their 95 % intervals overlap"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgewise.child_process import signal_name
 from edgewise.metrics import METRICS
-from edgewise.record import Caution, Constraints, Failure, Job, Measurement, Run, SessionRecord, new_run_id
+from edgewise.record import Caution, Constraints, Failure, Job, Measurement, ModelRef, Run, SessionRecord, new_run_id
 from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.counters import usable_cores
 from edgewise.run.measurements import distribution
@@ -24,6 +24,9 @@ SLACK_S = 0.1
 FULL = 0.9
 """Below this share of the limit the processors were not used fully."""
 
+NOT_A_MODEL = ("program", "name")
+"""Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
+
 _NO_COUNTER = "the mechanism {mechanism} does not count it"
 
 
@@ -37,6 +40,8 @@ def build_run(job: Job, executions: Sequence[Execution], *, environment: Mapping
     failure = next((each for each in failures if each is not None), None)
     good = [one for one, why in zip(executions, failures, strict=True) if why is None]
     rows = measurements_of(good or executions, limits)
+    if job.model.format not in NOT_A_MODEL:
+        rows.append(_size(job.model))
     if not good and failure is not None:
         rows = [_absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
     cautions = tuple(cautions_of(good or executions, limits, failed=failure is not None))
@@ -211,6 +216,12 @@ def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed:
     if len(executions) == 1:
         found.append(Caution.of("single-session", "one execution: there is no interval; use --repeat"))
     return found
+
+
+def _size(model: ModelRef) -> Measurement:
+    return Measurement(
+        metric="model_size", unit="B", basis="measured", method="size of the file", value=float(model.size_bytes)
+    )
 
 
 def _absent(metric: str, reason: str) -> Measurement:

@@ -25,17 +25,17 @@ MOST_MODELS = 1000
 
 def plan_commands(request: ExecRequest) -> list[Job]:
     """One job per model, or a single one. Raises `BadInput`."""
-    models = list(request.models)
+    models = list(request.model_names)
     if request.models_file is not None:
         models += _read_lines(Path(request.models_file))
     if len(models) > MOST_MODELS:
-        raise BadField(f"{{models}} must be at most {MOST_MODELS}, not {len(models)}")
+        raise BadField(f"{{model_names}} must be at most {MOST_MODELS}, not {len(models)}")
     jobs = []
     for model in dict.fromkeys(models) or [""]:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
         jobs.append(
             Job(
-                model=_reference(Path(model) if model else _program(command[0])),
+                model=_reference(Path(model) if model else _program(command[0]), is_program=not model),
                 runtime=RuntimeSpec(name="command"),
                 target=TargetSpec(constraints=request.constraints()),
                 workload=Workload(
@@ -64,7 +64,7 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):
                     round_text = f" ({number + 1} of {request.repeat})" if request.repeat > 1 else ""
-                    emit(StageStarted(title=f"{jobs[index].label}{round_text}"))
+                    emit(StageStarted(title=f"{jobs[index].model.name}: {jobs[index].label}{round_text}"))
                     done[index].append(_execute(jobs[index], request))
                     if number + 1 == request.repeat:
                         runs[index] = build_run(jobs[index], done[index], environment=environment, group=group)
@@ -111,7 +111,7 @@ def _program(name: str) -> Path:
     return Path(found)
 
 
-def _reference(path: Path) -> ModelRef:
+def _reference(path: Path, *, is_program: bool) -> ModelRef:
     """The identity of a model's or a program's file; a name that is no file is identified by its text."""
     if not path.is_file():
         digest = hashlib.sha256(str(path).encode()).hexdigest()
@@ -122,8 +122,8 @@ def _reference(path: Path) -> ModelRef:
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror}") from error
     size = path.stat().st_size
-    suffix = path.suffix.removeprefix(".") or "program"
-    return ModelRef(name=path.name, path=str(path.absolute()), format=suffix, sha256=digest, size_bytes=size)
+    kind = "program" if is_program else path.suffix.removeprefix(".") or "file"
+    return ModelRef(name=path.name, path=str(path.absolute()), format=kind, sha256=digest, size_bytes=size)
 
 
 def _read_lines(path: Path) -> Sequence[str]:

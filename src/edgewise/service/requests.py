@@ -461,7 +461,7 @@ class ExecRequest(Request):
 
     Attributes:
         command: program and arguments; ``{model}`` in them stands for a model.
-        models: names or paths to put there; each is a run of its own. They count from the current folder.
+        model_names: names or paths to put there; each is a run of its own. They count from the current folder.
         models_file: a file with one of them per line.
         cpus: processors, 1.0 is one core; None sets no limit.
         memory: bytes of all processes together; None sets no limit.
@@ -476,7 +476,7 @@ class ExecRequest(Request):
 
     verb: Literal["exec"] = "exec"
     command: Texts = Field(min_length=1)
-    models: Texts = ()
+    model_names: Texts = ()
     models_file: FilePath | None = None
     cpus: Number | None = None
     memory: Whole | None = None
@@ -502,10 +502,15 @@ class ExecRequest(Request):
         require_at_least(1, repeat=self.repeat)
         require_at_least(0, seed=self.seed)
         has_place = any(PLACEHOLDER in word for word in self.command)
-        if has_place != bool(self.models or self.models_file):
+        if has_place and not (self.model_names or self.models_file):
             raise BadField(
-                f"{{command}} {'has' if has_place else 'lacks'} the place {PLACEHOLDER.replace('{', '').strip('}')}",
-                advice="name the models with {models=a,b}",
+                "the placeholder in {command} needs {model_names} or {models_file}",
+                advice="for example {model_names=a.onnx,b.onnx}",
+            )
+        if not has_place and (self.model_names or self.models_file):
+            raise BadField(
+                "{model_names} and {models_file} need a placeholder in {command}",
+                advice="write the word model in braces where the model belongs",
             )
 
 
