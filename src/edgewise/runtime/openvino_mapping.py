@@ -26,44 +26,17 @@ _SILENT = frozenset({"Constant", "Parameter", "Result"})
 _SUFFIX = re.compile(r"/(?:Dequantization\w+|WithoutBiases)$")
 #: operator of the engine's model → numbers of the TFLite types it can be the heart of
 _HEARTS: dict[str, frozenset[str]] = {
-    "Convolution": frozenset({"3"}),
-    "GroupConvolution": frozenset({"4"}),
-    "ConvolutionBackpropData": frozenset({"67"}),
-    "MatMul": frozenset({"9", "126"}),
-    "AvgPool": frozenset({"1"}),
-    "MaxPool": frozenset({"17"}),
-    "Softmax": frozenset({"25"}),
-    "LogSoftmax": frozenset({"50"}),
-    "Concat": frozenset({"2", "83"}),
-    "ReduceMean": frozenset({"40"}),
-    "ReduceMax": frozenset({"82"}),
-    "ReduceSum": frozenset({"74"}),
-    "LSTMSequence": frozenset({"44"}),
-    "PRelu": frozenset({"54", "98"}),
-    "Relu": frozenset({"19"}),
-    "Clamp": frozenset({"20", "21", "152"}),
-    "Elu": frozenset({"111"}),
-    "Exp": frozenset({"47"}),
-    "Abs": frozenset({"101"}),
-    "Sqrt": frozenset({"75"}),
-    "Sigmoid": frozenset({"14"}),
-    "Tanh": frozenset({"28"}),
-    "HSwish": frozenset({"117"}),
-    "Gelu": frozenset({"150"}),
-    "Pad": frozenset({"34", "60", "100"}),
-    "Interpolate": frozenset({"23", "97"}),
-    "DepthToSpace": frozenset({"5"}),
-    "SpaceToDepth": frozenset({"26"}),
-    "StridedSlice": frozenset({"45"}),
-    "Slice": frozenset({"65"}),
-    "Gather": frozenset({"36"}),
-    "Add": frozenset({"0"}),
-    "Multiply": frozenset({"18"}),
-    "Subtract": frozenset({"41"}),
-    "Divide": frozenset({"42"}),
-    "Maximum": frozenset({"55"}),
-    "Minimum": frozenset({"57"}),
-}
+    kind: frozenset(types.split("|"))
+    for kind, types in {
+        "Convolution": "3", "GroupConvolution": "4", "ConvolutionBackpropData": "67", "MatMul": "9|126",
+        "AvgPool": "1", "MaxPool": "17", "Softmax": "25", "LogSoftmax": "50", "Concat": "2|83", "ReduceMean": "40",
+        "ReduceMax": "82", "ReduceSum": "74", "LSTMSequence": "44", "PRelu": "54|98", "Relu": "19",
+        "Clamp": "20|21|152", "Elu": "111", "Exp": "47", "Abs": "101", "Sqrt": "75", "Sigmoid": "14", "Tanh": "28",
+        "HSwish": "117", "Gelu": "150", "Pad": "34|60|100", "Interpolate": "23|97", "DepthToSpace": "5",
+        "SpaceToDepth": "26", "StridedSlice": "45", "Slice": "65", "Gather": "36", "Add": "0", "Multiply": "18",
+        "Subtract": "41", "Divide": "42", "Maximum": "55", "Minimum": "57",
+    }.items()
+}  # fmt: skip
 #: names that the engine makes up for what it puts in the place of an operator: its type and a number
 _MADE_UP = re.compile(r"(?:^|,)([A-Z][A-Za-z0-9]*)_\d+(?=,|$)")
 #: operator that the engine puts in the place of several → what those are
