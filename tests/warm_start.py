@@ -182,14 +182,14 @@ def _fork(
         os._exit(0)
     while os.getppid() == between:
         os.sched_yield()
+    if request["session"]:
+        os.setsid()  # before anybody knows the number: who kills at once kills the group
     channel.send(str(os.getpid()).encode())
     return lambda: _live(request, streams, paths)
 
 
 def _live(request: dict[str, Any], streams: list[int], paths: list[str]) -> None:
     """Become what was asked for, and run it."""
-    if request["session"]:
-        os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, 1024)

@@ -13,7 +13,7 @@ from edgewise.errors import BadField, EdgewiseError
 if TYPE_CHECKING:
     from edgewise.service.request import Request
 
-_FLAGS = {
+FLAGS = {
     "runtimes": "--runtime",
     "providers": "--provider",
     "batches": "--batch",
@@ -27,6 +27,7 @@ _FLAGS = {
     "folder": "--output",
     "cases": "--what-if",
 }
+"""Field → flag, where the flag is not called like the field."""
 _POSITIONAL = ("model", "models", "subjects", "candidate")
 _SECONDS = ("timeout", "duration", "spread", "time_budget", "max_latency")
 _BYTES = ("memory_limit", "max_size", "max_memory")
@@ -37,7 +38,7 @@ def flag_of(field: str, value: str | None = None) -> str:
     """``--batch`` for the field ``batches``; with a value ``--batch 8``, ``--no-latency`` where that is ``False``."""
     if field in _POSITIONAL:
         return value or field.upper()
-    flag = _FLAGS.get(field, "--" + field.replace("_", "-"))
+    flag = FLAGS.get(field, "--" + field.replace("_", "-"))
     if value == "False":
         return flag.replace("--", "--no-", 1)
     return flag if value in (None, "True") else f"{flag} {value}"
@@ -60,7 +61,7 @@ _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
 
 
 def _field_of(flag: re.Match[str]) -> str:
-    return next((field for field, name in _FLAGS.items() if name == flag[0]), flag[1].replace("-", "_"))
+    return next((field for field, name in FLAGS.items() if name == flag[0]), flag[1].replace("-", "_"))
 
 
 def command_of(request: Request) -> str:
