@@ -30,6 +30,7 @@ from edgewise.evaluating.task import (
     Preparation,
     Record,
     Scorer,
+    Table,
     TaskContext,
 )
 from edgewise.metrics import OWN_METRIC
@@ -143,7 +144,7 @@ class CustomMetric:
         )
 
 
-class MeanTable:
+class MeanTable(Table):
     """Means of a function's values per sample; NaN where one is not a finite number."""
 
     def __init__(self, metric: str, values: Sequence[float | bool | None], *, target: str) -> None:
@@ -151,12 +152,12 @@ class MeanTable:
         self._metric, self._target = metric, target
         self._values = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
         shares = bool(values) and all(isinstance(value, bool) for value in values)
-        self.proportions: Mapping[str, Array] = {metric: self._values} if shares else {}
-        self.bounds: Mapping[str, tuple[float, float]] = {metric: (-math.inf, math.inf)}
+        self.proportions = {metric: self._values} if shares else {}
+        self.bounds = {metric: (-math.inf, math.inf)}
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`."""
-        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        counts = self.counts(weights)
         used = counts > 0.0
         total = float(counts.sum())
         return {self._metric: float(counts[used] @ self._values[used]) / total if total > 0.0 else math.nan}
@@ -167,7 +168,7 @@ class MeanTable:
         return f"{self._target} gave no finite number for {int(np.isnan(self._values).sum())} of {self.n} samples"
 
 
-class WholeTable:
+class WholeTable(Table):
     """Metrics that a function computes from all samples at once.
 
     Args:
@@ -180,11 +181,10 @@ class WholeTable:
 
     def __init__(self, compute: Compute, answers: Sequence[Any], labels: Sequence[Any], *, name: str) -> None:
         self.n = len(labels)
-        self.proportions: Mapping[str, Array] = {}
         self._compute, self._answers, self._labels, self._name = compute, answers, labels, name
         self._whole = compute(list(answers), list(labels)) if self.n else {}
         # The bounds of a metric that others wrote are not known.
-        self.bounds: Mapping[str, tuple[float, float]] = dict.fromkeys(self._whole, (-math.inf, math.inf))
+        self.bounds = dict.fromkeys(self._whole, (-math.inf, math.inf))
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`; a resample that the function can't take has no value."""
@@ -202,16 +202,14 @@ class WholeTable:
         return f"{self._name} gave no finite number"
 
 
-class JoinedTable:
+class JoinedTable(Table):
     """Tables of the same samples side by side, each with its own resamples."""
 
     def __init__(self, parts: Sequence[MetricTable]) -> None:
         self.parts = parts
         self.n = parts[0].n
-        self.proportions: Mapping[str, Array] = {key: each for part in parts for key, each in part.proportions.items()}
-        self.bounds: Mapping[str, tuple[float, float]] = {
-            key: each for part in parts for key, each in part.bounds.items()
-        }
+        self.proportions = {key: each for part in parts for key, each in part.proportions.items()}
+        self.bounds = {key: each for part in parts for key, each in part.bounds.items()}
         confusing = next((part for part in parts if isinstance(part, HasConfusion)), None)
         if confusing is not None:
             self.confusion = confusing.confusion

@@ -439,7 +439,7 @@ def identify(tested: ModelUnderTest) -> dict[str, Any]:
 
 def _digest_files(instructions: Instructions) -> dict[str, str]:
     """Name → SHA-256 of files that steps and options name, such as a tokenizer's vocabulary."""
-    words = [value for steps in instructions.steps.values() for step in steps for value in step.settings.values()]
+    words = [value for steps in instructions.steps.values() for step in steps for value in step.to_document().values()]
     found = {}
     for word in [*words, *instructions.task_options.values()]:
         if isinstance(word, str) and "/" in word:

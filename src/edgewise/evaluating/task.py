@@ -78,6 +78,20 @@ class MetricTable(Protocol):
         """
 
 
+class Table:
+    """Base of the built-in tables, which set what they have: proportions, and bounds other than 0 and 1."""
+
+    n: int
+    proportions: Mapping[str, Array] = {}
+    bounds: Mapping[str, tuple[float, float]] = {}
+
+    def counts(self, weights: Array | None) -> Array:
+        """How often each sample counts, float64 (n,)."""
+        import numpy as np
+
+        return np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+
+
 class Scorer(Protocol):
     """Turns the outputs of one model on one data set into metrics.
 
