@@ -43,7 +43,8 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
         _check_times((*node.times_ns, node.taken_out_ns))
     for overhead in profile.overheads:
         _check_times(overhead.times_ns, lowest=-MOST_NS)
-    if any(len(each.times_ns) != count for each in (*profile.nodes, *profile.overheads)):
+    lengths = {len(node.times_ns) for node in profile.nodes} | {len(each.times_ns) for each in profile.overheads}
+    if lengths - {count}:
         raise ValueError(f"steps or overheads without a time for each of {count} inferences")
     if not 0 <= profile.resolution_ns <= 1e9:
         raise ValueError(f"a clock with a resolution of {profile.resolution_ns} ns")
