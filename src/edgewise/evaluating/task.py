@@ -153,6 +153,14 @@ class RanksClasses(Protocol):
         """
 
 
+@runtime_checkable
+class TellsAnswers(Protocol):
+    """A scorer whose records hold the answer and the reference."""
+
+    def answer(self, record: Record) -> tuple[Any, Any]:
+        """Answer and reference: class numbers, or a text and the list of texts that are right."""
+
+
 class Task(Protocol):
     """A task, in the entry-point group ``edgewise.tasks``.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -120,6 +120,17 @@ class _Measuring(_LimitedTarget):
     def stopping(self) -> Stopping:
         """As a job has it."""
         return Stopping(timeout_s=self.timeout)
+
+    def plan_settings(self) -> dict[str, Any]:
+        """The arguments of `edgewise.run.plan.make_plan` that say how models are measured."""
+        return {
+            "axes": self.axes(),
+            "scenario": self.scenario_spec(),
+            "stopping": self.stopping(),
+            "target": self.target(),
+            "seed": self.seed,
+            "input_data": None if self.input_data is None else Path(self.input_data),
+        }
 
     def check(self) -> None:
         """Reject settings that no engine supports."""

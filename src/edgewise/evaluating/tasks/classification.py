@@ -220,6 +220,11 @@ class ClassificationScorer(OutputScorer):
         classes = int(columns[:, 3].max(initial=0))
         return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
 
+    def answer(self, record: Record) -> tuple[int, int]:
+        """As `TellsAnswers.answer`."""
+        label, answer, _, _ = record
+        return answer, label
+
     def _record_class(self, answer: int, sample: Sample) -> Record:
         label, known = self._labels.read(sample), self._labels.known
         if answer >= (MOST_CLASSES if known is None else known):
