@@ -68,8 +68,8 @@ class _TracedInference:
     events: list[_Event]
 
 
-def read_trace(path: Path, *, inferences: int, counted: Sequence[int]) -> KernelTrace:
-    """Those of the last `inferences` inferences in the profile at `path` whose places are in `counted`.
+def read_trace(path: Path, *, inferences: int, counted: Sequence[int] | None = None) -> KernelTrace:
+    """Those of the last `inferences` inferences in the profile at `path` whose places are in `counted` (None: all).
 
     Raises `CannotProfile` where the file is damaged, holds fewer, or its inferences differ in their steps.
     """
@@ -81,7 +81,7 @@ def read_trace(path: Path, *, inferences: int, counted: Sequence[int]) -> Kernel
 
 
 def parse_trace(lines: Iterable[bytes], *, inferences: int, counted: Sequence[int] | None = None) -> KernelTrace:
-    """As `read_trace`, from the file's lines; `counted` None selects all."""
+    """As `read_trace`, from the file's lines."""
     runs = list(_split(_entries(lines)))
     if len(runs) < inferences:
         raise CannotProfile(
