@@ -44,13 +44,16 @@ _execute = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
 
 def children() -> list[psutil.Process]:
-    """Every process below this one but the nursery."""
-    return [one for one in psutil.Process().children(recursive=True) if one.pid != _nursery_pid]
+    """Every process below this one that this test started: neither the nursery nor the browser that tests share."""
+    found = psutil.Process().children(recursive=True)
+    return [one for one in found if one.pid != _nursery_pid and one.create_time() >= test_began]
 
 
 # --- the side of the tests ---
 
 _nursery_pid: int | None = None
+test_began = 0.0
+"""When the current test began, by the clock of psutil's `create_time`."""
 
 
 class Nursery:

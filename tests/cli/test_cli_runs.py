@@ -226,9 +226,9 @@ def test_show(call):
     assert "Energy: absent: no energy meter on this machine" in out
     assert "too-few-samples: 4 samples" in out
     assert "D; too few samples (4)" in out
-    assert "host.cpu Cortex-A76" in out
-    assert "temperature_k absent" in out
-    assert "precision int8" in out
+    assert "host.cpu: Cortex-A76" in out
+    assert "temperature_k: not known" in out
+    assert "precision: int8" in out
     assert "litert 2.3.0 xnnpack, 2 threads" in out
     assert "1 layer: see --json" in out
     table = [line for line in out.splitlines() if line.startswith(("Metric", "Latency  ", "Model size"))]
@@ -289,7 +289,7 @@ def test_export_some(call, tmp_path):
     assert len((tmp_path / "two.md").read_text().splitlines()) > 4
     code, _, err = call("export", "last", "-o", "two.md")
     assert code == 2
-    assert "already exists" in err
+    assert "exists already" in err
     assert call("export", "last", "-o", "two.md", "--force")[0] == 0
     assert RUNS[0].id not in (tmp_path / "two.md").read_text()
     assert call("export", "last")[0] == 2

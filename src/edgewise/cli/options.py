@@ -194,6 +194,17 @@ TIMEOUT = option(
 MEMORY_LIMIT = option(
     "--memory-limit 2GiB", MEASURE, "Memory that a worker may allocate (default: available memory)", read=words.size
 )
+CONSTRAINTS = (
+    option("--cpus N", LIMITS, "Processors that the job may use, such as 0.5: simulates a smaller device", float),
+    option(
+        "--memory 2GiB",
+        LIMITS,
+        "Memory of all processes of the job together: simulates a smaller device",
+        read=words.size,
+    ),
+    option("--mechanism NAME", LIMITS, "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)"),
+)
+"""Limits of a smaller device."""
 BUILD = option("--build MODULE:FUNCTION", MODEL, "A factory that returns a model, trained or not")
 CASES = option(
     "--what-if NAME=VALUE",

@@ -26,11 +26,13 @@ FLAGS = {
     "floors": "--floor",
     "folder": "--output",
     "cases": "--what-if",
+    "model_names": "--models",
+    "command": "the command",
 }
 """Field → flag, where the flag is not called like the field."""
 _POSITIONAL = ("model", "models", "subjects", "candidate")
-_SECONDS = ("timeout", "duration", "spread", "time_budget", "max_latency")
-_BYTES = ("memory_limit", "max_size", "max_memory")
+_SECONDS = ("timeout", "sample", "duration", "spread", "time_budget", "max_latency")
+_BYTES = ("memory", "memory_limit", "max_size", "max_memory")
 _REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget")
 
 
@@ -77,17 +79,20 @@ def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:
     """
     things: list[str] = []
     flags: list[str] = []
+    command: list[str] = []
     for field, value in request.changed_fields().items():
         if only and field not in only:
             continue
-        if field in _POSITIONAL:
+        if field == "command":
+            command = ["--", *value]
+        elif field in _POSITIONAL:
             things += [str(one) for one in (value if isinstance(value, tuple) else [value])]
         elif isinstance(value, bool):
             flags.append(flag_of(field, str(value)))
         else:
             for text in _texts(field, value):
                 flags += [flag_of(field), text]
-    return things + flags
+    return things + flags + command
 
 
 def _texts(field: str, value: Any) -> Iterator[str]:

@@ -315,3 +315,26 @@ def other_functions(gates: int, costs: Sequence[int], *, clip: int = 0) -> int:
     """
     usual = USUAL_FUNCTIONS[gates]
     return sum(times * (cost - ACTIVATIONS[name] + clip) for cost, (name, times) in zip(costs, usual, strict=False))
+
+
+def pool_areas(
+    before: Sequence[Dimension] | None, after: Sequence[Dimension] | None, *, average: bool, channels: int | None = 1
+) -> Semantics:
+    """Pooling to given sizes: window i of n along a dimension of size s reaches from ⌊i·s/n⌋ to ⌈(i+1)·s/n⌉.
+
+    Windows are equal where the sizes divide; else the elements that they take together are counted.
+
+    Args:
+        before, after: sizes of the dimensions that are pooled.
+        channels: product of all other dimensions.
+    """
+    pairs = zip(before or (), after or (), strict=False)
+    spans = [(old, new) for old, new in pairs if isinstance(old, int) and isinstance(new, int) and new > 0]
+    if before is None or after is None or not len(before) == len(after) == len(spans):
+        return mean("pooling", average=average)
+    if all(old % new == 0 for old, new in spans):
+        return mean("pooling", window=math.prod(old // new for old, new in spans), average=average)
+    # Σ (⌈(i+1)·s/n⌉ − ⌊i·s/n⌋) = s + n − gcd(s, n): each inner bound that is no integer counts twice.
+    taken = math.prod(old + new - math.gcd(old, new) for old, new in spans)
+    divisions = math.prod(new for _, new in spans) if average else 0
+    return counted(0, multiply(channels, taken + divisions))
