@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from edgewise.device.devices import transport_of
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import Task
@@ -102,7 +103,7 @@ class SearchSettings:
     @property
     def target(self) -> TargetSpec:
         """Where models run, as a job has it."""
-        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
     @property
     def is_module(self) -> bool:

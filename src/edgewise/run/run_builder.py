@@ -125,14 +125,14 @@ class RunBuilder:
 
     def _place(self, target: TargetSpec) -> _Place:
         """What is known of a target, asked once."""
-        if target.transport not in self._places:
+        if target.device not in self._places:
             environment = environment_at(target)
-            self._places[target.transport] = _Place(
+            self._places[target.device] = _Place(
                 environment=environment,
                 sensors=self._sensors or find_sensors(target=target),
                 speed=SpeedHistory(environment, self._history),
             )
-        return self._places[target.transport]
+        return self._places[target.device]
 
     def request(
         self,
