@@ -45,5 +45,7 @@ def prepare(data: Any, *flags: str, rate: int | None = None, **model: Any) -> tu
 def apply(data: Any, name: str, *, rate: int | None = None, channels: int | None = None, **settings: Any) -> np.ndarray:
     """What one step makes of `data`."""
     item = Item(data=data, sample="s", input="x", rate=rate, channels=channels)
-    parse_step(name, settings, where="test").build()(item)
+    step = parse_step(name, settings, where="test")
+    step.check()
+    step.apply(item)
     return item.data

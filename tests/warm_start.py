@@ -44,13 +44,16 @@ _execute = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
 
 def children() -> list[psutil.Process]:
-    """Every process below this one but the nursery."""
-    return [one for one in psutil.Process().children(recursive=True) if one.pid != _nursery_pid]
+    """Every process below this one that this test started: neither the nursery nor the browser that tests share."""
+    found = psutil.Process().children(recursive=True)
+    return [one for one in found if one.pid != _nursery_pid and one.create_time() >= test_began]
 
 
 # --- the side of the tests ---
 
 _nursery_pid: int | None = None
+test_began = 0.0
+"""When the current test began, by the clock of psutil's `create_time`."""
 
 
 class Nursery:
@@ -182,14 +185,14 @@ def _fork(
         os._exit(0)
     while os.getppid() == between:
         os.sched_yield()
+    if request["session"]:
+        os.setsid()  # before anybody knows the number: who kills at once kills the group
     channel.send(str(os.getpid()).encode())
     return lambda: _live(request, streams, paths)
 
 
 def _live(request: dict[str, Any], streams: list[int], paths: list[str]) -> None:
     """Become what was asked for, and run it."""
-    if request["session"]:
-        os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, 1024)

@@ -142,14 +142,16 @@ def cancelled_by_signal(token: CancelToken) -> Iterator[None]:
         if not token.seen:
             token.check()
 
+    alarm_before = signal.signal(signal.SIGALRM, insist)
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, insist)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        # The timer's handler outlives what can start the timer: the default action of SIGALRM ends the process.
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, alarm_before)
 
 
 def check() -> None:

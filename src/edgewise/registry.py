@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from edgewise.errors import Unavailable
 
@@ -47,6 +48,12 @@ class ReportsAvailability(Protocol):
 
     def availability(self) -> Availability:
         """Whether it can be used, and if not, why."""
+
+
+def load_class(location: str) -> Any:
+    """The class at ``"package.module:Class"``. Raises ImportError, or AttributeError where the module lacks it."""
+    module, _, name = location.partition(":")
+    return getattr(import_module(module), name)
 
 
 def availability_of(plugin: ReportsAvailability) -> Availability:

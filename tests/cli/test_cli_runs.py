@@ -289,7 +289,7 @@ def test_export_some(call, tmp_path):
     assert len((tmp_path / "two.md").read_text().splitlines()) > 4
     code, _, err = call("export", "last", "-o", "two.md")
     assert code == 2
-    assert "already exists" in err
+    assert "exists already" in err
     assert call("export", "last", "-o", "two.md", "--force")[0] == 0
     assert RUNS[0].id not in (tmp_path / "two.md").read_text()
     assert call("export", "last")[0] == 2

@@ -6,13 +6,15 @@ import json
 import os
 import string
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgewise.comparing.jobs import runs_among
 from edgewise.errors import BadInput, EdgewiseError, StoreError
-from edgewise.record import Scenario
+from edgewise.record import Run, Scenario
 from edgewise.report.files import runs_document
 from edgewise.service.subjects import pair_runs, read_subjects, split_vary
 from edgewise.store import open_store
@@ -72,10 +74,10 @@ def only(word, store="absent.db"):
 def test_a_model_may_have_a_name_and_settings(folder, word, label, settings):
     model(folder)
     found = only(word)
-    assert (found.kind, found.word, found.argument, found.run) == ("model", word, 0, None)
+    assert (found.argument, found.file) == (0, None)
     assert (found.label, found.settings) == (label, settings)
-    assert found.path is not None
-    assert found.path.read_bytes() == b"\x08\x07model"
+    assert isinstance(found.thing, Path)
+    assert found.thing.read_bytes() == b"\x08\x07model"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +87,9 @@ def test_an_existing_file_as_a_whole_wins(folder, name):
     model(folder, name)
     model(folder, "b.onnx")
     found = only(name)
-    assert (found.label, str(found.path), found.settings) == (None, name, {})
+    assert (found.label, str(found.thing), found.settings) == (None, name, {})
     named = only(f"new={name},threads=4")
-    assert (named.label, str(named.path), named.settings) == ("new", name, {"threads": 4})
+    assert (named.label, str(named.thing), named.settings) == ("new", name, {"threads": 4})
 
 
 @pytest.mark.parametrize(
@@ -149,8 +151,8 @@ def test_doubled_labels_are_refused(folder):
 )
 def test_stored_runs_are_found_by_every_name_they_have(store, word, label, numbers):
     found = read_subjects([word], store=store)
-    assert [one.run.id for one in found if one.run] == [run_id(number) for number in numbers]
-    assert {(one.kind, one.label, one.word, one.argument, one.path) for one in found} == {("run", label, word, 0, None)}
+    assert [run.id for run in runs_among(found)] == [run_id(number) for number in numbers]
+    assert {(one.label, one.argument, one.file) for one in found} == {(label, 0, None)}
 
 
 def test_words_keep_their_order_and_number(store, folder):
@@ -161,10 +163,10 @@ def test_words_keep_their_order_and_number(store, folder):
 
 def test_a_file_comes_before_a_run_of_the_same_name(store, folder):
     model(folder, "main")
-    assert only("main", store=store).kind == "model"
+    assert isinstance(only("main", store=store).thing, Path)
     (folder / "main").unlink()
     (folder / "main").mkdir()
-    assert only("main", store=store).kind == "run"
+    assert isinstance(only("main", store=store).thing, Run)
 
 
 @pytest.mark.parametrize("name", ["bundle.json", "baseline.onnx", "noending"])
@@ -172,8 +174,8 @@ def test_a_file_comes_before_a_run_of_the_same_name(store, folder):
 def test_content_and_not_the_name_says_what_a_file_is(folder, name, start):
     (folder / name).write_text(start + json.dumps(bundle_document(same_model_runs())))
     found = read_subjects([f"old={name}"], store=None)
-    assert [one.run.id for one in found if one.run] == [run_id(number) for number in (1, 2, 3, 4)]
-    assert {(one.kind, one.label) for one in found} == {("run", "old")}
+    assert [run.id for run in runs_among(found)] == [run_id(number) for number in (1, 2, 3, 4)]
+    assert {(one.label, one.file) for one in found} == {("old", Path(name))}
 
 
 def test_what_json_of_a_command_printed_holds_runs(folder):
@@ -183,7 +185,7 @@ def test_what_json_of_a_command_printed_holds_runs(folder):
 
 def test_a_fake_model_is_a_model_though_it_holds_json(folder):
     model(folder, "m.fake", b'edgewise-fake 1\n{"latency": 1}')
-    assert only("m.fake").kind == "model"
+    assert isinstance(only("m.fake").thing, Path)
 
 
 @pytest.mark.parametrize("word", ["main,threads=2", "base=main,threads=2", "b.json,threads=2", "x=b.json,threads=2"])
@@ -281,7 +283,7 @@ def test_an_unreadable_file_is_told(folder):
 
 def test_models_need_no_store(folder):
     model(folder)
-    assert only("model.onnx", store="absent.db").kind == "model"
+    assert isinstance(only("model.onnx", store="absent.db").thing, Path)
     assert not (folder / "absent.db").exists()
 
 

@@ -182,7 +182,7 @@ def test_a_path_with_blanks_and_commas_survives_the_shell_and_the_comparison(tmp
     _, request = compare_request(runs, None, cores=2)
     words = shlex.split(command_of(request))[2:4]
     subjects = read_subjects(words, store=None)
-    assert {subject.path for subject in subjects} == {Path(one.job.model.path) for one in runs}
+    assert {subject.thing for subject in subjects} == {Path(one.job.model.path) for one in runs}
     assert {subject.settings["runtime"] for subject in subjects} == {one.job.runtime.name for one in runs}
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from edgewise.model.cost import KINDS
-from edgewise.runtime import flatwire
 from edgewise.runtime.base import CannotProfile, LoadOptions, ProfilesLayers
 from edgewise.runtime.openvino import OpenVino
+from edgewise.runtime.openvino_mapping import outline_of_tflite
 from edgewise.runtime.openvino_profile import _KINDS
 from engine.profiles import OPERATORS, check_profile, random_inputs, told_of, write_network
 
@@ -77,7 +77,7 @@ def test_operators_of_an_ir_have_their_own_names(network, tmp_path):
 @pytest.mark.parametrize("name", FILES)
 def test_operators_of_tflite_files(shared_models, name):
     path = shared_models / name
-    outline = flatwire.read_outline(path)
+    outline = outline_of_tflite(path)
     first = {outline.nodes[0].inputs[0]}
     plain = RUNTIME.load(path, LoadOptions(provider="cpu"))
     shapes = {spec.name: tuple(size or 1 for size in spec.shape) for spec in plain.inputs}

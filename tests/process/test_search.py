@@ -14,12 +14,13 @@ import fake_passes as scripted
 import warm_start
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.evaluating.task import tasks
+from edgewise.optimizing.accuracy import PART
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.planning import read_words
-from edgewise.optimizing.search_settings import Limits
-from edgewise.optimizing.settings_builder import make_bounds
-from edgewise.progress import SessionStarted, StageStarted
-from search_bench import COUNT, Watching, labelled, original
+from edgewise.optimizing.search_settings import Limits, make_bounds
+from edgewise.progress import SessionStarted, VariantTested
+from edgewise.run.host import LiveSession
+from search_bench import CLASSES, COUNT, Watching, labelled, original
 from small_selections import Rows, rows
 
 pytestmark = pytest.mark.usefixtures("few_turns")
@@ -86,6 +87,18 @@ def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     stages = {one.id.removesuffix(" @ fake"): one.stage for one in result.candidates}
     assert stages["failing"] == "planned" and stages["narrow"] == "loaded" and stages["same"] == "raced"
     assert warm_start.children() == []
+
+
+def test_all_checks_of_a_model_share_one_worker(bench, monkeypatch):
+    """The few samples, the part and all of the data: three checks of each model."""
+    started, start = [], LiveSession.start
+    monkeypatch.setattr(LiveSession, "start", lambda self, target: (started.append(self), start(self, target))[1])
+    count = 2 * PART + 8
+    data = Rows(rows(count), [CLASSES - 1 if index % 10 else 0 for index in range(count)])
+    result = bench.search(scripted.Faster, data=data, progress=Watching(interrupt="Race"))
+    assert result.interrupted and result.candidate("faster @ fake").stage == "judged"
+    assert result.candidate("faster @ fake").metrics["accuracy_drop"].value == 0.0
+    assert len(started) == 2  # the original and the variant
 
 
 @pytest.mark.slow
@@ -189,8 +202,8 @@ def test_the_cancel_token_ends_a_pass_or_a_race_at_once_and_keeps_what_is_finish
         token.cancel()
 
     def press(event):
-        if stage == "Variants" and isinstance(event, StageStarted) and event.title.startswith(stage):
-            threading.Timer(1.0, stop).start()
+        if stage == "Variants" and isinstance(event, VariantTested) and event.id == "faster @ fake":
+            threading.Timer(0.5, stop).start()  # in the midst of the pass that hangs
         if stage == "Race" and isinstance(event, SessionStarted) and event.index == 1 and not pressed:
             stop()
 

@@ -265,14 +265,3 @@ def test_a_store_that_stays_busy_is_said(tmp_path, monkeypatch):
         assert store.list() == []
         other.close()
         store.save(golden())
-
-
-@pytest.mark.parametrize("is_new", [True, False])
-def test_opening_a_store_that_is_new_or_up_to_date_imports_no_alembic(tmp_path, is_new):
-    path = tmp_path / "runs.db"
-    if not is_new:
-        open_store(str(path)).close()
-    script = "store = open_store(sys.argv[1]); store.list(); store.close(); print('alembic' in sys.modules)"
-    with start(script, path) as process:
-        answer, _ = process.communicate(timeout=LIMIT_S)
-    assert answer == "False\n"

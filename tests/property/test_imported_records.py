@@ -15,10 +15,10 @@ from rich.console import Console
 
 from edgewise.cli import runs as cli_runs
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.gate_execution import Gate, GateSettings, run_gate
-from edgewise.comparing.jobs import JobSettings
+from edgewise.comparing.gate_execution import Gate, run_gate
+from edgewise.comparing.jobs import Subject
 from edgewise.comparing.requirement import parse_requirements
-from edgewise.comparing.subjects import Subject, compare_stored
+from edgewise.comparing.subjects import compare_stored
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.record import Run
 from edgewise.report.bench import render_text
@@ -29,7 +29,7 @@ from edgewise.report.profile_text import render_profile_text
 from edgewise.report.result_files import COMPARISON, GATE
 from edgewise.report.text import print_document
 from edgewise.store import open_store, to_document
-from edgewise.store.exchange import import_runs, to_csv, to_markdown
+from edgewise.store.exchange import csv_lines, import_runs
 from sample_optimizations import detection_run, evaluated
 from sample_profiles import faster_run, profiled_run
 from sample_runs import failed_run, make_run, offline_run, paced_run
@@ -98,7 +98,7 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
     """Every form in which a run alone, or beside another one, is shown."""
     both = [other, run]
     yield lambda: cli_runs._show(run)
-    yield lambda: (to_csv(both), to_markdown(both), render_report(both, ".json"))
+    yield lambda: (list(csv_lines(both)), render_report(both, ".json"))
     for table in TABLES:
         yield lambda table=table: print_document(report_document(both, table=table), paper())
         for extension in (".md", ".csv"):
@@ -108,7 +108,7 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
         yield lambda extension=extension: render_report([run], extension)
 
     def compare() -> None:
-        subjects = [Subject(thing=each, label=None, settings={}) for each in both]
+        subjects = [Subject(thing=each) for each in both]
         findings = compare_stored(subjects, Criteria(force=True))
         print_comparison(findings, paper())
         for extension in (".md", ".csv", ".json"):
@@ -116,14 +116,8 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
 
     def gate() -> None:
         requirements = parse_requirements(["3%"], ["latency=5ms"])
-        asked = Gate(
-            requirements=requirements,
-            candidate_settings=JobSettings(),
-            baseline_settings=JobSettings(),
-            settings=GateSettings(policy="fail"),
-            save=print,
-        )
-        outcome = run_gate(asked, run, other)
+        asked = Gate(requirements=requirements, policy="fail", save=print)
+        outcome = run_gate(asked, Subject(thing=run), Subject(thing=other))
         print_gate(outcome, paper())
         for extension in (".xml", ".md", ".json"):
             GATE.render(outcome, extension)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from edgewise.errors import BadInput
 from edgewise.evaluating.audio_features import resample
 from edgewise.evaluating.input_conversion import quantize
-from edgewise.evaluating.instructions import Instructions, Step, read_document
+from edgewise.evaluating.instructions import Instructions, read_document
 from edgewise.evaluating.safe_yaml import format_yaml, parse_value
-from edgewise.evaluating.steps import STEPS, read_step
+from edgewise.evaluating.steps import STEPS, parse_step
 from preparations import prepare
 
 pytest.importorskip("PIL", reason="resizes")
@@ -99,7 +99,7 @@ RAW = st.one_of(
     st.tuples(st.just("mfcc"), st.fixed_dictionaries({k: st.integers(1, 60) for k in ("window_ms", "step_ms", "mels", "coefficients")})),
     st.tuples(st.sampled_from(["flatten", "mono", "invert"]), st.none()),
 )  # fmt: skip
-STEP = RAW.map(lambda pair: Step(name=pair[0], settings=read_step(pair[0], pair[1], where="test")))
+STEP = RAW.map(lambda pair: parse_step(pair[0], pair[1], where="test"))
 
 
 @settings(max_examples=150, deadline=None)
@@ -124,11 +124,11 @@ def test_documents_read_back_through_yaml(steps, classes, options):
 ))  # fmt: skip
 def test_any_settings_are_read_or_refused_and_canonical_ones_read_as_themselves(name, raw):
     try:
-        found = read_step(name, raw, where="test")
+        found = parse_step(name, raw, where="test")
     except BadInput as error:
         assert "\n" not in error.message + error.advice
         return
-    assert read_step(name, found, where="test") == found
+    assert parse_step(name, found.to_document(), where="test") == found
 
 
 @settings(max_examples=200, deadline=None)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.constraints.hierarchy import cgroup_folders
 from edgewise.run.counters import (
     Counters,
-    cgroup_folders,
     memory_figures,
     parse_cpu_list,
     read_counters,

@@ -139,7 +139,7 @@ ATTENTION = [
     ours("Attention", [TOKENS, WEIGHT, None, None, (2, 2, 4, 2, 3)], [TOKENS], 384 * 6 + 5184, 2 * 7488 + 6 * 384, options=FOUR),
     # Queries and keys are rotated: 12 tokens × 24 × 3.
     ours("Attention", [TOKENS, WEIGHT], [TOKENS], 6912, 13824 + 1728 + 864, options={"num_heads": 4, "do_rotary": 1}),
-    ours("Attention", [TOKENS, WEIGHT, None, None, (2, 2, 4, 9, 3)], [TOKENS], None, None, why="open",
+    ours("Attention", [TOKENS, WEIGHT, None, None, (2, 2, 4, 9, 3)], [TOKENS], None, None, why="keys",
          options={"num_heads": 4, "past_present_share_buffer": 1}),
     ours("Attention", [TOKENS, (12, 35)], [TOKENS], None, None, kind="", why="not divisible", options=FOUR),
     ours("QAttention", [("uint8", TOKENS), ("int8", WEIGHT), (36,), (), ()], [TOKENS], 6912, 13824 + 1728 + 432, options=FOUR,

@@ -43,7 +43,7 @@ RECURRENT = [
     recurrent("LSTM", 4, 10 * (2 * 112 + 4 * 30), options={"hidden_size": 4, "direction": "reverse"}),
     Case("LSTM", [(2, 5, 3), (1, 16, 3), (1, 16, 4)], [None, (2, 1, 4)], 1120, 10 * (2 * 112 + 4 * 30), options={"layout": 1}),
     Case("LSTM", [("t", 2, 3), (1, 16, 3), (1, 16, 4)], [("t", 1, 2, 4)], None, None, why="steps"),
-    Case("LSTM", [("t", 2, 3), (1, 16, 3), (1, 16, 4)], [("t", 1, 2, 4)], None, None, why="open", options={"clip": 1.0}),
+    Case("LSTM", [("t", 2, 3), (1, 16, 3), (1, 16, 4)], [("t", 1, 2, 4)], None, None, why="steps", options={"clip": 1.0}),
     Case("LSTM", [X, (1, 16, 3), (1, 16, 4)], [(5, 1, 2, 4)], None, None, kind="", why="'up'", options={"direction": "up"}),
     # One batch of 6 steps, 4 query heads and 2 key heads, d_k = 3, d_v = 5: a state of 15.
     # Read: 4 × 15; update: 2 × 15; scale: 4 × 5.

@@ -218,7 +218,7 @@ def test_python_objects_are_never_unpickled(tmp_path: Path):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("edgewise.evaluating.formats.arrays.MAX_FILE_BYTES", 10_000)
+    monkeypatch.setattr("edgewise.workload.arrays.MAX_FILE_BYTES", 10_000)
     with pytest.raises(BadInput, match="would unpack to"):
         Npz().open(save(tmp_path, packed=True, x=np.zeros((2, 10_000))), {})
 

@@ -11,12 +11,12 @@ from edgewise.data import path as bundled
 from edgewise.errors import BadInput
 from edgewise.evaluating.instructions import (
     Instructions,
-    Step,
     find_instructions,
     read_document,
     read_flags,
     write_instructions,
 )
+from edgewise.evaluating.steps import parse_step
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def beside(model: Path, text: str, name: str = "net.yaml") -> Path:
 
 
 def steps(found: Instructions, name: str = "") -> list[tuple[str, dict]]:
-    return [(step.name, {k: v for k, v in step.settings.items() if v is not None}) for step in found.steps[name]]
+    return [(step.name, {k: v for k, v in step.to_document().items() if v is not None}) for step in found.steps[name]]
 
 
 WHOLE = """\
@@ -108,9 +108,9 @@ def test_flags_replace_all_steps_and_nothing_else(model):
 
 def test_flags_for_inputs_settings_and_bare_words():
     found = read_flags(["serving_default_x:0:scale=1/2", "b:mono", "b:resize={size: 5, filter: lanczos}"])
-    assert found["serving_default_x:0"] == (Step(name="scale", settings={"by": ["1/2"], "axis": None}),)
+    assert found["serving_default_x:0"] == (parse_step("scale", "1/2", where="test"),)
     assert [step.name for step in found["b"]] == ["mono", "resize"]
-    assert found["b"][1].settings == {"size": 5, "filter": "lanczos"}
+    assert found["b"][1].to_document() == {"size": 5, "filter": "lanczos"}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_tokenizer_travels_with_the_instructions(tmp_path):
     there.mkdir()
     (here / "tokenizer.json").write_text("{}")
     found = read_document({"edgewise": 1, "inputs": [{"tokenize": "tokenizer.json"}]}, folder=here, name="a")
-    assert found.steps[""][0].settings["file"] == str(here / "tokenizer.json")
+    assert found.steps[""][0].to_document()["file"] == str(here / "tokenizer.json")
     write_instructions(found, there / "b.yaml")
     write_instructions(found, there / "b.yaml")  # the same file is no other file
     assert (there / "tokenizer.json").read_text() == "{}"

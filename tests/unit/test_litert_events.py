@@ -1,23 +1,20 @@
 """What LiteRT's profiler tells: its events read, checked and turned into steps, without the engine."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from edgewise.runtime.base import CannotProfile
-from edgewise.runtime.litert_capi import Event, settings_of
+from edgewise.runtime.base import CannotProfile, LoadOptions
+from edgewise.runtime.litert_capi import Event
 from edgewise.runtime.litert_profile import (
     InterpreterGraph,
     ProfiledInference,
-    ProfiledModel,
     _compare,
     _compare_times,
-    _kernels,
     _overheads,
     make_nodes,
     read_inference,
     read_structure,
+    settings_of,
 )
 from edgewise.runtime.litert_xnnpack import LiteRtOperator
 
@@ -220,21 +217,16 @@ def test_an_interpreter_that_lists_nothing():
 # -- settings, and whether the compiled model is the session's
 
 
-def subject(provider="interpreter", **extra):
-    return ProfiledModel(
-        path=Path("m.tflite"), provider=provider, threads=1, structure=STRUCTURE, inputs=(), outputs=(),
-        invoke=lambda: None, extra=extra,
-    )  # fmt: skip
+def settings(provider="interpreter", threads=None, **extra):
+    return settings_of(LoadOptions(provider=provider, threads=threads, extra=extra))
 
 
 def test_settings():
-    assert settings_of(threads=2, extra=("flags = 1",)) == "num_threads = 2\nflags = 1\n"
-    assert settings_of(threads=None) == ""
-    assert _kernels(subject()) == ()
-    assert _kernels(subject("interpreter-noxnnpack")) == ('kernel_mode = "builtin"',)
-    assert _kernels(subject("compiled", kernel_mode=2, xnnpack_flags=5, enable_ynnpack=False)) == (
-        'kernel_mode = "builtin"',
-        "flags = 5",
+    assert settings(threads=2, xnnpack_flags=1) == "num_threads = 2\nflags = 1\n"
+    assert settings() == ""
+    assert settings("interpreter-noxnnpack") == 'kernel_mode = "builtin"\n'
+    assert settings("compiled", kernel_mode=2, xnnpack_flags=5, enable_ynnpack=False) == (
+        'kernel_mode = "builtin"\nflags = 5\n'
     )
 
 
@@ -249,7 +241,7 @@ def test_settings():
 )
 def test_settings_that_the_profiled_pass_can_not_have(provider, extra):
     with pytest.raises(CannotProfile, match=r"no kernels like those of|omit it"):
-        _kernels(subject(provider, **extra))
+        settings(provider, **extra)
 
 
 def test_outputs_are_compared():

@@ -108,7 +108,7 @@ def test_normalisation_and_labels(write):
     found = find_instructions(path, form="tflite")
     (step,) = found.steps[""]
     assert step.name == "normalize"
-    assert step.settings == {"mean": [127.5], "std": [127.5], "axis": None}
+    assert step.to_document() == {"mean": [127.5], "std": [127.5], "axis": None}
     assert found.classes == ("cat", "dog")
     assert found.origins == ("metadata of net.tflite",)
 
@@ -117,7 +117,7 @@ def test_it_means_what_the_schema_says(write):
     n = Notes()
     path = write(network(n.finish([n.input([10, 20, 30], [1, 2, 4])])))
     steps = find_instructions(path, form="tflite").steps
-    flags = [f"normalize={dict(steps[''][0].settings, axis=-1)}".replace("'", "")]
+    flags = [f"normalize={dict(steps[''][0].to_document(), axis=-1)}".replace("'", "")]
     pixel = np.array([[[11, 24, 38]]], dtype=np.uint8)
     assert prepare(pixel, *flags, shape=(1, 1, 1, 3), kind="image")[0].ravel().tolist() == [1, 2, 2]
 

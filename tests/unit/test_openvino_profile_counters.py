@@ -102,7 +102,9 @@ def tflite(*rows, constants=()):
 
 
 #: conv → conv (branch), conv (branch) → add → softmax
-FILE = tflite("3 x w -> a", "3 a w -> b", "3 a w -> c", "0 b c -> s", "25 s -> y", constants=["w"])
+FILE = tflite(
+    "CONV_2D x w -> a", "CONV_2D a w -> b", "CONV_2D a w -> c", "ADD b c -> s", "SOFTMAX s -> y", constants=["w"]
+)
 
 
 def test_heavy_operators_are_those_of_the_file_in_the_order_they_were_made():
@@ -125,7 +127,9 @@ def test_heavy_operators_are_those_of_the_file_in_the_order_they_were_made():
 
 def test_an_operator_is_as_old_as_its_tensor_whatever_layout_it_is_called_after():
     # prelu and prelu on two branches: changes of layout were moved across the second branch first
-    file = tflite("3 x w -> a", "54 a p -> b", "54 a p -> c", "2 b c -> y", constants=["w", "p"])
+    file = tflite(
+        "CONV_2D x w -> a", "PRELU a p -> b", "PRELU a p -> c", "CONCATENATION b c -> y", constants=["w", "p"]
+    )
     graph = outline(
         "Convolution_10 Convolution x k -> Convolution_10:0",
         "Transpose_99 PRelu Convolution_10:0 k -> PRelu_20:0",
@@ -139,7 +143,7 @@ def test_an_operator_is_as_old_as_its_tensor_whatever_layout_it_is_called_after(
 def test_constants_that_enter_at_other_operators_do_not_break_a_pair():
     # float16 weights: the file converts them and the bias for the convolution; in the engine's model the bias is added
     # after it.
-    file = tflite("6 b16 -> b", "6 w16 -> w", "3 x w b -> y", constants=["b16", "w16"])
+    file = tflite("DEQUANTIZE b16 -> b", "DEQUANTIZE w16 -> w", "CONV_2D x w b -> y", constants=["b16", "w16"])
     graph = outline(
         "Transpose_91 Convert w16 -> Convert_6:0",
         "Convolution_7 Convolution x Convert_6:0 -> Convolution_7:0",
@@ -154,7 +158,7 @@ def test_constants_that_enter_at_other_operators_do_not_break_a_pair():
 
 def test_what_may_be_another_operators_own_work_is_not_taken_for_a_bias():
     # 999: a type without a known heart
-    file = tflite("3 x w -> a", "999 a -> b", "25 b -> y", constants=["w"])
+    file = tflite("CONV_2D x w -> a", "CUSTOM a -> b", "SOFTMAX b -> y", constants=["w"])
     graph = outline(
         "Convolution_10 Convolution x k -> Convolution_10:0",
         "Erf_12 Erf Convolution_10:0 -> Erf_12:0",
@@ -166,7 +170,7 @@ def test_what_may_be_another_operators_own_work_is_not_taken_for_a_bias():
 
 def test_an_activation_of_its_own_is_told_from_those_inside_a_convolution():
     # convolution with RELU6 → pooling → RELU6 → convolution with RELU6
-    file = tflite("3 x w -> a", "17 a -> b", "21 b -> c", "3 c w -> y", constants=["w"])
+    file = tflite("CONV_2D x w -> a", "MAX_POOL_2D a -> b", "RELU6 b -> c", "CONV_2D c w -> y", constants=["w"])
     graph = outline(
         "Convolution_10 Convolution x k -> Convolution_10:0",
         "Clamp_12 Clamp Convolution_10:0 -> Clamp_12:0",

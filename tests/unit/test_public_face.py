@@ -38,7 +38,7 @@ FACE = [
     "profile",
 ]
 HEAVY = {
-    "ai_edge_litert", "alembic", "jinja2", "numpy", "onnx", "onnxruntime", "openvino", "psutil", "pydantic", "scipy",
+    "ai_edge_litert", "jinja2", "numpy", "onnx", "onnxruntime", "openvino", "psutil", "pydantic", "scipy",
     "sqlalchemy", "tflite", "torch", "vl_convert",
 }  # fmt: skip
 

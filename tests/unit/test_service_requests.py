@@ -24,6 +24,7 @@ LEAST = {
     "optimize": {"model": "m.onnx"},
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},
     "gate": {"candidate": "m.onnx", "budget": ["latency=5ms"]},
+    "exec": {"command": ["python3", "infer.py", "{model}"], "model_names": ["a.onnx", "b.onnx"]},
 }
 
 

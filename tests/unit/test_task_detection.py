@@ -398,7 +398,7 @@ def test_anchors_are_hostile_input(tmp_path):
     with pytest.raises(BadInput, match="anchors can't be read"):
         prepare(SSD, ssd_options(ragged))
     for scales in ("1,2,3", "0,1,1,1", "a,b,c,d", "nan,1,1,1"):
-        with pytest.raises(BadInput, match="scales="):
+        with pytest.raises(BadInput, match="scales must be four positive numbers"):
             prepare(SSD, ssd_options(write_anchors(path), scales=scales))
 
 

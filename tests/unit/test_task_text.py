@@ -210,8 +210,8 @@ def test_the_output_is_told_by_its_name_or_shape(tokenizer):
     [
         ({"eos": "<end>"}, "no token '<end>'"),
         ({"prompt": "no place"}, "no place for the sample"),
-        ({"special": "1"}, "special=1"),
-        ({"max_new_tokens": "0"}, "must be at least 1"),
+        ({"special": "1"}, "special must be yes or no, not 1"),
+        ({"max_new_tokens": "0"}, "a whole number of at least 1, not 0"),
         ({"max_new_tokens": "-1"}, "max_new_tokens must be a whole number"),
         ({"temperature": "1"}, "no option 'temperature'"),
     ],

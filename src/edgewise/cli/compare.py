@@ -23,12 +23,10 @@ OPTIONS = (
         metavar="A B…",
     ),
     option(
-        "--vary",
+        "--vary threads=1,2",
+        options.VARY,
         "Compare settings: runtime, provider, threads, precision, batch; repeatable",
-        options.TEXTS,
-        panel=options.VARY,
-        field="",
-        metavar="threads=1,2",
+        list[str],
     ),
     options.RUNTIMES.worded("Runtimes by name or name/provider (default: the runtime of the model's own format)"),
     options.DEVICE,
@@ -39,66 +37,46 @@ OPTIONS = (
     options.FPS,
     options.WARMUP,
     option(
-        "--time-budget",
+        "--time-budget T",
+        options.MEASURE,
         "Time limit of measuring (default: 60s for two variants, 30s more for each further one)",
-        panel=options.MEASURE,
         read=words.seconds,
-        metavar="T",
     ),
     option(
-        "--rounds",
+        "--rounds N",
+        options.MEASURE,
         "Maximum number of rounds; each round starts a fresh process per variant",
-        int | None,
-        panel=options.MEASURE,
-        metavar="N",
+        int,
         min=1,
         max=90,
     ),
-    option(
-        "--duet",
-        "Measure all variants at the same time, each on its own cores",
-        bool,
-        panel=options.MEASURE,
-        default=False,
-    ),
-    option("--stored", "Don't measure the models of stored runs again", bool, panel=options.MEASURE, default=False),
-    option("--meters/--no-meters", "Read sensors, about 3 s per process", bool, panel=options.MEASURE, default=False),
+    option("--duet", options.MEASURE, "Measure all variants at the same time, each on its own cores", bool),
+    option("--stored", options.MEASURE, "Don't measure the models of stored runs again", bool),
+    option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per process", bool),
     *options.WORKER,
     option(
-        "--metrics",
+        "--metrics M,…",
+        options.VERDICT,
         "Metrics by id (default: latency, throughput, memory, size, energy and accuracy, if a run has them)",
-        options.TEXTS,
-        panel=options.VERDICT,
+        list[str],
         read=words.words,
-        metavar="M,…",
     ),
+    option("--until M", options.VERDICT, "The metric whose verdict ends the measurement (default: latency)"),
     option(
-        "--until",
-        "The metric whose verdict ends the measurement (default: latency)",
-        panel=options.VERDICT,
-        metavar="M",
-    ),
-    option(
-        "--threshold",
+        "--threshold 3%",
+        options.VERDICT,
         "Relative difference up to which a difference doesn't matter",
-        str,
-        panel=options.VERDICT,
         read=words.share,
-        metavar="3%",
         default="3%",
     ),
     option(
-        "--floor",
+        "--floor latency=1us",
+        options.VERDICT,
         "Absolute difference up to which a difference doesn't matter; repeatable",
-        options.TEXTS,
-        panel=options.VERDICT,
-        field="floors",
+        list[str],
         read=words.floors,
-        metavar="latency=1us",
     ),
-    option(
-        "--pareto", "Metrics of the Pareto front", options.TEXTS, panel=options.VERDICT, read=words.words, metavar="M,…"
-    ),
+    option("--pareto M,…", options.VERDICT, "Metrics of the Pareto front", list[str], read=words.words),
     options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
     options.FORCE.worded("Compare what can't be compared fairly; overwrite the output"),
     options.DETAILS,
@@ -144,12 +122,13 @@ def command(values: Values) -> int:
     """
     from edgewise.service.requests import CompareRequest
 
-    request = request_of(CompareRequest, OPTIONS, values, force=values["force"], **_varied(values))
+    request = request_of(CompareRequest, OPTIONS, values, **_varied(values))
     return perform(request, PRESENTATION, output_of(values))
 
 
 def _varied(values: Values) -> dict[str, Any]:
     """The axes that ``--vary`` fills. Raises `BadInput` where another flag says something else."""
+    from edgewise.service.requests import CompareRequest
     from edgewise.service.subjects import split_vary
 
     found: dict[str, Any] = {}
@@ -158,5 +137,5 @@ def _varied(values: Values) -> dict[str, Any]:
         typed = values[axis.name]
         if typed and axis.read is not None and axis.read(typed) not in ((1,), tuple(varied)):
             raise BadInput(f"--vary {key} and {axis.flag} contradict each other", advice="give one")
-        found[axis.field] = tuple(varied)
+        found[str(axis.field_of(CompareRequest))] = tuple(varied)
     return found

@@ -25,10 +25,9 @@ CALIBRATION_STEP_S = 4.0
 OPTIONS = (
     options.AS_JSON,
     option(
-        "--calibrate",
+        "--calibrate 10min",
+        options.OUTPUT,
         "Learn how this machine's speed varies between runs: measure the bundled network for this long",
-        panel=options.OUTPUT,
-        metavar="10min",
     ),
     options.STORE,
 )

@@ -18,31 +18,16 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
-    option(
-        "--data",
-        "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION",
-        str,
-        panel=options.DATA,
-        default=...,
-        metavar="PATH",
-    ),
+    option("--data PATH", options.DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION", default=...),
     options.JUDGING[0],
     option(
-        "--metric",
+        "--metric M",
+        options.DATA,
         "A metric of your own: MODULE:FUNCTION, FILE.py:FUNCTION, hf:FOLDER; append =lower if less is better; "
         "repeatable",
-        options.TEXTS,
-        panel=options.DATA,
-        field="own_metrics",
-        metavar="M",
+        list[str],
     ),
-    option(
-        "--reference",
-        "Without labels: take this model's outputs as right",
-        Path | None,
-        panel=options.DATA,
-        metavar="MODEL",
-    ),
+    option("--reference MODEL", options.DATA, "Without labels: take this model's outputs as right", Path),
     *options.JUDGING[1:],
     options.RUNTIMES.worded("Runtimes (default: the runtime of the model's own format)"),
     options.DEVICE,
@@ -50,19 +35,11 @@ OPTIONS = (
     options.THREADS.worded("Number of inference threads", type=int, default=1, read=None, metavar="N"),
     options.PRECISIONS,
     options.SHAPES,
-    option("--latency/--no-latency", "Measure the latency too", bool, panel=options.MEASURE, default=True),
-    option(
-        "--sessions", "Number of fresh processes for the latency", int, panel=options.MEASURE, metavar="N", default=3
-    ),
-    option("--meters/--no-meters", "Read sensors, about 3 s per run", bool, panel=options.MEASURE, default=False),
+    option("--latency/--no-latency", options.MEASURE, "Measure the latency too", bool, default=True),
+    option("--sessions N", options.MEASURE, "Number of fresh processes for the latency", int, default=3),
+    option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per run", bool),
     *options.WORKER,
-    option(
-        "--fresh",
-        "Start anew instead of resuming an interrupted evaluation",
-        bool,
-        panel=options.MEASURE,
-        default=False,
-    ),
+    option("--fresh", options.MEASURE, "Start anew instead of resuming an interrupted evaluation", bool),
     options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
     *options.REPORTING,
 )

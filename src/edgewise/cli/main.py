@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Measure models side by side and report whether B is faster than A, with verdicts.",
     ),
     "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
+    "exec": ("edgewise.cli.exec", "Run any program as if on a smaller device, and measure what it uses."),
     "run": ("edgewise.cli.run", "Carry out a request that another command wrote with --dry-run --json."),
     "doctor": (
         "edgewise.cli.doctor",
@@ -92,8 +93,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    debug = "--debug" in arguments or bool(os.environ.get("EDGEWISE_DEBUG"))
-    arguments = [word for word in arguments if word != "--debug"]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own, rest = arguments[:end], arguments[end:]  # what follows -- belongs to another program
+    debug = "--debug" in own or bool(os.environ.get("EDGEWISE_DEBUG"))
+    arguments = [word for word in own if word != "--debug"] + rest
     if "--version" in arguments[:1]:
         print(f"edgewise {__version__}")
         return ExitCode.DONE

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.models import ArgumentInfo
 
 from edgewise.cli import words
 from edgewise.errors import BadInput
@@ -35,10 +36,9 @@ class Option:
 
     Attributes:
         name: of the command's parameter, and key of `Values`.
-        type: as Typer reads it.
+        type: as Typer reads it; optional where the default is None.
         info: the flags, the help and the panel.
         default: where it is not typed; None leaves it to the request.
-        field: of the request; empty where the option is about the command's output.
         read: the field's value from what was typed.
     """
 
@@ -46,13 +46,19 @@ class Option:
     type: Any
     info: Any
     default: Any = None
-    field: str = ""
     read: Callable[[Any], Any] | None = None
 
     @property
     def flag(self) -> str:
-        """The long flag; empty for an argument."""
-        return next((flag for flag in self.info.param_decls or () if flag.startswith("--")), "").partition("/")[0]
+        """The long flag; for an argument its name."""
+        return self.name if isinstance(self.info, ArgumentInfo) else "--" + self.name.replace("_", "-")
+
+    def field_of(self, kind: type[Request]) -> str | None:
+        """The field of the request that this option fills; None for options about the output of the command."""
+        from edgewise.service.command_line import FLAGS
+
+        names = (self.name, *(field for field, flag in FLAGS.items() if flag == self.flag))
+        return next((name for name in names if name in kind.model_fields), None)
 
     def worded(self, text: str, **changes: Any) -> Option:
         """The same option with another help text, and other attributes: its own, or Typer's."""
@@ -63,33 +69,47 @@ class Option:
             setattr(info, name, value)
         return replace(self, info=info, **own)
 
+    def parameter(self) -> inspect.Parameter:
+        """The parameter of the command's function, as Typer reads it."""
+        kind: Any = self.type | None if self.default is None else self.type
+        default = inspect.Parameter.empty if self.default is ... else self.default
+        annotation = Annotated[kind, self.info]
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_OWN = object()
+
 
 def option(
-    flags: str, text: str, kind: Any = str | None, *, panel: str, field: str | None = None, **more: Any
+    flags: str,
+    panel: str,
+    text: str,
+    kind: Any = str,
+    *,
+    default: Any = _OWN,
+    read: Callable[[Any], Any] | None = None,
+    **typer_options: Any,
 ) -> Option:
-    """An option called by `flags`, such as ``"-r --runtime"``; by default it fills the field called like its flag."""
-    decls = flags.split()
+    """An option.
+
+    Args:
+        flags: the flags, and how help names the value: ``"-r --runtime A,B"``, ``"--meters/--no-meters"``.
+        panel: the heading in the help under which it stands.
+        kind: type of the value; a list makes the option repeatable.
+        default: False for a `bool`, otherwise None, unless given.
+    """
+    decls = [word for word in flags.split() if word.startswith("-")]
+    metavar = next((word for word in flags.split() if not word.startswith("-")), None)
+    if default is _OWN:
+        default = False if kind is bool else None
+    info = typer.Option(*decls, help=text, rich_help_panel=panel, metavar=metavar, **typer_options)
     name = decls[-1].partition("/")[0].removeprefix("--").replace("-", "_")
-    own = {key: more.pop(key) for key in ("default", "read") if key in more}
-    return Option(
-        name=name,
-        type=kind,
-        info=typer.Option(*decls, help=text, rich_help_panel=panel, **more),
-        field=name if field is None else field,
-        **own,
-    )
+    return Option(name=name, type=kind, info=info, default=default, read=read)
 
 
-def argument(name: str, text: str, kind: Any, *, metavar: str, field: str | None = None, **own: Any) -> Option:
+def argument(name: str, text: str, kind: Any, *, metavar: str, default: Any = ...) -> Option:
     """An argument; required unless it has a default."""
-    own.setdefault("default", ...)
-    return Option(
-        name=name,
-        type=kind,
-        info=typer.Argument(metavar=metavar, help=text),
-        field=name if field is None else field,
-        **own,
-    )
+    return Option(name=name, type=kind, info=typer.Argument(metavar=metavar, help=text), default=default)
 
 
 def takes(*options: Option) -> Callable[[Callable[[Values], int]], Callable[..., int]]:
@@ -100,17 +120,7 @@ def takes(*options: Option) -> Callable[[Callable[[Values], int]], Callable[...,
             return function(values)
 
         command.__doc__ = function.__doc__
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(
-                    one.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=inspect.Parameter.empty if one.default is ... else one.default,
-                    annotation=Annotated[one.type, one.info],
-                )
-                for one in options
-            ]
-        )
+        command.__signature__ = inspect.Signature([one.parameter() for one in options])  # type: ignore[attr-defined]
         return command
 
     return decorate
@@ -129,18 +139,16 @@ def request_of(kind: type[R], options: Sequence[Option], values: Values, **field
 
     found: dict[str, Any] = {}
     for one in options:
-        value = values[one.name]
-        if not one.field or value is None or one.field in fields:
+        value, field = values[one.name], one.field_of(kind)
+        if field is None or value is None or field in fields:
             continue
         try:
-            found[one.field] = one.read(value) if one.read else value
+            found[field] = one.read(value) if one.read else value
         except BadInput as error:
             message = error.message if one.flag in error.message else f"{one.flag}: {error.message}"
             raise BadInput(message, advice=error.advice) from None
     return make_request(kind, **found, **fields)
 
-
-TEXTS = list[str] | None
 
 MODELS = argument(
     "models",
@@ -150,132 +158,83 @@ MODELS = argument(
 )
 
 RUNTIMES = option(
-    "-r --runtime",
-    "Runtimes by name or name/provider (default: all installed)",
-    TEXTS,
-    panel=VARY,
-    field="runtimes",
-    read=words.words,
-    metavar="A,B",
+    "-r --runtime A,B", VARY, "Runtimes by name or name/provider (default: all installed)", list[str], read=words.words
 )
-DEVICE = option("-d --device", "Device to measure on", str, panel=VARY, metavar="NAME", default="local")
+DEVICE = option(
+    "-d --device NAME", VARY, "Device to measure on: its name, or a URL such as ssh://USER@HOST", default="local"
+)
 PROVIDERS = option(
-    "--provider",
-    "Providers by name (default: each runtime's first)",
-    TEXTS,
-    panel=VARY,
-    field="providers",
-    read=words.words,
-    metavar="A,B",
+    "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
 )
-THREADS = option("--threads", "Thread counts (default: 1)", TEXTS, panel=VARY, read=words.numbers, metavar="1,2")
-BATCHES = option(
-    "--batch", "Batch sizes (default: 1)", TEXTS, panel=VARY, field="batches", read=words.numbers, metavar="1,8"
-)
+THREADS = option("--threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
+BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], read=words.numbers)
 PRECISIONS = option(
-    "--precision",
-    "f32 or fp32, bf16, f16 or fp16 (default: f32)",
-    TEXTS,
-    panel=VARY,
-    field="precisions",
-    read=words.words,
-    metavar="P,…",
+    "--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", list[str], read=words.words
 )
 SHAPES = option(
-    "--shape",
+    "--shape NAME=1x3x224x224",
+    MEASURE,
     "Shape of an input with open dimensions; repeatable",
-    TEXTS,
-    panel=MEASURE,
-    field="shapes",
+    list[str],
     read=words.shapes,
-    metavar="NAME=1x3x224x224",
 )
 INPUT_DATA = option(
-    "--input-data",
+    "--input-data F.npz",
+    MEASURE,
     "File with one array per input; its sizes also fix open dimensions (default: random inputs)",
-    Path | None,
-    panel=MEASURE,
-    metavar="F.npz",
+    Path,
 )
-SEED = option("--seed", "Random seed", int, panel=MEASURE, default=0)
-SCENARIO = option(
-    "--scenario", "single-stream, offline or paced", str, panel=MEASURE, metavar="KIND", default="single-stream"
-)
-FPS = option("--fps", "Inputs per second in the scenario paced", float | None, panel=MEASURE)
-ITERATIONS = option("--iterations", "Number of timed inferences per session", int | None, panel=MEASURE, metavar="N")
-WARMUP = option(
-    "--warmup",
-    "Number of warm-up inferences per session (default: found from the data)",
-    int | None,
-    panel=MEASURE,
-    metavar="N",
-)
-DURATION = option("--duration", "Time to measure for, per session", panel=MEASURE, read=words.seconds, metavar="5s")
+SEED = option("--seed", MEASURE, "Random seed", int, default=0)
+SCENARIO = option("--scenario KIND", MEASURE, "single-stream, offline or paced", default="single-stream")
+FPS = option("--fps", MEASURE, "Inputs per second in the scenario paced", float)
+ITERATIONS = option("--iterations N", MEASURE, "Number of timed inferences per session", int)
+WARMUP = option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)", int)
+DURATION = option("--duration 5s", MEASURE, "Time to measure for, per session", read=words.seconds)
 TIMEOUT = option(
-    "--timeout",
-    "Kill a worker that has been silent for this long",
-    str,
-    panel=MEASURE,
-    read=words.seconds,
-    metavar="T",
-    default="120s",
+    "--timeout T", MEASURE, "Kill a worker that has been silent for this long", read=words.seconds, default="120s"
 )
 MEMORY_LIMIT = option(
-    "--memory-limit",
-    "Memory that a worker may allocate (default: available memory)",
-    panel=MEASURE,
-    read=words.size,
-    metavar="2GiB",
+    "--memory-limit 2GiB", MEASURE, "Memory that a worker may allocate (default: available memory)", read=words.size
 )
-BUILD = option(
-    "--build", "A factory that returns a model, trained or not", panel=MODEL, field="", metavar="MODULE:FUNCTION"
+CONSTRAINTS = (
+    option("--cpus N", LIMITS, "Processors that the job may use, such as 0.5: simulates a smaller device", float),
+    option(
+        "--memory 2GiB",
+        LIMITS,
+        "Memory of all processes of the job together: simulates a smaller device",
+        read=words.size,
+    ),
+    option("--mechanism NAME", LIMITS, "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)"),
 )
+"""Limits of a smaller device."""
+BUILD = option("--build MODULE:FUNCTION", MODEL, "A factory that returns a model, trained or not")
 CASES = option(
-    "--what-if",
+    "--what-if NAME=VALUE",
+    MODEL,
     "Keyword argument of the factory; several values (width=0.5,1) make one model each; repeatable",
-    TEXTS,
-    panel=MODEL,
-    field="cases",
+    list[str],
     read=words.cases,
-    metavar="NAME=VALUE",
 )
 
-OUTPUTS = option(
-    "-o --output",
-    "Also write a report: .md, .html, .csv or .json; repeatable",
-    list[Path] | None,
-    panel=OUTPUT,
-    field="",
-    metavar="F",
-)
-FORCE = option("--force", "Overwrite output files", bool, panel=OUTPUT, field="", default=False)
-DETAILS = option(
-    "--details", "Print cautions, reasons and conditions in full", bool, panel=OUTPUT, field="", default=False
-)
-AS_JSON = option("--json", "Print one JSON document", bool, panel=OUTPUT, field="", default=False)
-QUIET = option("-q --quiet", "Print no progress", bool, panel=OUTPUT, field="", default=False)
+OUTPUTS = option("-o --output F", OUTPUT, "Also write a report: .md, .html, .csv or .json; repeatable", list[Path])
+FORCE = option("--force", OUTPUT, "Overwrite output files", bool)
+DETAILS = option("--details", OUTPUT, "Print cautions, reasons and conditions in full", bool)
+AS_JSON = option("--json", OUTPUT, "Print one JSON document", bool)
+QUIET = option("-q --quiet", OUTPUT, "Print no progress", bool)
 STORE = option(
-    "--store",
+    "--store URL",
+    OUTPUT,
     "Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file in your data folder)",
-    panel=OUTPUT,
-    field="",
-    metavar="URL",
 )
-NO_STORE = option("--no-store", "Don't keep runs", bool, panel=OUTPUT, field="", default=False)
-TOP = option(
-    "--top", "Number of layers to print; 0 prints all", int, panel=OUTPUT, field="", metavar="N", default=15, min=0
-)
+NO_STORE = option("--no-store", OUTPUT, "Don't keep runs", bool)
+TOP = option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, default=15, min=0)
 DRY_RUN = option(
     "--dry-run",
+    OUTPUT,
     "Print what the command would do, without doing it; with --json, print the request for 'edgewise run'",
     bool,
-    panel=OUTPUT,
-    field="",
-    default=False,
 )
-ABSOLUTE = option(
-    "--absolute", "With --dry-run --json: make paths absolute", bool, panel=OUTPUT, field="", default=False
-)
+ABSOLUTE = option("--absolute", OUTPUT, "With --dry-run --json: make paths absolute", bool)
 STORING = (QUIET, STORE, NO_STORE, DRY_RUN, ABSOLUTE)
 """Options of every command that saves runs."""
 REPORTING = (FORCE, DETAILS, AS_JSON, *STORING)
@@ -284,73 +243,27 @@ WHERE = (RUNTIMES, DEVICE, PROVIDERS)
 FED = (BATCHES, PRECISIONS, SHAPES, INPUT_DATA, SEED)
 PROTOCOL = (ITERATIONS, WARMUP)
 WORKER = (TIMEOUT, MEMORY_LIMIT)
-TASK = option(
-    "--task",
-    "classification, detection, segmentation … (default: from the YAML beside the model)",
-    panel=DATA,
-    metavar="TASK",
-)
-SPLIT = option(
-    "--split",
-    "Part of the data to evaluate (default: the first of test, validation, val, eval, dev, all, train)",
-    panel=DATA,
-    metavar="NAME",
-)
-LIMIT = option(
-    "--limit",
-    "Number of samples to evaluate, chosen at random by --seed (default: all)",
-    int | None,
-    panel=DATA,
-    metavar="N",
-)
-STRICT = option("--strict", "Fail on a sample that can't be used", bool, panel=DATA, default=False)
-DATA_FORMAT = option(
-    "--data-format", "npz, folders, csv, coco, idx, wav, huggingface, loader", panel=DATA, metavar="FORMAT"
-)
-DATA_OPTIONS = option(
-    "--data-option",
-    "How to read the data; repeatable",
-    TEXTS,
-    panel=DATA,
-    field="data_options",
-    read=words.pairs,
-    metavar="NAME=VALUE",
-)
-TASK_OPTIONS = option(
-    "--task-option",
-    "How to read the outputs; repeatable",
-    TEXTS,
-    panel=DATA,
-    field="task_options",
-    read=words.pairs,
-    metavar="NAME=VALUE",
-)
-PREPARE = option(
-    "--prepare",
-    "Preparation of a sample, in order: resize=256, crop=224, scale=1/255; replaces the YAML's steps",
-    TEXTS,
-    panel=DATA,
-    metavar="STEP=VALUE",
-)
-INSTRUCTIONS = option(
-    "--instructions", "Read this file instead of the YAML beside the model", Path | None, panel=DATA, metavar="F.yaml"
-)
-CLASSES = option(
-    "--classes", "File with the names of the model's classes, one per line", Path | None, panel=DATA, metavar="F.txt"
-)
-DATA_SEED = option("--seed", "Random seed", int, panel=DATA, default=0)
 JUDGING = (
-    TASK,
-    SPLIT,
-    LIMIT,
-    DATA_SEED,
-    STRICT,
-    DATA_FORMAT,
-    DATA_OPTIONS,
-    TASK_OPTIONS,
-    PREPARE,
-    INSTRUCTIONS,
-    CLASSES,
+    option("--task TASK", DATA, "classification, detection, segmentation … (default: from the YAML beside the model)"),
+    option(
+        "--split NAME",
+        DATA,
+        "Part of the data to evaluate (default: the first of test, validation, val, eval, dev, all, train)",
+    ),
+    option("--limit N", DATA, "Number of samples to evaluate, chosen at random by --seed (default: all)", int),
+    option("--seed", DATA, "Random seed", int, default=0),
+    option("--strict", DATA, "Fail on a sample that can't be used", bool),
+    option("--data-format FORMAT", DATA, "npz, folders, csv, coco, idx, wav, huggingface, loader"),
+    option("--data-option NAME=VALUE", DATA, "How to read the data; repeatable", list[str], read=words.pairs),
+    option("--task-option NAME=VALUE", DATA, "How to read the outputs; repeatable", list[str], read=words.pairs),
+    option(
+        "--prepare STEP=VALUE",
+        DATA,
+        "Preparation of a sample, in order: resize=256, crop=224, scale=1/255; replaces the YAML's steps",
+        list[str],
+    ),
+    option("--instructions F.yaml", DATA, "Read this file instead of the YAML beside the model", Path),
+    option("--classes F.txt", DATA, "File with the names of the model's classes, one per line", Path),
 )
 """How to judge on data."""
 

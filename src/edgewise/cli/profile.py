@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from edgewise.service.requests import ProfileRequest
 
 OPTIONS = (
-    options.MODELS.worded(
-        ".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION.", type=options.TEXTS, default=None
-    ),
+    options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION.", type=list[str], default=None),
     options.BUILD,
     options.CASES,
     *options.WHERE,
@@ -27,14 +25,7 @@ OPTIONS = (
     *options.FED,
     *options.PROTOCOL,
     options.DURATION.worded("Time to measure the latency for, per session"),
-    option(
-        "--sessions",
-        "Number of fresh processes that measure the latency",
-        int,
-        panel=options.MEASURE,
-        metavar="N",
-        default=3,
-    ),
+    option("--sessions N", options.MEASURE, "Number of fresh processes that measure the latency", int, default=3),
     *options.WORKER,
     options.TOP,
     options.OUTPUTS.worded(

@@ -4,53 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from edgewise.cli import options
+from edgewise.cli.options import Values, argument, option, takes
 
 if TYPE_CHECKING:
     from edgewise.record import Run
     from edgewise.report.document import Document
+    from edgewise.report.files import ReportSettings
 
 
 MOST_RELATED = 10
 """Number of stored runs to look through for each missing number."""
 
 
-def command(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="Stored runs (id, its beginning, tag, 'last') or exported files"),
-    ],
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="File to write, by extension: .md, .html, .csv, .json; for profiles also .trace.json, "
-            ".nodes.json, .mltk.json, .svg, .png; repeatable",
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(help="bench, zoo, long, watch, platform or profile (default: profile for profiles, else bench)"),
-    ] = None,
-    task: Annotated[str | None, typer.Option(help="Task of the models, for the table 'zoo'")] = None,
-    reference: Annotated[str | None, typer.Option(help="Text, URL or Markdown link, for the table 'zoo'")] = None,
-    title: Annotated[str, typer.Option(help="Heading of the report")] = "",
-    only_table: Annotated[
-        bool, typer.Option("--only-table", help="Write only the table and its footnotes, as Markdown for a README")
-    ] = False,
-    details: Annotated[bool, typer.Option("--details", help="Print cautions, reasons and conditions in full")] = False,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help="Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file "
-            "in your data folder)"
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
-) -> int:
+OPTIONS = (
+    argument("runs", "Stored runs (id, its beginning, tag, 'last') or exported files", list[str], metavar="RUN..."),
+    options.OUTPUTS.worded(
+        "File to write, by extension: .md, .html, .csv, .json; for profiles also .trace.json, .nodes.json, .mltk.json, "
+        ".svg, .png; repeatable"
+    ),
+    option(
+        "--table",
+        options.OUTPUT,
+        "bench, zoo, long, watch, platform or profile (default: profile for profiles, else bench)",
+    ),
+    option("--task", options.OUTPUT, "Task of the models, for the table 'zoo'"),
+    option("--reference", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
+    option("--title", options.OUTPUT, "Heading of the report", default=""),
+    option("--only-table", options.OUTPUT, "Write only the table and its footnotes, as Markdown for a README", bool),
+    options.DETAILS,
+    options.STORE,
+    options.FORCE.worded("Overwrite the file"),
+)
+
+
+@takes(*OPTIONS)
+def command(values: Values) -> int:
     """Turn stored runs into tables, CSV, JSON or an HTML page.
 
     Without -o, the tables are printed: formatted on a terminal, as Markdown in a pipe or file.
@@ -61,26 +54,28 @@ def command(
     from edgewise.cli.console import write_files
     from edgewise.cli.verb import check_files
     from edgewise.errors import BadInput
-    from edgewise.report.files import TABLES, check_target, report_document, write_report
+    from edgewise.report.files import TABLES, ReportSettings, check_target, report_document, write_report
 
-    _require_table(table, TABLES)
-    check_files(output or (), check_target, overwrite=force)
-    if only_table and any(path.suffix.lower() != ".md" for path in output or ()):
+    output, table, force, only_table = (values[name] for name in ("output", "table", "force", "only_table"))
+    output = output or ()
+    if table is not None and table not in TABLES:
+        raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(TABLES)}")
+    check_files(output, check_target, overwrite=force)
+    if only_table and any(path.suffix.lower() != ".md" for path in output):
         raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
-    found = read_runs(runs, store=store)
-    known = find_related(found, table=table, output=output or (), store=store)
+    found = read_runs(values["runs"], store=values["store"])
+    settings = ReportSettings(
+        table=table,
+        task=values["task"],
+        reference=values["reference"],
+        title=values["title"],
+        known=find_related(found, table=table, output=output, store=values["store"]),
+        only_tables=only_table,
+    )
     if not output:
-        document = report_document(found, table=table, task=task, reference=reference, title=title, known=known)
-        _print(found, document, table=table, only_table=only_table, details=details)
+        _print(found, report_document(found, **settings), settings, details=values["details"])
         return 0
-
-    def write(path: Path) -> None:
-        write_report(
-            found, path, table=table, task=task, reference=reference, title=title, overwrite=force, known=known,
-            only_tables=only_table,
-        )  # fmt: skip
-
-    return write_files(output, write)
+    return write_files(output, lambda path: write_report(found, path, overwrite=force, **settings))
 
 
 def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
@@ -149,25 +144,18 @@ def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Pat
         return []
 
 
-def _require_table(table: str | None, tables: Sequence[str]) -> None:
-    from edgewise.errors import BadInput
-
-    if table is not None and table not in tables:
-        raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(tables)}")
-
-
-def _print(runs: Sequence[Run], document: Document, *, table: str | None, only_table: bool, details: bool) -> None:
+def _print(runs: Sequence[Run], document: Document, settings: ReportSettings, *, details: bool) -> None:
     """Print tables: for a person on a terminal, else as Markdown."""
     from edgewise.cli.console import out
     from edgewise.report.files import table_of
 
-    console = out()
-    if only_table or not console.is_terminal:
+    console, only_tables = out(), settings["only_tables"]
+    if only_tables or not console.is_terminal:
         from edgewise.report.markdown import render_markdown
         from edgewise.store.redaction import redact_run_paths
 
-        typer.echo(redact_run_paths(render_markdown(document, only_tables=only_table), runs), nl=False)
-    elif table_of(runs, table) == "profile":
+        typer.echo(redact_run_paths(render_markdown(document, only_tables=only_tables), runs), nl=False)
+    elif table_of(runs, settings["table"]) == "profile":
         from edgewise.report.profile_text import render_profile_text
 
         render_profile_text(runs, console, details=details)

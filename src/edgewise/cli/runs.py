@@ -114,12 +114,18 @@ def export(
     store: StoreOption = None,
 ) -> None:
     """Write runs to a file; runs that can't be read are reported and left out."""
+    from edgewise.report.files import write_report
     from edgewise.store.exchange import export_runs
 
     lost: list[StoreError] = []
     with _open(store) as opened:
         runs = opened.each(references or ["all"], unreadable=lost.append)
-        count = export_runs(runs, output, overwrite=force, redact=True)
+        if output.suffix.lower() == ".md":
+            found = list(runs)
+            write_report(found, output, table="bench", overwrite=force)
+            count = len(found)
+        else:
+            count = export_runs(runs, output, overwrite=force, redact=True)
     _say(f"{_count(count)} written to {output}")
     _warn_of_unreadable([error.message for error in lost])
 

@@ -36,9 +36,9 @@ ROWS = 8
 OPTIONS = (
     option(
         "-o --output",
+        options.OUTPUT,
         "Folder for the tables and the pages; made if missing",
         Path,
-        panel=options.OUTPUT,
         default=Path("edgewise-tour"),
     ),
     options.STORE,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from edgewise.comparing.comparison import ComparisonResult, Difference, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import environment_differences
-from edgewise.comparing.fairness import Fairness, check_fairness, is_together
+from edgewise.comparing.fairness import check_fairness, is_together
 from edgewise.comparing.metrics import check_criteria, compare_runs
 from edgewise.comparing.pareto_front import find_pareto_front
 from edgewise.comparing.ranking import rank
@@ -42,7 +42,7 @@ def assess(
     """
     check_criteria(criteria)
     fairness = check_fairness(variants)
-    require_fair(fairness, force=criteria.force)
+    require_fair(fairness.obstacles, force=criteria.force)
     return ComparisonResult(
         variants=tuple(variants),
         comparisons=compare_runs(variants, criteria, seconds_per_pair=seconds_per_pair),
@@ -60,11 +60,12 @@ def assess(
     )
 
 
-def require_fair(fairness: Fairness | Sequence[str], *, force: bool) -> None:
-    """Refuse what has obstacles, naming all of them. Raises `BadInput` unless `force`."""
-    obstacles = fairness.obstacles if isinstance(fairness, Fairness) else fairness
+def require_fair(
+    obstacles: Sequence[str], *, force: bool = False, advice: str = "use --force to compare anyway"
+) -> None:
+    """Refuse what has `obstacles`, naming all of them. Raises `BadInput` unless `force`."""
     if obstacles and not force:
-        raise BadInput(f"this can't be compared fairly: {'; '.join(obstacles)}", advice="use --force to compare anyway")
+        raise BadInput(f"this can't be compared fairly: {'; '.join(obstacles)}", advice=advice)
 
 
 def _environments(variants: Sequence[Variant]) -> tuple[Difference, ...]:

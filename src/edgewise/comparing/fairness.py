@@ -133,6 +133,18 @@ def _scenario_in_words(job: Job) -> str:
     return " ".join(words)
 
 
+def _kind_in_words(job: Job) -> str:
+    return "a command" if job.command else "a model in an engine"
+
+
+def limits_text(job: Job) -> str:
+    """``0.5 CPUs, 200 MiB``, or ``none``."""
+    limits = job.target.constraints
+    cpus, memory = (limits.cpus, limits.memory_bytes) if limits else (None, None)
+    words = [f"{cpus:g} CPUs"] if cpus else []
+    return ", ".join(words + ([format_bytes(memory)] if memory else [])) or "none"
+
+
 def _outputs(run: Run) -> list[Shape] | None:
     """The shapes of the outputs in force; None where the record lacks one."""
     told = run.effective.get("outputs")
@@ -191,6 +203,8 @@ _OBSTACLES: tuple[_Aspect[Job], ...] = (
     _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "a different amount of work"),
     _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "a different scenario"),
     _Aspect("device", lambda job: job.target.device, lambda job: job.target.device, "a different machine"),
+    _Aspect("limits", lambda job: job.target.constraints or "none", limits_text, "a different device"),
+    _Aspect("kind of job", lambda job: bool(job.command), _kind_in_words, "a different kind of work"),
 )
 _TASK: _Aspect[Run] = _Aspect("outputs", _output_sizes, _outputs_in_words, "a different task")
 _LAYOUT: _Aspect[Run] = _Aspect("layout of the inputs", _input_layout, lambda run: _inputs_in_words(run.job))

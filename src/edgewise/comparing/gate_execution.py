@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgewise.comparing.assessment import assess
+from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
@@ -23,7 +23,7 @@ from edgewise.comparing.gate import (
     judge,
     refuse,
 )
-from edgewise.comparing.jobs import JobSettings, make_job, make_job_like
+from edgewise.comparing.jobs import JobSettings, Subject, make_job, make_job_like
 from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement
 from edgewise.comparing.trial import TrialSettings, run_trial
@@ -34,48 +34,32 @@ from edgewise.run.plan import Plan
 from edgewise.run.run_builder import METERED, Sensors
 from edgewise.run.variation import History
 
-Save = Callable[[Run], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateSettings:
-    """How a gate measures.
+class Gate:
+    """One gate: its requirements and how it measures.
 
     Attributes:
+        save: keeps a run.
+        given: settings that were given; others are those of the baseline.
         policy: what becomes of inconclusive checks.
         time_budget_s: of the first measurement; under the policy ``retry`` each further one has twice as much.
         stored: compare with the baseline's stored samples even where its model is at hand.
         baseline_model: where the baseline's model file is, where the record does not know.
-        beside: folder of the baseline's bundle, where its model is looked for too.
         duet: measure both at once on cores of their own.
         seed: of the order of turns.
-    """
-
-    policy: Policy = "retry"
-    time_budget_s: float = 60.0
-    stored: bool = False
-    baseline_model: Path | None = None
-    beside: Path | None = None
-    duet: bool = False
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """One gate: its requirements and everything that measuring needs.
-
-    Attributes:
-        candidate_settings: settings of the candidate that were given; others are those of the baseline.
-        baseline_settings: settings of a baseline that is a model; one that is a run has its own.
-        save: keeps a run.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
 
     requirements: tuple[Requirement, ...]
-    candidate_settings: JobSettings
-    baseline_settings: JobSettings
-    settings: GateSettings
-    save: Save
+    save: Callable[[Run], None]
+    given: JobSettings = field(default_factory=JobSettings)
+    policy: Policy = "retry"
+    time_budget_s: float = 60.0
+    stored: bool = False
+    baseline_model: Path | None = None
+    duet: bool = False
+    seed: int = 0
     history: History | None = None
 
     @property
@@ -87,13 +71,46 @@ class Gate:
         limits = [one.limit for one in self.requirements if one.kind == "regression" and not one.metric]
         return Criteria(threshold=limits[0], force=True) if limits and limits[0] > 0.0 else Criteria(force=True)
 
+    @property
+    def attempts(self) -> int:
+        """How often may be measured."""
+        return MOST_ATTEMPTS if self.policy == "retry" else 1
 
-def run_gate(gate: Gate, candidate: Path | Run, baseline: Path | Run | None) -> GateResult:
+    @property
+    def sensors(self) -> Sensors | None:
+        """None reads all sensors; without a requirement on a metered metric none is read."""
+        if any(one.metric in METERED for one in self.requirements):
+            return None
+        return Sensors(absences=dict.fromkeys(METERED, "no requirement asked for it"))
+
+    def settings_of(self, subject: Subject) -> JobSettings:
+        """The settings of a subject that is a model: its own win over those given for both."""
+        return replace(self.given, **subject.settings)
+
+    def check(self, baseline: Run | None, candidate: Run, *, attempts: int = 1) -> tuple[Check, ...]:
+        """The verdict on every requirement."""
+        return judge(self.requirements, baseline, candidate, criteria=self.criteria, attempts=attempts)
+
+    def result(
+        self, checks: tuple[Check, ...], findings: ComparisonResult, *, attempts: int = 0, notes: Sequence[str] = ()
+    ) -> GateResult:
+        """The result; where stored runs leave a check open that measuring could settle, a note says so."""
+        if not attempts and self.policy == "retry" and any(check.verdict == "inconclusive" for check in checks):
+            notes = (
+                *notes, "nothing was measured again, as only stored runs were given; give model files to settle it"
+            )  # fmt: skip
+        return GateResult(checks=checks, findings=findings, policy=self.policy, attempts=attempts, notes=tuple(notes))
+
+    def refused(self, baseline: Run, reason: str) -> GateResult:
+        """The result where nothing can be measured, for `reason`."""
+        return self.result(refuse(self.requirements, reason, headline=baseline.headline), _alone(BASELINE, baseline))
+
+
+def run_gate(gate: Gate, candidate: Subject, baseline: Subject | None) -> GateResult:
     """Measure what is needed and check every requirement.
 
     Args:
-        candidate: a model to measure, or a run that was.
-        baseline: the same; None where no requirement needs one.
+        baseline: None where no requirement needs one.
 
     Raises:
         BadInput: what can't be compared fairly, or a requirement without a baseline.
@@ -104,65 +121,56 @@ def run_gate(gate: Gate, candidate: Path | Run, baseline: Path | Run | None) -> 
         if missing := [one.word for one in gate.requirements if one.needs_baseline]:
             raise BadInput(f"{', '.join(missing)} needs a baseline", advice="--baseline FILE, RUN, tag or MODEL")
         return _gate_alone(gate, candidate)
-    if isinstance(candidate, Run):
-        if isinstance(baseline, Run):
-            return _gate_stored(gate, candidate, baseline)
-        raise BadInput(
-            "a stored candidate can't be measured beside a baseline's model",
-            advice="give the candidate's model file, or a stored run as the baseline",
-        )
-    if isinstance(baseline, Path):
-        return _gate_models(gate, candidate, baseline)
-    return _gate_against_run(gate, candidate, baseline)
+    match candidate.thing, baseline.thing:
+        case Run() as after, Run() as before:
+            return _gate_stored(gate, after, before)
+        case Run(), _:
+            raise BadInput(
+                "a stored candidate can't be measured beside a baseline's model",
+                advice="give the candidate's model file, or a stored run as the baseline",
+            )
+        case Path() as model, Run() as before:
+            return _gate_against_run(gate, candidate, model, before, beside=baseline.file and baseline.file.parent)
+        case Path() as model, Path() as other:
+            first = make_job(other, gate.settings_of(baseline))
+            second = make_job_like(model, first.job, gate.settings_of(candidate))
+            return _gate_in_turns(gate, first.job, second.job, notes=(*first.notes, *second.notes))
 
 
-def _gate_alone(gate: Gate, candidate: Path | Run) -> GateResult:
+def _gate_alone(gate: Gate, candidate: Subject) -> GateResult:
     """Budgets only."""
-    if isinstance(candidate, Run):
-        checks = judge(gate.requirements, None, candidate)
-        return _outcome(gate, checks, _alone(CANDIDATE, candidate), attempts=0, notes=_no_retry(gate, checks))
-    made = make_job(candidate, gate.candidate_settings)
+    if isinstance(candidate.thing, Run):
+        return gate.result(gate.check(None, candidate.thing), _alone(CANDIDATE, candidate.thing))
+    made = make_job(candidate.thing, gate.settings_of(candidate))
 
     def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:
         run = _measure_apart(gate, made.job, attempt=attempt)
-        return _alone(CANDIDATE, run), judge(gate.requirements, None, run, attempts=_attempts(gate))
+        return _alone(CANDIDATE, run), gate.check(None, run, attempts=gate.attempts)
 
     return _repeat(gate, measure, notes=made.notes)
 
 
-def _gate_stored(gate: Gate, candidate: Run, baseline: Run, notes: tuple[str, ...] = ()) -> GateResult:
+def _gate_stored(gate: Gate, candidate: Run, baseline: Run) -> GateResult:
     """Two runs that were measured before; nothing can be measured again."""
     variants = _variants(baseline, candidate)
-    _refuse_unfair(check_fairness(variants).obstacles)
+    _require_fair(check_fairness(variants).obstacles)
     same, reasons = same_hardware(baseline, candidate)
     if not same and not is_same_run(baseline, candidate):
         what = "different hardware" if same is False else "hardware that their records do not describe"
         told = "; ".join(reasons) or "nothing is known of it"
-        return _refused(gate, baseline, f"baseline and candidate were measured on {what} ({told}). Measure both on one")
-    checks = judge(gate.requirements, baseline, candidate, criteria=gate.criteria)
-    findings = assess(variants, gate.criteria)
-    return _outcome(gate, checks, findings, attempts=0, notes=(*notes, *_no_retry(gate, checks)))
+        return gate.refused(baseline, f"baseline and candidate were measured on {what} ({told}). Measure both on one")
+    return gate.result(gate.check(baseline, candidate), assess(variants, gate.criteria))
 
 
-def _gate_models(gate: Gate, candidate: Path, baseline: Path) -> GateResult:
-    first = make_job(baseline, gate.baseline_settings)
-    second = make_job_like(candidate, first.job, gate.candidate_settings)
-    return _gate_in_turns(gate, first.job, second.job, notes=(*first.notes, *second.notes))
-
-
-def _gate_against_run(gate: Gate, candidate: Path, baseline: Run) -> GateResult:
+def _gate_against_run(gate: Gate, candidate: Subject, model: Path, baseline: Run, *, beside: Path | None) -> GateResult:
     """A model against a run: in turns with the baseline's model where it was found, else against stored samples."""
     if baseline.status != "done":
         why = f": {baseline.failure.cause}: {baseline.failure.message}" if baseline.failure is not None else ""
-        return _refused(gate, baseline, f"the baseline run {baseline.status}{why}; make a new baseline")
-    second = make_job_like(candidate, baseline.job, gate.candidate_settings)
-    found = find_model(baseline, given=gate.settings.baseline_model, beside=gate.settings.beside)
-    if found.path is not None and not gate.settings.stored:
-        own = JobSettings(
-            timeout_s=gate.candidate_settings.timeout_s,
-            input_data=gate.candidate_settings.input_data,
-            target=gate.candidate_settings.target,
-        )
+        return gate.refused(baseline, f"the baseline run {baseline.status}{why}; make a new baseline")
+    second = make_job_like(model, baseline.job, gate.settings_of(candidate))
+    found = find_model(baseline, given=gate.baseline_model, beside=beside)
+    if found.path is not None and not gate.stored:
+        own = JobSettings(timeout_s=gate.given.timeout_s, input_data=gate.given.input_data, target=gate.given.target)
         first = make_job_like(found.path, baseline.job, own)
         then, now = baseline.job.runtime, first.job.runtime
         notes = [f"the baseline's model was measured again beside the candidate: {found.because}"]
@@ -172,71 +180,59 @@ def _gate_against_run(gate: Gate, candidate: Path, baseline: Run) -> GateResult:
     same, reasons = same_hardware(baseline, _here(baseline, second.job))
     if not same:
         what = "other hardware" if same is False else "hardware that its record does not describe"
-        return _refused(
-            gate,
+        return gate.refused(
             baseline,
             f"the baseline was measured on {what} ({'; '.join(reasons) or 'nothing is known of it'})"
-            + ("" if gate.settings.stored else f", and its model is not at hand: {found.because}")
+            + ("" if gate.stored else f", and its model is not at hand: {found.because}")
             + ". Give its model with --baseline-model, or make a baseline on this machine",
         )
-    _refuse_unfair(_obstacles(baseline.job, second.job))
-    asked = "as --stored asks" if gate.settings.stored else f"its model is not at hand: {found.because}"
+    _require_fair(_obstacles(baseline.job, second.job))
+    asked = "as --stored asks" if gate.stored else f"its model is not at hand: {found.because}"
     notes = [f"the baseline is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
     def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:
-        run = _measure_apart(gate, second.job, attempt=attempt)
-        _refuse_unfair(check_fairness(_variants(baseline, run)).obstacles)
-        checks = judge(gate.requirements, baseline, run, criteria=gate.criteria, attempts=_attempts(gate))
-        return assess(_variants(baseline, run), gate.criteria), checks
+        variants = _variants(baseline, _measure_apart(gate, second.job, attempt=attempt))
+        _require_fair(check_fairness(variants).obstacles)
+        checks = gate.check(baseline, variants[1].run, attempts=gate.attempts)
+        return assess(variants, gate.criteria), checks
 
     return _repeat(gate, measure, notes=(*notes, *second.notes))
 
 
-def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: tuple[str, ...]) -> GateResult:
-    _refuse_unfair(_obstacles(baseline, candidate))
+def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str]) -> GateResult:
+    _require_fair(_obstacles(baseline, candidate))
 
     def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
         runs = {variant.label: variant.run for variant in variants}
-        return judge(
-            gate.requirements, runs[BASELINE], runs[CANDIDATE], criteria=gate.criteria, attempts=_attempts(gate)
-        )
+        return gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts)
 
     def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:
-        trial = TrialSettings(
-            budget_s=gate.settings.time_budget_s * 2**attempt,
-            duet=gate.settings.duet,
-            seed=gate.settings.seed + attempt,
-        )
         findings = run_trial(
             (baseline, candidate),
             labels=(BASELINE, CANDIDATE),
             criteria=gate.criteria,
-            trial=trial,
+            trial=TrialSettings(budget_s=gate.time_budget_s * 2**attempt, duet=gate.duet, seed=gate.seed + attempt),
             save=gate.save,
-            sensors=_sensors(gate),
+            sensors=gate.sensors,
             settled=lambda variants: is_settled(look(variants)),
         )
         if findings.interrupted:
             raise Interrupted([variant.run for variant in findings.variants])
-        _refuse_unfair(findings.obstacles)
+        _require_fair(findings.obstacles)
         return findings, look(findings.variants)
 
     return _repeat(gate, measure, notes=notes)
 
 
 def _repeat(
-    gate: Gate, measure: Callable[[int], tuple[ComparisonResult, tuple[Check, ...]]], *, notes: tuple[str, ...]
+    gate: Gate, measure: Callable[[int], tuple[ComparisonResult, tuple[Check, ...]]], *, notes: Sequence[str]
 ) -> GateResult:
     """Measure until it is decided, as often as the policy allows."""
-    for attempt in range(_attempts(gate)):
+    for attempt in range(gate.attempts):
         findings, checks = measure(attempt)
         if is_settled(checks) is not None or any(check.verdict == "unmeasured" for check in checks):
             break
-    return _outcome(gate, checks, findings, attempts=attempt + 1, notes=notes)
-
-
-def _attempts(gate: Gate) -> int:
-    return MOST_ATTEMPTS if gate.settings.policy == "retry" else 1
+    return gate.result(checks, findings, attempts=attempt + 1, notes=notes)
 
 
 def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
@@ -244,16 +240,9 @@ def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
     stopping = job.workload.stopping
     longer = replace(stopping, sessions=stopping.sessions * 2**attempt)
     workload = replace(job.workload, stopping=longer, interleave=None, profile=False)
-    dispatcher = Dispatcher(save=gate.save, sensors=_sensors(gate), history=gate.history)
-    budget_s = gate.settings.time_budget_s * 2**attempt
-    return dispatcher.execute(Plan(jobs=(replace(job, workload=workload),)), budget_s=budget_s)[0]
-
-
-def _sensors(gate: Gate) -> Sensors | None:
-    """None reads all sensors; without a requirement on a metered metric none is read."""
-    if any(one.metric in METERED for one in gate.requirements):
-        return None
-    return Sensors(absences=dict.fromkeys(METERED, "no requirement asked for it"))
+    dispatcher = Dispatcher(save=gate.save, sensors=gate.sensors, history=gate.history)
+    plan = Plan(jobs=(replace(job, workload=workload),))
+    return dispatcher.execute(plan, budget_s=gate.time_budget_s * 2**attempt)[0]
 
 
 def _here(baseline: Run, job: Job) -> Run:
@@ -278,28 +267,5 @@ def _obstacles(baseline: Job, candidate: Job) -> list[str]:
     return check_jobs(baseline, candidate, labels=(BASELINE, CANDIDATE))
 
 
-def _refuse_unfair(obstacles: Sequence[str]) -> None:
-    if obstacles:
-        raise BadInput(
-            f"these can't be compared fairly: {'; '.join(obstacles)}",
-            advice="a gate needs the same inputs, batch and scenario on both sides",
-        )
-
-
-def _refused(gate: Gate, baseline: Run, reason: str) -> GateResult:
-    checks = refuse(gate.requirements, reason, headline=baseline.headline)
-    return _outcome(gate, checks, _alone(BASELINE, baseline), attempts=0, notes=())
-
-
-def _no_retry(gate: Gate, checks: Sequence[Check]) -> tuple[str, ...]:
-    if gate.settings.policy == "retry" and any(check.verdict == "inconclusive" for check in checks):
-        return ("nothing was measured again, as only stored runs were given; give model files to settle it",)
-    return ()
-
-
-def _outcome(
-    gate: Gate, checks: tuple[Check, ...], findings: ComparisonResult, *, attempts: int, notes: tuple[str, ...]
-) -> GateResult:
-    return GateResult(
-        checks=checks, findings=findings, policy=gate.settings.policy, attempts=attempts, notes=tuple(notes)
-    )
+def _require_fair(obstacles: Sequence[str]) -> None:
+    require_fair(obstacles, advice="a gate needs the same inputs, batch and scenario on both sides")

@@ -1,17 +1,46 @@
-"""Jobs that measure a model with the settings of another job, except for those that were given."""
+"""Subjects of a comparison, and jobs that measure one with the settings of another job, except for those given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature, shapes_fit
-from edgewise.record import Job, RuntimeSpec, Scenario, Stopping, TargetSpec
+from edgewise.record import Job, Run, RuntimeSpec, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 from edgewise.runtime.base import TakesSettings, UnsupportedModel, check_settings, runtimes
+
+AXES = {
+    "runtime": "runtimes", "provider": "providers", "threads": "threads", "precision": "precisions", "batch": "batches",
+}  # fmt: skip
+"""Setting of one job → the axis of a plan that varies it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A model to be measured, or a run that was.
+
+    Attributes:
+        label: the name that was given; None leaves it to `edgewise.comparing.labels`.
+        settings: of a model: keys of `AXES`; they win over the settings of the request.
+        argument: the position of the argument that named it, from 0: an argument may name several runs.
+        file: of a run, the exported file that it was read from.
+    """
+
+    thing: Path | Run
+    label: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    argument: int = 0
+    file: Path | None = None
+
+
+def runs_among(subjects: Sequence[Subject]) -> list[Run]:
+    """The runs among `subjects`."""
+    return [one.thing for one in subjects if isinstance(one.thing, Run)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +83,12 @@ def make_job(model: Path, asked: JobSettings) -> PlannedJob:
         BadInput, BadModel: a setting or a model that can't be used.
         Unavailable: no engine for it.
     """
+    given = {axis: (getattr(asked, name),) for name, axis in AXES.items() if getattr(asked, name) not in (None, "")}
     plan = make_plan(
         [model],
-        axes=Axes(
-            runtimes=(asked.runtime,) if asked.runtime else (),
-            providers=(asked.provider,) if asked.provider else (),
-            threads=(asked.threads,) if asked.threads is not None else (),
-            batches=(asked.batch if asked.batch is not None else 1,),
-            precisions=(asked.precision,) if asked.precision else (),
-            shapes=asked.shapes,
-        ),
+        axes=Axes(**given, shapes=asked.shapes),
         scenario=asked.scenario or Scenario(),
-        stopping=_with_timeout(asked.stopping, asked),
+        stopping=replace(asked.stopping, timeout_s=asked.timeout_s or asked.stopping.timeout_s),
         target=asked.target or TargetSpec(),
         seed=asked.seed or 0,
         input_data=asked.input_data,
@@ -161,7 +184,3 @@ def _input_data(other: Job) -> Path | None:
             advice="give the same file with --input-data",
         )
     return Path(path or "")
-
-
-def _with_timeout(stopping: Stopping, asked: JobSettings) -> Stopping:
-    return stopping if asked.timeout_s is None else replace(stopping, timeout_s=asked.timeout_s)

@@ -12,7 +12,7 @@ from edgewise.comparing.assessment import assess
 from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.jobs import JobSettings, make_job_like
+from edgewise.comparing.jobs import AXES, JobSettings, Subject, make_job_like, runs_among
 from edgewise.comparing.labels import label_jobs
 from edgewise.comparing.metrics import check_criteria, choose_metrics, compare_pairs
 from edgewise.comparing.trial import TrialSettings, check_all, run_trial
@@ -31,36 +31,11 @@ NATIVE = {"onnx": "onnxruntime", "tflite": "litert", "openvino": "openvino"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A model to be measured, or a run that was.
-
-    Attributes:
-        label: the name that was given; None leaves it to `label_jobs`.
-        settings: of a model: ``runtime``, ``provider``, ``threads``, ``precision``, ``batch``; they win over the axes.
-    """
-
-    thing: Path | Run
-    label: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Under which conditions models are measured: as for a plan."""
-
-    axes: Axes = field(default_factory=Axes)
-    scenario: Scenario = field(default_factory=Scenario)
-    stopping: Stopping = field(default_factory=Stopping)
-    target: TargetSpec = field(default_factory=TargetSpec)
-    seed: int = 0
-    input_data: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonSettings:
     """Everything that a comparison needs besides the subjects.
 
     Attributes:
+        axes, scenario, stopping, target, seed, input_data: how models are measured, as for a plan.
         stored: take the samples that runs have, even where their models are at hand.
         save: keeps what is measured.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
@@ -68,8 +43,13 @@ class ComparisonSettings:
 
     criteria: Criteria
     trial: TrialSettings
-    conditions: Conditions
     save: Callable[[Run], None]
+    axes: Axes = field(default_factory=Axes)
+    scenario: Scenario = field(default_factory=Scenario)
+    stopping: Stopping = field(default_factory=Stopping)
+    target: TargetSpec = field(default_factory=TargetSpec)
+    seed: int = 0
+    input_data: Path | None = None
     sensors: Sensors | None = None
     stored: bool = False
     history: History | None = None
@@ -84,7 +64,7 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
     Raises:
         BadInput, BadModel, Unavailable: before anything was measured; what can't be compared fairly, unless forced.
     """
-    if all(isinstance(one.thing, Run) for one in subjects):
+    if len(runs_among(subjects)) == len(subjects):
         return compare_stored(subjects, settings.criteria)
     entries, labels, notes = _make_entries(subjects, settings)
     jobs = [entry for entry in entries if isinstance(entry, Job)]
@@ -103,7 +83,7 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
 
 def compare_stored(subjects: Sequence[Subject], criteria: Criteria, *, notes: Sequence[str] = ()) -> ComparisonResult:
     """Compare runs by their stored samples. Raises `BadInput`."""
-    runs = [one.thing for one in subjects if isinstance(one.thing, Run)]
+    runs = runs_among(subjects)
     hints = [f"{run.created_at[:16].replace('T', ' ')} {run.id[-6:]}" for run in runs]
     labels = label_jobs([run.job for run in runs], [one.label for one in subjects], hints=hints)
     variants = [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
@@ -159,23 +139,23 @@ def _make_entries(
     subjects: Sequence[Subject], settings: ComparisonSettings
 ) -> tuple[list[Job | Run], list[str], tuple[str, ...]]:
     """Jobs to measure and runs that can't be measured again, their labels, and notes."""
-    reference = next((one.thing for one in subjects if isinstance(one.thing, Run)), None)
+    reference = next(iter(runs_among(subjects)), None)
     entries: list[tuple[Job | Run, str | None]] = []
     notes: list[str] = []
     for one in subjects:
         if isinstance(one.thing, Run):
-            again = None if settings.stored else _job_again(one.thing, settings.conditions, notes)
+            again = None if settings.stored else _job_again(one.thing, settings, notes)
             entries.append((again or one.thing, one.label))
         elif reference is not None:
-            entries.append((make_job_like(one.thing, reference.job, _asked(one, settings.conditions)).job, one.label))
+            entries.append((make_job_like(one.thing, reference.job, _asked(one, settings)).job, one.label))
         else:
-            entries += [(job, one.label) for job in _vary(one, settings.conditions, notes)]
+            entries += [(job, one.label) for job in _vary(one.thing, one.settings, settings, notes)]
     shown = [entry if isinstance(entry, Job) else entry.job for entry, _ in entries]
     labels = label_jobs(shown, [label for _, label in entries])
     return [entry for entry, _ in entries], labels, tuple(dict.fromkeys(notes))
 
 
-def _job_again(run: Run, conditions: Conditions, notes: list[str]) -> Job | None:
+def _job_again(run: Run, settings: ComparisonSettings, notes: list[str]) -> Job | None:
     """The job that measures the model of `run` again, or None where its file was not found."""
     found = find_model(run)
     name = run.job.model.name
@@ -183,59 +163,44 @@ def _job_again(run: Run, conditions: Conditions, notes: list[str]) -> Job | None
         notes.append(f"{name} could not be measured again ({found.because}); its stored samples are compared")
         return None
     notes.append(f"the model of the stored run, {name}, was measured again, side by side")
-    return make_job_like(found.path, run.job, JobSettings(timeout_s=conditions.stopping.timeout_s)).job
+    return make_job_like(found.path, run.job, JobSettings(timeout_s=settings.stopping.timeout_s)).job
 
 
-def _asked(one: Subject, conditions: Conditions) -> JobSettings:
+def _asked(one: Subject, settings: ComparisonSettings) -> JobSettings:
     """The given settings, for a job that takes the others from a run. Raises `BadInput` for several values of one."""
-    axes = conditions.axes
-    names = ("runtimes", "providers", "threads", "precisions", "batches")
-    several = [name for name in names if len(getattr(axes, name)) > 1]
-    if several:
+    given = {name: tuple(getattr(settings.axes, axis)) for name, axis in AXES.items()}
+    if several := [AXES[name] for name, values in given.items() if len(values) > 1]:
         raise BadInput(
             f"several {several[0]} and a stored run can't be compared at once", advice="give one value, or models only"
         )
-    target = conditions.target
+    single = {name: values[0] for name, values in given.items() if values and (name, values) != ("batch", (1,))}
     asked = JobSettings(
-        runtime=next(iter(axes.runtimes), None),
-        provider=next(iter(axes.providers), None),
-        threads=next(iter(axes.threads), None),
-        batch=next((batch for batch in axes.batches if batch != 1), None),
-        precision=next(iter(axes.precisions), None),
-        shapes=axes.shapes,
-        scenario=conditions.scenario if conditions.scenario != Scenario() else None,
-        input_data=conditions.input_data,
-        seed=conditions.seed or None,
-        timeout_s=conditions.stopping.timeout_s,
-        target=target if target != TargetSpec() else None,
+        shapes=settings.axes.shapes,
+        scenario=settings.scenario if settings.scenario != Scenario() else None,
+        input_data=settings.input_data,
+        seed=settings.seed or None,
+        timeout_s=settings.stopping.timeout_s,
+        target=settings.target if settings.target != TargetSpec() else None,
     )
-    return replace(asked, **one.settings)
+    return replace(asked, **{**single, **one.settings})
 
 
-def _vary(one: Subject, conditions: Conditions, notes: list[str]) -> list[Job]:
+def _vary(model: Path, own: Mapping[str, Any], settings: ComparisonSettings, notes: list[str]) -> list[Job]:
     """All combinations of the axes for one model; its own settings leave nothing to vary."""
-    assert not isinstance(one.thing, Run)
-    own, axes = one.settings, conditions.axes
-    chosen = Axes(
-        runtimes=(own["runtime"],) if "runtime" in own else axes.runtimes,
-        providers=(own["provider"],) if "provider" in own else axes.providers,
-        threads=(own["threads"],) if "threads" in own else axes.threads,
-        batches=(own["batch"],) if "batch" in own else axes.batches,
-        precisions=(own["precision"],) if "precision" in own else axes.precisions,
-        shapes=axes.shapes,
-    )
+    fixed: dict[str, Any] = {AXES[name]: (value,) for name, value in own.items()}
+    chosen = replace(settings.axes, **fixed)
     if not chosen.runtimes:
-        chosen = replace(chosen, runtimes=native_runtime(one.thing, conditions.target))
+        chosen = replace(chosen, runtimes=native_runtime(model, settings.target))
     jobs: list[Job] = []
     for batch in chosen.batches:
         plan = make_plan(
-            [one.thing],
+            [model],
             axes=replace(chosen, batches=(batch,)),
-            scenario=conditions.scenario,
-            stopping=conditions.stopping,
-            target=conditions.target,
-            seed=conditions.seed,
-            input_data=conditions.input_data,
+            scenario=settings.scenario,
+            stopping=settings.stopping,
+            target=settings.target,
+            seed=settings.seed,
+            input_data=settings.input_data,
         )
         jobs += plan.jobs
         notes += [f"not measured: {reason}" for reason in plan.skipped]

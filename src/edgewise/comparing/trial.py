@@ -109,7 +109,7 @@ def run_trial(
     def judge(runs: Sequence[Run]) -> str | None:
         variants = variants_of(runs)
         # What the networks put out is known after the first round only.
-        require_fair(check_fairness(variants), force=criteria.force)
+        require_fair(check_fairness(variants).obstacles, force=criteria.force)
         if max(len(run.sessions) for run in runs) < min(LOOKS[0], trial.rounds or LOOKS[0]):
             return None
         if settled is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.task import Record
+from edgewise.evaluating.task import Record, Table
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -19,7 +19,7 @@ WORST = "output_snr_worst"
 METRICS = ("agreement_top1", "output_snr", WORST, "output_max_abs_error")
 
 
-class AgreementTable:
+class AgreementTable(Table):
     """Agreement over samples: float64 (samples,) each.
 
     Args:
@@ -37,8 +37,8 @@ class AgreementTable:
         self._rows, self._same, self._signal, self._noise, self._worst = rows, same, signal, noise, worst
         self._outputs = outputs
         # With one row a sample, rows are samples: independent of each other, and a share of them.
-        self.proportions: Mapping[str, Array] = {"agreement_top1": same} if self.n and bool((rows == 1).all()) else {}
-        self.bounds: Mapping[str, tuple[float, float]] = {
+        self.proportions = {"agreement_top1": same} if self.n and bool((rows == 1).all()) else {}
+        self.bounds = {
             "output_snr": (-math.inf, math.inf), WORST: (-math.inf, math.inf), "output_max_abs_error": (0.0, math.inf)
         }  # fmt: skip
         self.no_interval: Mapping[str, str] = {
@@ -47,7 +47,7 @@ class AgreementTable:
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`."""
-        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        counts = self.counts(weights)
         used = counts > 0.0
         total = float(counts @ self._rows)
         # 0 × NaN is NaN: samples that don't count are left out.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.evaluating.task import Record
+from edgewise.evaluating.task import Record, Table
 from edgewise.evaluating.tasks.boxes import Detections, overlaps
 
 Array = NDArray[Any]
@@ -33,11 +33,8 @@ def compare_boxes(own: Detections, reference: Detections) -> Record:
     return [matched, len(own.scores), len(reference.scores)]
 
 
-class BoxTable:
+class BoxTable(Table):
     """Boxes over samples. Args: records of `compare_boxes`."""
-
-    proportions: Mapping[str, Array] = {}
-    bounds: Mapping[str, tuple[float, float]] = {}
 
     def __init__(self, records: Sequence[Record]) -> None:
         self.n = len(records)
@@ -45,7 +42,7 @@ class BoxTable:
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`."""
-        matched, own, reference = self._counts.sum(axis=0) if weights is None else np.asarray(weights) @ self._counts
+        matched, own, reference = self.counts(weights) @ self._counts
         total = own + reference
         return {"agreement_boxes": float(2.0 * matched / total) if total > 0 else float("nan")}
 

@@ -226,6 +226,7 @@ def run_samples(
     fresh: bool = False,
     checkpoints: Path | None = None,
     end_by: float | None = None,
+    running: ModelAdapter | None = None,
 ) -> SampleResults:
     """Run every sample of `selection` through the model, and keep the scorer's record of each.
 
@@ -239,6 +240,7 @@ def run_samples(
         fresh: ignore an earlier checkpoint.
         checkpoints: folder of the checkpoint files; None is the user's cache.
         end_by: monotonic time, s, at which it ends with what it has.
+        running: the model with its worker, which has started and goes on afterwards; None starts a worker for this.
 
     Raises:
         BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
@@ -248,13 +250,13 @@ def run_samples(
     path = None if identity is None else checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
     if path is not None and fresh:
         path.unlink(missing_ok=True)
-    adapter = ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
+    adapter = running or ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
     failure, interrupted = None, False
     emit(SamplesStarted(job=tested.job, total=len(selection.indices)))
     with Checkpoint(path) as checkpoint:
         loop = _SampleLoop(adapter, selection, scorer, checkpoint)
         try:
-            loop.run()
+            loop.run(contextlib.nullcontext() if running else adapter.inference)
         except InferenceFailed as error:
             failure = error.failure
         except KeyboardInterrupt:
@@ -326,8 +328,8 @@ class _SampleLoop:
         self._total = len(selection.indices)
         self.resumed = self._total - len(self._left)
 
-    def run(self) -> None:
-        """Raises `InferenceFailed`, `KeyboardInterrupt`, `BadInput`."""
+    def run(self, worker: contextlib.AbstractContextManager[object]) -> None:
+        """Run the model in `worker`. Raises `InferenceFailed`, `KeyboardInterrupt`, `BadInput`."""
         scorer, adapter = self._scorer, self._adapter
         if not self._left:
             return
@@ -336,7 +338,7 @@ class _SampleLoop:
         # An earlier evaluation may have left more samples than are selected now.
         others = len(self._checkpoint.entries) - self.resumed
         held = scorer if isinstance(scorer, contextlib.AbstractContextManager) else contextlib.nullcontext()
-        with adapter.inference, held:
+        with worker, held:
             for batch in self._batches():
                 done = len(self._checkpoint.entries) - others
                 if adapter.is_late():
@@ -437,7 +439,7 @@ def identify(tested: ModelUnderTest) -> dict[str, Any]:
 
 def _digest_files(instructions: Instructions) -> dict[str, str]:
     """Name → SHA-256 of files that steps and options name, such as a tokenizer's vocabulary."""
-    words = [value for steps in instructions.steps.values() for step in steps for value in step.settings.values()]
+    words = [value for steps in instructions.steps.values() for step in steps for value in step.to_document().values()]
     found = {}
     for word in [*words, *instructions.task_options.values()]:
         if isinstance(word, str) and "/" in word:

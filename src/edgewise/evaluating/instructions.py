@@ -27,8 +27,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from edgewise.errors import BadInput
 from edgewise.evaluating.litert_metadata import read_litert_metadata
 from edgewise.evaluating.safe_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
-from edgewise.evaluating.step_settings import show, suggest
-from edgewise.evaluating.steps import STEPS, read_step
+from edgewise.evaluating.step_settings import Step, show, suggest
+from edgewise.evaluating.steps import STEPS, parse_step
+from edgewise.evaluating.steps_text import Tokenize
 
 SCHEMA = 1
 MAX_STEPS = 64
@@ -37,20 +38,10 @@ MAX_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of the preparation, by its name in `edgewise.evaluating.steps.STEPS`, with its settings.
-
-    Settings that were read here are canonical: defaults are filled in, and files are absolute paths.
-    """
-
-    name: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
     """Attributes:
-    steps: input name → steps in order; the name ``""`` stands for the only input (with text: for every input).
+    steps: input name → steps in order, with absolute paths of files; the name ``""`` stands for the only input (with
+        text: for every input).
     task: name of a task; None where it is not given.
     task_options: how outputs are read.
     classes: names in the order of the model's outputs; empty where they are not known.
@@ -79,25 +70,14 @@ class Instructions:
 
 
 def _to_entry(step: Step) -> Any:
-    kind = STEPS.get(step.name)
     settings = {
-        name: Path(value).name if name in _files(step.name) else _shorten(value)
-        for name, value in step.settings.items()
+        name: Path(value).name if name == "file" else value[0] if isinstance(value, list) and len(value) == 1 else value
+        for name, value in step.to_document().items()
         if value is not None
     }
     if not settings:
         return step.name
-    bare = kind is not None and list(settings) == [kind.main]
-    return {step.name: next(iter(settings.values())) if bare else settings}
-
-
-def _shorten(value: Any) -> Any:
-    return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
-
-
-def _files(step: str) -> tuple[str, ...]:
-    """Settings of a step that name files."""
-    return ("file",) if step == "tokenize" else ()
+    return {step.name: settings[step.main] if step.main is not None and list(settings) == [step.main] else settings}
 
 
 def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file: Path | None = None) -> Instructions:
@@ -144,8 +124,7 @@ def _read_metadata(model: Path) -> Instructions:
         return Instructions()
     origin = f"metadata of {model.name}"
     steps = {
-        name: tuple(Step(name=step, settings=read_step(step, raw, where=origin)) for step, raw in listed)
-        for name, listed in known.steps.items()
+        name: tuple(parse_step(step, raw, where=origin) for step, raw in listed) for name, listed in known.steps.items()
     }
     return Instructions(steps=steps, classes=known.classes, origins=(origin,))
 
@@ -254,15 +233,16 @@ def _read_steps(raw: Any, folder: Path, where: str) -> tuple[Step, ...]:
             step, settings = next(iter(entry.items()))
         else:
             raise BadInput(f"{here} is {show(entry)}", advice="each step is an entry of its own: '- resize: 256'")
-        found.append(_resolve(str(step), read_step(str(step), settings, where=here), folder, here))
+        found.append(_resolve(parse_step(str(step), settings, where=here), folder, here))
     return tuple(found)
 
 
-def _resolve(step: str, settings: dict[str, Any], folder: Path | None, where: str) -> Step:
-    for key in _files(step):
-        path = Path(settings[key])
-        settings[key] = str(path.absolute() if folder is None else find_beside(settings[key], folder, where))
-    return Step(name=step, settings=settings)
+def _resolve(step: Step, folder: Path | None, where: str) -> Step:
+    """The step with the absolute path of its file: relative to `folder`, else to the current folder."""
+    if not isinstance(step, Tokenize):
+        return step
+    path = Path(step.file).absolute() if folder is None else find_beside(step.file, folder, where)
+    return step.model_copy(update={"file": str(path)})
 
 
 def find_beside(word: str, folder: Path, where: str) -> Path:
@@ -300,7 +280,7 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         if sign and not value.strip():
             raise BadInput(f"{where} has no value", advice="STEP=VALUE, such as resize=256")
         raw = parse_value(value, where) if value.lstrip().startswith(("{", "[")) else (value.strip() or None)
-        found.setdefault(name, []).append(_resolve(step, read_step(step, raw, where=where), None, where))
+        found.setdefault(name, []).append(_resolve(parse_step(step, raw, where=where), None, where))
     return {name: tuple(steps) for name, steps in found.items()}
 
 
@@ -313,8 +293,8 @@ def write_instructions(instructions: Instructions, path: Path) -> None:
     text = format_yaml(instructions.to_document())
     try:
         for step in (step for steps in instructions.steps.values() for step in steps):
-            for key in _files(step.name):
-                _copy_beside(Path(step.settings[key]), path.parent)
+            if isinstance(step, Tokenize):
+                _copy_beside(Path(step.file), path.parent)
         path.write_text(text, encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise BadInput(f"can't write {path}: {error}", advice="check the folder and the space on the disk") from error

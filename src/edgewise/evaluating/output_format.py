@@ -18,8 +18,9 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks.boxes import Detections, UnreadableOutputs, suppress, to_corners
-from edgewise.evaluating.tasks.detection_options import BoxDecoding, read_options
+from edgewise.evaluating.tasks.detection_options import BoxDecoding, DetectionOptions, read_decoding
 from edgewise.evaluating.tasks.detection_reading import read_outputs
+from edgewise.evaluating.tasks.outputs import read_options
 from edgewise.model.graph import Graph
 
 Array = NDArray[Any]
@@ -161,7 +162,8 @@ def _read_boxes(context: TaskContext, *, asked: bool) -> tuple[Boxes | None, str
         BadInput: they were requested, and can't be read.
     """
     try:
-        reading, told = read_options(context, categories=len(context.classes))
+        options = read_options(DetectionOptions, context.options, "detection")
+        reading, told = read_decoding(options, context.signature.outputs, categories=len(context.classes))
     except BadInput:
         if asked:
             raise

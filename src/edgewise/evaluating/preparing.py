@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
 from edgewise.evaluating.input_conversion import SAY_HOW, make_finish
-from edgewise.evaluating.instructions import Instructions, Step, find_instructions
-from edgewise.evaluating.step_settings import Action, Item, suggest
-from edgewise.evaluating.steps import STEPS, describe_step, parse_step
+from edgewise.evaluating.instructions import Instructions, find_instructions
+from edgewise.evaluating.step_settings import Item, Step, suggest
 from edgewise.evaluating.steps_array import check_finite
 from edgewise.evaluating.task import Preparation
 from edgewise.model.graph import Quantization
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
-
-__all__ = ["STEPS", "Preparer", "prepare_as_written"]
 
 
 def prepare_as_written(
@@ -63,7 +60,7 @@ class _InputPlan:
     """The steps of one input."""
 
     name: str
-    actions: tuple[Action, ...]
+    steps: Sequence[Step]
     finish: Callable[[Item], Array]
 
 
@@ -134,8 +131,8 @@ class Preparer:
 
     def _do(self, way: _InputPlan, sample: Sample) -> tuple[Item, Array]:
         item = self._take(way, sample)
-        for action in way.actions:
-            action(item)
+        for step in way.steps:
+            step.apply(item)
         return item, way.finish(item)
 
     def _take(self, way: _InputPlan, sample: Sample) -> Item:
@@ -162,7 +159,7 @@ class Preparer:
         data = item.data = np.asarray(data)
         if data.dtype.kind not in "biuf":
             raise BadInput(f"{sample.name} is {data.dtype}, which can't be fed", advice="give numbers")
-        if way.actions:
+        if way.steps:
             check_finite(data, sample.name, "it")
         if self._kind == "image" and data.ndim in (2, 3):
             item.channels = -1 if data.ndim == 3 else None
@@ -184,24 +181,19 @@ class Preparer:
 
     def _plan(self, spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> _InputPlan:
         kind = self._kind
-        actions = []
-        real = False
         for step in steps:
-            where = f"input {spec.name!r}"
-            found = parse_step(step.name, step.settings, where=where)
-            if kind not in found.takes:
+            if kind not in step.takes:
                 raise BadInput(
-                    f"{where}: the step {step.name} can't be done to {_NOUNS[kind]}",
+                    f"input {spec.name!r}: the step {step.name} can't be done to {_NOUNS[kind]}",
                     advice="text is tokenized first: --prepare tokenize=tokenizer.json"
                     if kind == "text"
-                    else f"it takes {' or '.join(_NOUNS[each] for each in found.takes)}",
+                    else f"it takes {' or '.join(_NOUNS[each] for each in step.takes)}",
                 )
-            actions.append(found.build())
-            kind = found.gives or kind
-            real = real or found.real
+            step.check()
+            kind = step.gives or kind
             self._resamples = self._resamples or step.name == "rate"
-        _check_end(spec, quantization, kind=kind, real=real)
-        return _InputPlan(name=spec.name, actions=tuple(actions), finish=make_finish(spec, quantization))
+        _check_end(spec, quantization, kind=kind, real=any(step.real for step in steps))
+        return _InputPlan(name=spec.name, steps=steps, finish=make_finish(spec, quantization))
 
 
 _NOUNS = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
@@ -243,12 +235,12 @@ def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kin
 
 def _describe(spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> str:
     """What is done for one input, on one line."""
-    done = ", ".join(describe_step(step.name, step.settings) for step in steps) or "fed as stored"
+    done = ", ".join(step.describe() for step in steps) or "fed as stored"
     sizes = ["?" if axis in open_axes(spec) else str(size) for axis, size in enumerate(spec.shape)]
     end = f"{spec.dtype} [{', '.join(sizes)}]" + (", each sample in its own size, unpadded" if "?" in sizes else "")
     if quantization is not None and not spec.dtype.startswith("float"):
         scale, zero = quantization.scale, quantization.zero_point
         rule = f"round(x / {scale:.6g}) {'+' if zero >= 0 else '−'} {abs(zero)}"
         end += f" by {rule}"
-        end += "" if any(STEPS[step.name].real for step in steps) else f"; data that is {spec.dtype} goes in as it is"
+        end += "" if any(step.real for step in steps) else f"; data that is {spec.dtype} goes in as it is"
     return f"{spec.name}: {done} → {end}"

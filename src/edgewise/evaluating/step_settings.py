@@ -1,4 +1,4 @@
-"""What steps are: pydantic models of their settings, from YAML, flags or Python, with one error in plain words.
+"""Steps are pydantic models of their settings, read from YAML, flags or Python; a wrong setting is one clear error.
 
 A canonical setting is JSON-shaped and reads back as itself. YAML is read without guessing types, so a number may come
 as text. A fraction such as ``1/255`` stays text: dividing by 255 and multiplying by 0.00392… differ in the last bit.
@@ -12,7 +12,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -34,7 +34,6 @@ MAX_RATE = 768_000
 
 _FRACTION = re.compile(r"\s*([-+]?[0-9.eE+]+)\s*/\s*([-+]?[0-9.eE+]+)\s*")
 _SHOWN_CHARACTERS = 80
-_Settings = TypeVar("_Settings", bound="StepSettings")
 _NUMBER = "a number such as 0.5 or a fraction such as 1/255"
 
 
@@ -68,11 +67,7 @@ class Item:
     offset: tuple[float, float] = (0.0, 0.0)
 
 
-Action = Callable[[Item], None]
-"""Does a step to one sample. Raises `CorruptSample` where this sample is at fault, `BadInput` for anything else."""
-
-
-class StepSettings(BaseModel):
+class Step(BaseModel):
     """A step of the preparation: its fields are its settings, its docstring describes it.
 
     Attributes:
@@ -103,18 +98,17 @@ class StepSettings(BaseModel):
         super().__init_subclass__()
         cls.name, cls.main, cls.takes, cls.gives, cls.real = name, main, takes, gives, real
 
-    def build(self) -> Action:
-        """What to do to an `Item`.
+    @abstractmethod
+    def apply(self, item: Item) -> None:
+        """Change the sample `item` in place.
 
         Raises:
-            BadInput: settings that contradict each other.
-            Unavailable: a package is not installed.
+            CorruptSample: this sample can't be used.
+            BadInput: no such sample can be.
         """
-        return self._action()
 
-    @abstractmethod
-    def _action(self) -> Action:
-        """Implement `build`."""
+    def check(self) -> None:
+        """Raise `BadInput` for settings that contradict each other, `Unavailable` where a package is missing."""
 
     @classmethod
     def settings(cls) -> dict[str, FieldInfo]:
@@ -124,6 +118,16 @@ class StepSettings(BaseModel):
     def to_document(self) -> dict[str, Any]:
         """The settings, defaults included, JSON-shaped."""
         return self.model_dump(by_alias=True)
+
+    def describe(self) -> str:
+        """The step in a few words, without settings at their default: ``resize 224,224``."""
+        fields = self.settings()
+        words = [self.name]
+        for key, value in self.to_document().items():
+            if fields[key].is_required() or value != fields[key].default:
+                shown = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+                words.append(shown if key == self.main else f"{key}={shown}")
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ def accepted(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     return next(filter(None, (accepted(each, inner) for each in get_args(annotation))), "")
 
 
-def parse_settings(kind: type[_Settings], raw: Any, where: str) -> _Settings:
+def parse_settings(kind: type[Step], raw: Any, where: str) -> Step:
     """A step with its settings.
 
     Args:
@@ -186,7 +190,7 @@ def parse_settings(kind: type[_Settings], raw: Any, where: str) -> _Settings:
     )
 
 
-def _describe(kind: type[StepSettings]) -> str:
+def _describe(kind: type[Step]) -> str:
     parts = [name if field.is_required() else f"[{name}]" for name, field in kind.settings().items()]
     return f"{kind.name} takes {', '.join(parts)}" if parts else f"{kind.name} has no settings"
 

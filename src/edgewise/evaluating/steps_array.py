@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,12 +14,11 @@ from edgewise.evaluating.step_settings import (
     AS_LIST,
     LOWER_CASE,
     MAX_FRAMES,
-    Action,
     Divisors,
     Item,
     Number,
     Numbers,
-    StepSettings,
+    Step,
     to_number,
 )
 
@@ -90,27 +89,14 @@ def find_axis(shape: Sequence[int], count: int, axis: int | None) -> int:
     return fitting.pop()
 
 
-class _PerChannel:
-    """Values that are the same for all or differ by channel, in a shape that broadcasts along that axis only."""
-
-    def __init__(self, values: Sequence[Any], axis: int | None) -> None:
-        self._values = np.asarray([to_number(value) for value in values], dtype=np.float32)
-        self._axis = axis
-        self._shaped: dict[tuple[tuple[int, ...], int | None], Array | np.float32] = {}
-
-    def shaped(self, item: Item) -> Any:
-        if self._values.size == 1:
-            return self._values[0]
-        axis = item.channels if self._axis is None else self._axis
-        key = (item.data.shape, axis)
-        if key not in self._shaped:
-            place = find_axis(item.data.shape, self._values.size, axis)
-            shape = [1] * item.data.ndim
-            shape[place] = -1
-            if len(self._shaped) > 64:  # data whose sizes differ
-                self._shaped.clear()
-            self._shaped[key] = self._values.reshape(shape)
-        return self._shaped[key]
+def _per_channel(values: Sequence[Any], axis: int | None, item: Item) -> Any:
+    """One value for all, or one per channel in a shape that broadcasts along that axis only, float32."""
+    found = np.asarray([to_number(value) for value in values], dtype=np.float32)
+    if found.size == 1:
+        return found[0]
+    shape = [1] * item.data.ndim
+    shape[find_axis(item.data.shape, found.size, item.channels if axis is None else axis)] = -1
+    return found.reshape(shape)
 
 
 def _move_axes(item: Item, axes: tuple[int, ...]) -> None:
@@ -138,192 +124,173 @@ def check_finite(values: Array, sample: str, what: str) -> None:
         raise CorruptSample(sample, f"{what} has values that are not numbers or infinite")
 
 
-def _arithmetic(operation: Callable[[Array, Any], Array], values: Sequence[Any], axis: int | None) -> Action:
-    """`operation` on the data as real numbers, and one value or one per channel."""
-    per_channel = _PerChannel(values, axis)
-
-    def apply(item: Item) -> None:
-        item.data = operation(to_real(item.data), per_channel.shaped(item))
-
-    return apply
-
-
-class Scale(StepSettings, name="scale", main="by", takes=_ALL, real=True):
+class Scale(Step, name="scale", main="by", takes=_ALL, real=True):
     """Multiply."""
 
     by: Numbers = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def _action(self) -> Action:
-        if len(self.by) != 1 or not isinstance(self.by[0], str):
-            return _arithmetic(np.multiply, self.by, self.axis)
-        above, below = (np.float32(part) for part in self.by[0].split("/"))
-
-        def scale(item: Item) -> None:
-            real = to_real(item.data)
+    def apply(self, item: Item) -> None:
+        """Multiply; a fraction such as 1/255 is a single division."""
+        real = to_real(item.data)
+        if len(self.by) == 1 and isinstance(self.by[0], str):
+            above, below = (np.float32(part) for part in self.by[0].split("/"))
             item.data = real / below if above == 1 else real * above / below  # rounded once where above is 1
+        else:
+            item.data = real * _per_channel(self.by, self.axis, item)
 
-        return scale
 
-
-class Offset(StepSettings, name="offset", main="by", takes=_ALL, real=True):
+class Offset(Step, name="offset", main="by", takes=_ALL, real=True):
     """Add."""
 
     by: Numbers = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def _action(self) -> Action:
-        return _arithmetic(np.add, self.by, self.axis)
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        item.data = to_real(item.data) + _per_channel(self.by, self.axis, item)
 
 
-class Mean(StepSettings, name="mean", main="values", takes=_ALL, real=True):
+class Mean(Step, name="mean", main="values", takes=_ALL, real=True):
     """Subtract."""
 
     values: Numbers = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def _action(self) -> Action:
-        return _arithmetic(np.subtract, self.values, self.axis)
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        item.data = to_real(item.data) - _per_channel(self.values, self.axis, item)
 
 
-class Std(StepSettings, name="std", main="values", takes=_ALL, real=True):
+class Std(Step, name="std", main="values", takes=_ALL, real=True):
     """Divide."""
 
     values: Divisors = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def _action(self) -> Action:
-        return _arithmetic(np.divide, self.values, self.axis)
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        item.data = to_real(item.data) / _per_channel(self.values, self.axis, item)
 
 
-class Normalize(StepSettings, name="normalize", takes=_ALL, real=True):
+class Normalize(Step, name="normalize", takes=_ALL, real=True):
     """(x − mean) / std, in the units of the values at that step."""
 
     mean: Numbers = _PER_CHANNEL
     std: Divisors = Field(description="as mean")
     axis: _Axis = _AXIS
 
-    def _action(self) -> Action:
-        subtract = _arithmetic(np.subtract, self.mean, self.axis)
-        divide = _arithmetic(np.divide, self.std, self.axis)
-
-        def normalize(item: Item) -> None:
-            subtract(item)
-            divide(item)
-
-        return normalize
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        centred = to_real(item.data) - _per_channel(self.mean, self.axis, item)
+        item.data = centred / _per_channel(self.std, self.axis, item)
 
 
-class Clip(StepSettings, name="clip", takes=_ALL, real=True):
+class Clip(Step, name="clip", takes=_ALL, real=True):
     """Set values outside two bounds to the nearest bound."""
 
     low: Number | None = Field(None, description="lowest value")
     high: Number | None = Field(None, description="highest value")
 
-    def _action(self) -> Action:
-        low, high = (None if value is None else to_number(value) for value in (self.low, self.high))
+    def check(self) -> None:
+        """As `Step.check`."""
+        low, high = self._bounds()
         if (low is None and high is None) or (low is not None and high is not None and low > high):
             raise BadInput(f"clip from {low} to {high} is not a range", advice="give low, high or both, low below high")
 
-        def clip(item: Item) -> None:
-            item.data = np.clip(to_real(item.data), low, high)
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        item.data = np.clip(to_real(item.data), *self._bounds())
 
-        return clip
+    def _bounds(self) -> Any:
+        return [None if value is None else to_number(value) for value in (self.low, self.high)]
 
 
-class Cast(StepSettings, name="cast", main="to", takes=_ALL, real=True):
+class Cast(Step, name="cast", main="to", takes=_ALL, real=True):
     """Convert, to integers by rounding (ties to even)."""
 
     to: _Dtype = Field(description="the type")
 
-    def _action(self) -> Action:
-        dtype = self.to
-
-        def cast(item: Item) -> None:
-            try:
-                item.data = round_to(item.data, dtype)
-            except OverflowError:
-                raise BadInput(
-                    f"{item.sample} has values that {dtype} can't hold",
-                    advice="scale, offset or clip them before the cast",
-                ) from None
-
-        return cast
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        try:
+            item.data = round_to(item.data, self.to)
+        except OverflowError:
+            raise BadInput(
+                f"{item.sample} has values that {self.to} can't hold",
+                advice="scale, offset or clip them before the cast",
+            ) from None
 
 
-class Reshape(StepSettings, name="reshape", main="shape", takes=_ALL):
+class Reshape(Step, name="reshape", main="shape", takes=_ALL):
     """The same values in another shape."""
 
     shape: _Sizes = Field(description="sizes, one may be -1")
 
-    def _action(self) -> Action:
-        shape = tuple(self.shape)
-        if shape.count(-1) > 1 or 0 in shape:
+    def check(self) -> None:
+        """As `Step.check`."""
+        if self.shape.count(-1) > 1 or 0 in self.shape:
             raise BadInput(
-                f"{list(shape)} is not a shape to reshape to", advice="sizes of 1 or more, at most one of them -1"
+                f"{self.shape} is not a shape to reshape to", advice="sizes of 1 or more, at most one of them -1"
             )
 
-        def reshape(item: Item) -> None:
-            try:
-                item.data = item.data.reshape(shape)
-            except ValueError:
-                raise BadInput(
-                    f"{item.sample} has shape {list(item.data.shape)}, which can't be reshaped to {list(shape)}",
-                    advice="the number of elements must stay the same",
-                ) from None
-            item.channels = item.pixels = None
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        try:
+            item.data = item.data.reshape(self.shape)
+        except ValueError:
+            raise BadInput(
+                f"{item.sample} has shape {list(item.data.shape)}, which can't be reshaped to {self.shape}",
+                advice="the number of elements must stay the same",
+            ) from None
+        item.channels = item.pixels = None
 
-        return reshape
 
-
-class Flatten(StepSettings, name="flatten", takes=_ALL):
+class Flatten(Step, name="flatten", takes=_ALL):
     """One axis."""
 
-    def _action(self) -> Action:
-        return Reshape(shape=[-1]).build()
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        item.data = item.data.reshape(-1)
+        item.channels = item.pixels = None
 
 
-class Transpose(StepSettings, name="transpose", main="axes", takes=_ALL):
+class Transpose(Step, name="transpose", main="axes", takes=_ALL):
     """Reorder axes."""
 
     axes: _Axes = Field(description="old axes in their new order")
 
-    def _action(self) -> Action:
-        axes = tuple(self.axes)
-        if sorted(axes) != list(range(len(axes))):
-            raise BadInput(f"{list(axes)} is not an order of axes", advice="each axis once, from 0: 2,0,1")
+    def check(self) -> None:
+        """As `Step.check`."""
+        if sorted(self.axes) != list(range(len(self.axes))):
+            raise BadInput(f"{self.axes} is not an order of axes", advice="each axis once, from 0: 2,0,1")
 
-        def transpose(item: Item) -> None:
-            _move_axes(item, axes)
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        _move_axes(item, tuple(self.axes))
 
-        return transpose
 
-
-class Layout(StepSettings, name="layout", main="to", takes=_ALL):
+class Layout(Step, name="layout", main="to", takes=_ALL):
     """Channels first (nchw) or last (nhwc)."""
 
     to: _Layout = Field(description="where channels go")
     source: _Layout = Field("nhwc", alias="from", description="where an array has them; those of an image are last")
 
-    def _action(self) -> Action:
-        to, start = self.to, self.source
-
-        def change(item: Item) -> None:
-            if item.data.ndim == 2:
-                raise BadInput(
-                    f"{item.sample} has shape {list(item.data.shape)}: it has no channels whose place could change",
-                    advice="leave the layout step out",
-                )
-            now = {0: "nchw", -1: "nhwc", 2: "nhwc"}[item.channels] if item.channels in (0, -1, 2) else start
-            axes = _LAYOUTS.get((now, to))
-            if axes is not None:
-                _move_axes(item, axes)
-            item.channels = 0 if to == "nchw" else -1
-
-        return change
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        if item.data.ndim == 2:
+            raise BadInput(
+                f"{item.sample} has shape {list(item.data.shape)}: it has no channels whose place could change",
+                advice="leave the layout step out",
+            )
+        now = {0: "nchw", -1: "nhwc", 2: "nhwc"}[item.channels] if item.channels in (0, -1, 2) else self.source
+        axes = _LAYOUTS.get((now, self.to))
+        if axes is not None:
+            _move_axes(item, axes)
+        item.channels = 0 if self.to == "nchw" else -1
 
 
-STEPS: tuple[type[StepSettings], ...] = (
+STEPS: tuple[type[Step], ...] = (
     Scale,
     Offset,
     Mean,

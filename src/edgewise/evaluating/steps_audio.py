@@ -14,11 +14,10 @@ from edgewise.evaluating.step_settings import (
     LOWER_CASE,
     MAX_FRAMES,
     MAX_RATE,
-    Action,
     Item,
     NotNegative,
     Positive,
-    StepSettings,
+    Step,
     YesNo,
     to_number,
 )
@@ -71,63 +70,53 @@ _Frames = Annotated[int, Field(ge=1, le=MAX_FRAMES)]
 _Rate = Annotated[int, Field(ge=1, le=MAX_RATE)]
 
 
-class Mono(StepSettings, name="mono", takes=_KINDS):
+class Mono(Step, name="mono", takes=_KINDS):
     """The mean of the channels."""
 
-    def _action(self) -> Action:
-        def mono(item: Item) -> None:
-            _check_wave(item, "mono")
-            if item.data.ndim == 2:
-                item.data = item.data.mean(axis=1, dtype=item.data.dtype)
-
-        return mono
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        _check_wave(item, "mono")
+        if item.data.ndim == 2:
+            item.data = item.data.mean(axis=1, dtype=item.data.dtype)
 
 
-class Rate(StepSettings, name="rate", main="to", takes=_KINDS):
+class Rate(Step, name="rate", main="to", takes=_KINDS):
     """Resample."""
 
     to: _Rate = Field(description="frames per second")
     source: _Rate | None = Field(None, alias="from", description="frames per second of data that has no rate")
 
-    def _action(self) -> Action:
-        to, given = self.to, self.source
-
-        def rate(item: Item) -> None:
-            _check_wave(item, "rate")
-            source = given if item.rate is None and given is not None else _rate_of(item, "rate")
-            if not 1 <= source <= MAX_RATE:
-                raise CorruptSample(item.sample, f"{source} frames per second is not a sampling rate")
-            if item.data.shape[0] * to / source > MAX_FRAMES:
-                raise CorruptSample(item.sample, f"it would have more than {MAX_FRAMES} frames at {to} per second")
-            try:
-                item.data = resample(item.data, source, to)
-            except ValueError as error:
-                raise CorruptSample(
-                    item.sample, f"{source} frames per second can't be brought to {to}: {error}"
-                ) from error
-            item.rate = to
-
-        return rate
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        _check_wave(item, "rate")
+        source = self.source if item.rate is None and self.source is not None else _rate_of(item, "rate")
+        if not 1 <= source <= MAX_RATE:
+            raise CorruptSample(item.sample, f"{source} frames per second is not a sampling rate")
+        if item.data.shape[0] * self.to / source > MAX_FRAMES:
+            raise CorruptSample(item.sample, f"it would have more than {MAX_FRAMES} frames at {self.to} per second")
+        try:
+            item.data = resample(item.data, source, self.to)
+        except ValueError as error:
+            raise CorruptSample(
+                item.sample, f"{source} frames per second can't be brought to {self.to}: {error}"
+            ) from error
+        item.rate = self.to
 
 
-class Length(StepSettings, name="length", main="frames", takes=_KINDS):
+class Length(Step, name="length", main="frames", takes=_KINDS):
     """Cut, or append silence."""
 
     frames: _Frames = Field(description="number of frames")
     keep: Annotated[Literal["start", "centre"], LOWER_CASE] = Field("start", description="what is kept")
 
-    def _action(self) -> Action:
-        frames, centre = self.frames, self.keep == "centre"
-
-        def length(item: Item) -> None:
-            if item.data.ndim == 0:
-                raise BadInput(f"{item.sample} is one number, which has no length", advice="leave the length step out")
-            item.data = set_length(item.data, frames, centre=centre)
-
-        return length
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        if item.data.ndim == 0:
+            raise BadInput(f"{item.sample} is one number, which has no length", advice="leave the length step out")
+        item.data = set_length(item.data, self.frames, centre=self.keep == "centre")
 
 
-class _Mel(StepSettings):
+class _Mel(Step):
     """Settings of a mel spectrum."""
 
     window_ms: Positive = Field(description="length of a window, ms, rounded to frames")
@@ -155,87 +144,67 @@ class _Mel(StepSettings):
     )
     offset: NotNegative = Field(1e-6, description="added before the logarithm")
 
-
-class _MelSpectrum:
-    """Waveforms → (frames, bands), logarithms of them included."""
-
-    def __init__(self, settings: _Mel) -> None:
-        self._settings = settings
-        self._what = what = settings.name
-        self._low = to_number(settings.low)
-        self._high = None if settings.high is None else to_number(settings.high)
-        self._offset = to_number(settings.offset)
-        if self._high is not None and self._high <= self._low:
+    def check(self) -> None:
+        """As `Step.check`."""
+        low, high = to_number(self.low), None if self.high is None else to_number(self.high)
+        if high is not None and high <= low:
             raise BadInput(
-                f"{what} from {self._low:g} Hz to {self._high:g} Hz is not a range", advice="low must be below high"
+                f"{self.name} from {low:g} Hz to {high:g} Hz is not a range", advice="low must be below high"
             )
-        if settings.log != "none" and self._offset == 0:
-            raise BadInput(f"{what}: silence has no logarithm", advice="give an offset above 0, such as 1e-6")
+        if self.log != "none" and to_number(self.offset) == 0:
+            raise BadInput(f"{self.name}: silence has no logarithm", advice="give an offset above 0, such as 1e-6")
 
-    def __call__(self, item: Item) -> Array:
-        _check_wave(item, self._what)
-        rate = _rate_of(item, self._what)
+    def spectrum(self, item: Item) -> Array:
+        """The mel spectrum of a waveform, (frames, bands), as its logarithm if `log` names one."""
+        _check_wave(item, self.name)
+        rate = _rate_of(item, self.name)
         wave = item.data
         if wave.ndim == 2:
             if wave.shape[1] != 1:
                 raise BadInput(f"{item.sample} has {wave.shape[1]} channels", advice="add --prepare mono before")
             wave = wave[:, 0]
-        window, step, fft, high = self._frames(rate)
+        window, step, fft, low, high = self._frames(rate)
         if (wave.shape[0] // step + 1) * fft > _MAX_FEATURES:
             raise CorruptSample(item.sample, f"its spectrum would have more than {_MAX_FEATURES} numbers")
-        chosen = self._settings
         try:
-            found = magnitudes(wave, window=window, step=step, fft=fft, kind=chosen.window, edges=chosen.edges)
+            found = magnitudes(wave, window=window, step=step, fft=fft, kind=self.window, edges=self.edges)
         except ValueError as error:
             raise CorruptSample(item.sample, f"it is too short: {error}") from error
-        if chosen.power == 2:
-            found = found**2
         bank = filter_bank(
-            bands=chosen.mels, fft=fft, rate=rate, low=self._low, high=high, scale=chosen.scale,
-            triangles=chosen.triangles, area=chosen.area,
+            bands=self.mels, fft=fft, rate=rate, low=low, high=high, scale=self.scale,
+            triangles=self.triangles, area=self.area,
         )  # fmt: skip
-        return self._logarithm(found @ bank)
+        bands: Array = (found**2 if self.power == 2 else found) @ bank
+        if self.log == "none":
+            return bands
+        bands = bands + to_number(self.offset)
+        return np.asarray(np.log(bands) if self.log == "natural" else 20.0 / self.power * np.log10(bands))
 
-    def _logarithm(self, bands: Array) -> Array:
-        match self._settings.log:
-            case "natural":
-                return np.asarray(np.log(bands + self._offset))
-            case "decibel":
-                return np.asarray(20.0 / self._settings.power * np.log10(bands + self._offset))
-        return bands
-
-    def _frames(self, rate: int) -> tuple[int, int, int, float]:
-        """Window, step and transform in frames, and the highest frequency. Raises `BadInput`."""
-        chosen = self._settings
-        window, step = (round(rate * to_number(value) / 1000) for value in (chosen.window_ms, chosen.step_ms))
-        fft = chosen.fft
-        if fft is None:
-            fft = 1 << max(0, window - 1).bit_length()
+    def _frames(self, rate: int) -> tuple[int, int, int, float, float]:
+        """Window, step and transform in frames, lowest and highest frequency, Hz. Raises `BadInput`."""
+        window, step = (round(rate * to_number(value) / 1000) for value in (self.window_ms, self.step_ms))
+        fft = 1 << max(0, window - 1).bit_length() if self.fft is None else self.fft
         if step < 1 or window < 2 or not window <= fft <= _MAX_FFT:
             raise BadInput(
-                f"{self._what}: windows of {window} frames every {step} with a transform of {fft} are not possible at "
+                f"{self.name}: windows of {window} frames every {step} with a transform of {fft} are not possible at "
                 f"{rate} frames per second",
                 advice=f"step ≥ 1, 2 ≤ window ≤ fft ≤ {_MAX_FFT}",
             )
-        high = rate / 2 if self._high is None else self._high
-        if high <= self._low or high > rate / 2:
+        low, high = to_number(self.low), rate / 2 if self.high is None else to_number(self.high)
+        if high <= low or high > rate / 2:
             raise BadInput(
-                f"{self._what}: {self._low:g} to {high:g} Hz is not within half the sampling rate, {rate / 2:g} Hz",
+                f"{self.name}: {low:g} to {high:g} Hz is not within half the sampling rate, {rate / 2:g} Hz",
                 advice="lower high, or resample with rate before",
             )
-        return window, step, fft, high
+        return window, step, fft, low, high
 
 
 class LogMel(_Mel, name="log_mel", takes=_KINDS, gives="array", real=True):
     """Mel spectrum, its logarithm."""
 
-    def _action(self) -> Action:
-        spectrum = _MelSpectrum(self)
-
-        def log_mel(item: Item) -> None:
-            item.data = spectrum(item).astype(np.float32)
-
-        return log_mel
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        item.data = self.spectrum(item).astype(np.float32)
 
 
 class Mfcc(_Mel, name="mfcc", takes=_KINDS, gives="array", real=True):
@@ -246,19 +215,19 @@ class Mfcc(_Mel, name="mfcc", takes=_KINDS, gives="array", real=True):
         "ortho", description="scaling: orthonormal, or all alike (TensorFlow)"
     )
 
-    def _action(self) -> Action:
-        spectrum = _MelSpectrum(self)
+    def check(self) -> None:
+        """As `Step.check`."""
+        super().check()
         if self.coefficients > self.mels:
             raise BadInput(
                 f"mfcc: {self.coefficients} coefficients need as many mels, and there are {self.mels}",
                 advice="coefficients ≤ mels",
             )
 
-        def mfcc(item: Item) -> None:
-            features = cosine_transform(spectrum(item), self.coefficients, scaling=self.dct)
-            item.data = features.astype(np.float32)
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        features = cosine_transform(self.spectrum(item), self.coefficients, scaling=self.dct)
+        item.data = features.astype(np.float32)
 
-        return mfcc
 
-
-STEPS: tuple[type[StepSettings], ...] = (Mono, Rate, Length, LogMel, Mfcc)
+STEPS: tuple[type[Step], ...] = (Mono, Rate, Length, LogMel, Mfcc)

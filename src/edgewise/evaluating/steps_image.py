@@ -17,12 +17,11 @@ from edgewise.evaluating.dataset import CorruptSample, Kind
 from edgewise.evaluating.formats.images import require_pillow
 from edgewise.evaluating.step_settings import (
     LOWER_CASE,
-    Action,
     HeightWidth,
     Item,
     Number,
     SideOrSize,
-    StepSettings,
+    Step,
     YesNo,
     to_number,
 )
@@ -139,11 +138,17 @@ def _scale_to(item: Item, size: tuple[int, int], filtering: str) -> None:
     _moved(item, (size[1] / width, size[0] / height), (0, 0))
 
 
-def _check_value(value: float, item: Item) -> None:
+def _check_value(padding: int | float | str, item: Item) -> None:
+    value = to_number(padding)
     if item.data.dtype == np.uint8 and not (0 <= value <= 255 and value == int(value)):
         raise BadInput(
             f"padding of {value} does not fit pixels of 0 to 255", advice="give a whole number, or pad later"
         )
+
+
+def _pad(item: Item, size: list[int], value: int | float | str, place: str) -> None:
+    item.data, shift = pad_pixels(item.data, (size[0], size[1]), value=to_number(value), centre=place == "centre")
+    _moved(item, (1.0, 1.0), shift)
 
 
 def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: bool) -> tuple[int, int]:
@@ -157,46 +162,41 @@ def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: b
     return min(size[0], max(1, round(height * ratio))), min(size[1], max(1, round(width * ratio)))
 
 
-class Resize(StepSettings, name="resize", main="size", takes=_KINDS):
+class Resize(Step, name="resize", main="size", takes=_KINDS):
     """Scale the shorter side to a length, or both sides to height,width whatever the aspect."""
 
     size: SideOrSize = Field(description="pixels of the shorter side, or of height,width")
     filter: Filter = Field("bilinear", description="Pillow's filter, antialiased")
 
-    def _action(self) -> Action:
+    def check(self) -> None:
+        """As `Step.check`."""
         require_pillow()
-        wanted, filtering = self.size, self.filter
 
-        def resize(item: Item) -> None:
-            height, width = _check_image(item)
-            size = size_by_shorter(height, width, wanted) if isinstance(wanted, int) else (wanted[0], wanted[1])
-            _scale_to(item, size, filtering)
-
-        return resize
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        height, width = _check_image(item)
+        size = size_by_shorter(height, width, self.size) if isinstance(self.size, int) else (self.size[0], self.size[1])
+        _scale_to(item, size, self.filter)
 
 
-class Crop(StepSettings, name="crop", main="size", takes=_KINDS):
+class Crop(Step, name="crop", main="size", takes=_KINDS):
     """Cut out the centre."""
 
     size: HeightWidth = Field(description="pixels of height,width; one number is both")
 
-    def _action(self) -> Action:
-        size = (self.size[0], self.size[1])
-
-        def crop(item: Item) -> None:
-            height, width = _check_image(item)
-            if height < size[0] or width < size[1]:
-                raise CorruptSample(
-                    item.sample,
-                    f"{width}×{height} pixels can't be cropped to {size[1]}×{size[0]}; resize or pad it first",
-                )
-            item.data, (left, top) = crop_centre(item.data, size)
-            _moved(item, (1.0, 1.0), (-left, -top))
-
-        return crop
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        height, width = _check_image(item)
+        tall, wide = self.size
+        if height < tall or width < wide:
+            raise CorruptSample(
+                item.sample, f"{width}×{height} pixels can't be cropped to {wide}×{tall}; resize or pad it first"
+            )
+        item.data, (left, top) = crop_centre(item.data, (tall, wide))
+        _moved(item, (1.0, 1.0), (-left, -top))
 
 
-class Letterbox(StepSettings, name="letterbox", main="size", takes=_KINDS):
+class Letterbox(Step, name="letterbox", main="size", takes=_KINDS):
     """Scale to fit, keeping the aspect, and pad the rest."""
 
     size: HeightWidth = Field(description="pixels of height,width; one number is both")
@@ -205,86 +205,71 @@ class Letterbox(StepSettings, name="letterbox", main="size", takes=_KINDS):
     value: Number = Field(114, description="of the padding")
     enlarge: YesNo = Field(True, description="whether small images are scaled up")
 
-    def _action(self) -> Action:
+    def check(self) -> None:
+        """As `Step.check`."""
         require_pillow()
-        size = (self.size[0], self.size[1])
-        value, centre = to_number(self.value), self.place == "centre"
 
-        def letterbox(item: Item) -> None:
-            height, width = _check_image(item)
-            _check_value(value, item)
-            _scale_to(item, letterbox_size(height, width, size, enlarge=self.enlarge), self.filter)
-            item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
-            _moved(item, (1.0, 1.0), shift)
-
-        return letterbox
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        height, width = _check_image(item)
+        _check_value(self.value, item)
+        fitting = letterbox_size(height, width, (self.size[0], self.size[1]), enlarge=self.enlarge)
+        _scale_to(item, fitting, self.filter)
+        _pad(item, self.size, self.value, self.place)
 
 
-class Pad(StepSettings, name="pad", main="size", takes=_KINDS):
+class Pad(Step, name="pad", main="size", takes=_KINDS):
     """Pad to a larger size."""
 
     size: HeightWidth = Field(description="pixels of height,width; one number is both")
     place: _Place = Field("centre", description="where the image goes on the padded area")
     value: Number = Field(0, description="of the padding")
 
-    def _action(self) -> Action:
-        size = (self.size[0], self.size[1])
-        value, centre = to_number(self.value), self.place == "centre"
-
-        def pad(item: Item) -> None:
-            height, width = _check_image(item)
-            _check_value(value, item)
-            if height > size[0] or width > size[1]:
-                raise CorruptSample(
-                    item.sample,
-                    f"{width}×{height} pixels can't be padded to {size[1]}×{size[0]}; resize or crop it first",
-                )
-            item.data, shift = pad_pixels(item.data, size, value=value, centre=centre)
-            _moved(item, (1.0, 1.0), shift)
-
-        return pad
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        height, width = _check_image(item)
+        _check_value(self.value, item)
+        tall, wide = self.size
+        if height > tall or width > wide:
+            raise CorruptSample(
+                item.sample, f"{width}×{height} pixels can't be padded to {wide}×{tall}; resize or crop it first"
+            )
+        _pad(item, self.size, self.value, self.place)
 
 
-class Color(StepSettings, name="color", main="to", takes=_KINDS):
+class Color(Step, name="color", main="to", takes=_KINDS):
     """RGB, BGR or gray (ITU-R BT.601), from RGB as stored."""
 
     to: _Colors = Field(description="colours")
 
-    def _action(self) -> Action:
-        to = self.to
-
-        def color(item: Item) -> None:
-            _check_image(item)
-            pixels = item.data[..., None] if item.data.ndim == 2 else item.data
-            count = pixels.shape[2]
-            if count not in (1, 3, 4):
-                raise BadInput(
-                    f"{item.sample} has {count} channels, which are not colours", advice="1 (gray), 3 or 4 (RGBA)"
-                )
-            if to == "gray":
-                item.data = pixels if count == 1 else to_gray(pixels[..., :3])
-            else:
-                three = np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
-                item.data = three[..., ::-1] if to == "bgr" else three
-            item.channels = -1
-
-        return color
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        _check_image(item)
+        pixels = item.data[..., None] if item.data.ndim == 2 else item.data
+        count = pixels.shape[2]
+        if count not in (1, 3, 4):
+            raise BadInput(
+                f"{item.sample} has {count} channels, which are not colours", advice="1 (gray), 3 or 4 (RGBA)"
+            )
+        if self.to == "gray":
+            item.data = pixels if count == 1 else to_gray(pixels[..., :3])
+        else:
+            three = np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
+            item.data = three[..., ::-1] if self.to == "bgr" else three
+        item.channels = -1
 
 
-class Invert(StepSettings, name="invert", takes=_KINDS):
+class Invert(Step, name="invert", takes=_KINDS):
     """255 − x."""
 
-    def _action(self) -> Action:
-
-        def invert(item: Item) -> None:
-            if item.data.dtype != np.uint8:
-                raise BadInput(
-                    f"{item.sample} is {item.data.dtype}: invert is 255 − x of uint8 pixels",
-                    advice="put it before steps that make real numbers",
-                )
-            item.data = 255 - item.data
-
-        return invert
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        if item.data.dtype != np.uint8:
+            raise BadInput(
+                f"{item.sample} is {item.data.dtype}: invert is 255 − x of uint8 pixels",
+                advice="put it before steps that make real numbers",
+            )
+        item.data = 255 - item.data
 
 
-STEPS: tuple[type[StepSettings], ...] = (Resize, Crop, Letterbox, Pad, Color, Invert)
+STEPS: tuple[type[Step], ...] = (Resize, Crop, Letterbox, Pad, Color, Invert)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.evaluating.step_settings import LOWER_CASE, Action, FileName, Item, StepSettings, YesNo
+from edgewise.evaluating.step_settings import LOWER_CASE, FileName, Item, Step, YesNo
 from edgewise.text import one_line
 
 MAX_TOKENIZER_BYTES = 128 * 2**20
@@ -81,7 +81,7 @@ def _find_pad(found: Any, path: str, pad: int | None) -> tuple[int, str]:
     )
 
 
-class Tokenize(StepSettings, name="tokenize", main="file", takes=("text",), gives="array"):
+class Tokenize(Step, name="tokenize", main="file", takes=("text",), gives="array"):
     """Token numbers by a tokenizer.json."""
 
     file: FileName = Field(description="a tokenizer.json beside the YAML file")
@@ -94,35 +94,37 @@ class Tokenize(StepSettings, name="tokenize", main="file", takes=("text",), give
         None, description="input's content; by default by its name"
     )
 
-    def _action(self) -> Action:
+    def check(self) -> None:
+        """As `Step.check`."""
+        self._tokenizer()
+
+    def apply(self, item: Item) -> None:
+        """As `Step.apply`."""
+        if not isinstance(item.data, str):
+            raise BadInput(f"{item.sample} is not text", advice="tokenize must be the first step, on text")
+        if len(item.data) > MAX_TEXT_CHARACTERS:
+            raise BadInput(f"{item.sample} has more than {MAX_TEXT_CHARACTERS} characters", advice="shorten it")
+        role = self.give or ("ids" if item.alone else _ROLES.get(item.input))
+        if role is None:
+            known = ", ".join(sorted(_ROLES))
+            raise BadInput(
+                f"the name of input {item.input!r} does not show which part of a tokenized text it takes",
+                advice=f"add 'give: ids', 'mask' or 'types' to its tokenize step (known names: {known})",
+            )
+        try:
+            found = self._tokenizer().encode(item.data, add_special_tokens=self.special)
+        except Exception as error:
+            raise BadInput(f"{item.sample} can't be tokenized: {one_line(str(error))[:200]}", advice="") from error
+        numbers = {"ids": found.ids, "mask": found.attention_mask, "types": found.type_ids}[role]
+        item.data = np.asarray(numbers, dtype=np.int64)
+
+    def _tokenizer(self) -> Any:
         path = Path(self.file)
         try:
             stat = path.stat()
         except (OSError, ValueError) as error:
             raise BadInput(f"no tokenizer found at {path}", advice="give the path of a tokenizer.json") from error
-        tokenizer = _open(str(path), (stat.st_mtime_ns, stat.st_size), self.length, self.pad)
-        special = self.special
-
-        def tokenize(item: Item) -> None:
-            if not isinstance(item.data, str):
-                raise BadInput(f"{item.sample} is not text", advice="tokenize must be the first step, on text")
-            if len(item.data) > MAX_TEXT_CHARACTERS:
-                raise BadInput(f"{item.sample} has more than {MAX_TEXT_CHARACTERS} characters", advice="shorten it")
-            role = self.give or ("ids" if item.alone else _ROLES.get(item.input))
-            if role is None:
-                known = ", ".join(sorted(_ROLES))
-                raise BadInput(
-                    f"the name of input {item.input!r} does not show which part of a tokenized text it takes",
-                    advice=f"add 'give: ids', 'mask' or 'types' to its tokenize step (known names: {known})",
-                )
-            try:
-                found = tokenizer.encode(item.data, add_special_tokens=special)
-            except Exception as error:
-                raise BadInput(f"{item.sample} can't be tokenized: {one_line(str(error))[:200]}", advice="") from error
-            numbers = {"ids": found.ids, "mask": found.attention_mask, "types": found.type_ids}[role]
-            item.data = np.asarray(numbers, dtype=np.int64)
-
-        return tokenize
+        return _open(str(path), (stat.st_mtime_ns, stat.st_size), self.length, self.pad)
 
 
-STEPS: tuple[type[StepSettings], ...] = (Tokenize,)
+STEPS: tuple[type[Step], ...] = (Tokenize,)

@@ -78,6 +78,20 @@ class MetricTable(Protocol):
         """
 
 
+class Table:
+    """Base of the built-in tables, which set what they have: proportions, and bounds other than 0 and 1."""
+
+    n: int
+    proportions: Mapping[str, Array] = {}
+    bounds: Mapping[str, tuple[float, float]] = {}
+
+    def counts(self, weights: Array | None) -> Array:
+        """How often each sample counts, float64 (n,)."""
+        import numpy as np
+
+        return np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+
+
 class Scorer(Protocol):
     """Turns the outputs of one model on one data set into metrics.
 
@@ -137,6 +151,14 @@ class RanksClasses(Protocol):
 
         `Scorer.record` has read the same outputs before.
         """
+
+
+@runtime_checkable
+class TellsAnswers(Protocol):
+    """A scorer whose records hold the answer and the reference."""
+
+    def answer(self, record: Record) -> tuple[Any, Any]:
+        """Answer and reference: class numbers, or a text and the list of texts that are right."""
 
 
 class Task(Protocol):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from edgewise.model.graph import Graph, Operator, Tensor
 
@@ -152,12 +153,14 @@ def _recurrent(operator: Operator, graph: Graph) -> Cost:
     del graph
     gates, hidden = _number(operator, "gates"), _number(operator, "hidden")
     state = operator.geometry.get("state", hidden)
-    cells = _number(operator, "steps") * _number(operator, "batch") * operator.geometry.get("directions", 1)
+    steps = _number(operator, "steps") * _number(operator, "batch")
+    cells = steps * operator.geometry.get("directions", 1)
     macs = gates * hidden * (_number(operator, "input") + state)
     macs += operator.geometry.get("projection", 0) * hidden
     pointwise = gates * hidden * operator.geometry.get("biases", 0)
     pointwise += _RECURRENT_OPS[gates] * hidden + operator.geometry.get("peepholes", 0) * hidden * 2
-    return Cost(cells * macs, cells * (2 * macs + pointwise))
+    further = steps * hidden * operator.geometry.get("further", 0)
+    return Cost(cells * macs, cells * (2 * macs + pointwise) + further)
 
 
 _RECURRENT_OPS = {
@@ -171,14 +174,11 @@ _RECURRENT_OPS = {
 def _attention(operator: Operator, graph: Graph) -> Cost:
     """Scores and weighted values of `heads` heads: queries × keys × (depth + value depth) MACs, and a softmax."""
     del graph
-    scores = (
-        _number(operator, "batch")
-        * _number(operator, "heads")
-        * _number(operator, "queries")
-        * _number(operator, "keys")
-    )
+    scores = prod(_number(operator, name) for name in ("batch", "heads", "queries", "keys"))
     macs = scores * (_number(operator, "depth") + _number(operator, "value_depth"))
-    return Cost(macs, 2 * macs + scores * (5 + 1))
+    macs += operator.geometry.get("further_macs", 0)
+    per_score = 5 + 1 + operator.geometry.get("per_score", 0)
+    return Cost(macs, 2 * macs + scores * per_score + operator.geometry.get("further_ops", 0))
 
 
 def _counted(operator: Operator, graph: Graph) -> Cost:
@@ -261,8 +261,10 @@ KINDS: dict[str, Kind] = {
     ),
     "attention": Kind(
         "attention", _attention, "scores = batch × heads × queries × keys; MACs = scores × (depth + value depth); "
-        "ops = 2 MACs + 6 × scores",
-        {"batch": "", "heads": "", "queries": "", "keys": "", "depth": "of a query", "value_depth": "of a value"},
+        "ops = 2 MACs + 6 × scores; what the operator does beside (masks, projections) is added",
+        {"batch": "", "heads": "", "queries": "", "keys": "", "depth": "of a query", "value_depth": "of a value",
+         "per_score": "further operations per score (an added mask)", "further_macs": "of projections",
+         "further_ops": "of biases and rotations"},
     ),
     "recurrent": Kind(
         "recurrent layer", _recurrent,
@@ -270,7 +272,8 @@ KINDS: dict[str, Kind] = {
         "ops = 2 MACs + biases + the gates' functions",
         {"gates": "1 (RNN), 3 (GRU) or 4 (LSTM)", "hidden": "units", "input": "features", "steps": "", "batch": "",
          "directions": "1 or 2", "state": "recurrent features (hidden)", "biases": "vectors added per gate",
-         "peepholes": "peephole connections per unit", "projection": "features after projection"},
+         "peepholes": "peephole connections per unit", "projection": "features after projection",
+         "further": "further operations per unit and step of all directions (other functions, a clip)"},
     ),
     "elementwise": Kind(
         "element-wise arithmetic", _elementwise, "ops = outputs × per_element + activation",

@@ -11,7 +11,7 @@ from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
 from edgewise.optimizing.choice import check_bounds, is_identical, judged_words, limit_of
 from edgewise.optimizing.search_settings import LEAST_SNR_DB, SearchSettings
 from edgewise.optimizing.variant import ORIGINAL, Candidate, MetricValue, emit_candidate
-from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Stopping
+from edgewise.record import Failure, Job, ModelRef, RuntimeSpec, Scenario, Stopping
 from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant
 
@@ -20,15 +20,15 @@ class CandidateChecks:
     """Checks variants against the original, which is checked first.
 
     Attributes:
-        original: as it was checked.
-        notes: what a user should know of the original and of what variants are judged by.
+        original: the original with its metrics.
+        notes: warnings about the original, and how variants are judged.
     """
 
     def __init__(self, settings: SearchSettings, checker: AccuracyChecker, job: Job) -> None:
         """Check the original.
 
         Raises:
-            RunFailed: it does not run.
+            RunFailed: the original does not run.
             BadInput: data and model don't fit.
         """
         self._settings = settings
@@ -69,7 +69,7 @@ class CandidateChecks:
         )
 
     def _own_agreement(self) -> dict[str, MetricValue]:
-        """What the original has of the headline where its own outputs are taken as right."""
+        """The original's headline metric where its own outputs are the reference."""
         headline = self._checker.headline
         whole = MetricValue(value=1.0, low=1.0, high=1.0, basis="derived", method="the original against itself")
         if headline == WORST:
@@ -77,27 +77,28 @@ class CandidateChecks:
         return {headline: whole} if headline else {}
 
     def check(self, candidate: Candidate) -> Candidate:
-        """The candidate after all checks of its file, the cheap ones first: how far it came, and why no further."""
-        assert candidate.model is not None
+        """Check the candidate's file, the quick checks first. The result says how far it came and why no further."""
         model = candidate.model
+        assert model is not None
         candidate = candidate.advance("made", sizes_of(model))
         try:
             job = job_of(model, candidate.runtime, self._settings)
-            for step in self._steps(replace(candidate, runtime=job.runtime, job=job), job):
-                candidate = step
-                if step.rejected:
-                    break
-        except EdgewiseError as error:  # its inputs or outputs don't fit the data: no variant of this model
+            with self._checker.one_worker():
+                for step in self._steps(replace(candidate, runtime=job.runtime, job=job), job):
+                    candidate = step
+                    if step.rejected:
+                        break
+        except EdgewiseError as error:  # inputs or outputs don't fit the data
             candidate = candidate.reject(f"not usable: {error.message}")
         emit_candidate(candidate)
         return candidate
 
     def _steps(self, candidate: Candidate, job: Job) -> Iterator[Candidate]:
-        """The candidate after each check."""
+        """The candidate after each check; a rejected one is the last."""
         yield candidate
         check = self._checker.check_outputs(job)
         if check.failure is not None:
-            yield candidate.reject(check.broken)
+            yield candidate.reject(_late(check.failure) or check.broken)
         yield (candidate := candidate.advance("loaded", check.metrics))
         if check.broken:
             yield candidate.reject(check.broken)
@@ -111,15 +112,14 @@ class CandidateChecks:
                 yield candidate.reject(f"{self.words(part)} on a part of the data, which is more than the limit allows")
         accuracy = self._checker.measure(job)
         if accuracy is not None and (failure := accuracy.answers.failure) is not None:
-            late = failure.cause == "Timeout" and "time budget" in failure.message
-            yield candidate.reject(f"{'not judged' if late else 'failed on the data'}: {failure.message}")
+            yield candidate.reject(_late(failure) or f"failed on the data: {failure.message}")
         candidate = replace(candidate, accuracy=accuracy)
         yield (candidate := candidate.advance("judged", None if accuracy is None else accuracy.metrics))
         if why := self._find_unmet(candidate):
             yield candidate.reject(why)
 
     def _find_unmet(self, candidate: Candidate) -> str:
-        """The bound on accuracy that it does not meet."""
+        """The first bound on accuracy that the candidate does not meet; empty where it meets all."""
         metrics = ("accuracy_drop", self._checker.headline, WORST)
         about = [one for one in self._settings.bounds if one.metric in metrics]
         unmet = check_bounds(candidate.metrics, about, self.original.metrics)
@@ -128,7 +128,7 @@ class CandidateChecks:
         return f"{self.words(candidate.accuracy)}: {unmet[0]}"
 
     def _is_hopeless(self, accuracy: Accuracy) -> bool:
-        """Whether even the best value that the part of the data allows loses too much."""
+        """Whether the loss on a part of the data is beyond a limit with its whole interval."""
         for bound in self._settings.bounds:
             number = accuracy.metrics.get(bound.metric)
             limit = limit_of(bound, self.original.metrics)
@@ -140,9 +140,15 @@ class CandidateChecks:
         return False
 
     def words(self, accuracy: Accuracy) -> str:
-        """How the headline moved."""
+        """The change of the headline metric in words."""
         words = judged_words(accuracy.metrics, self._checker.headline)
         return f"{words} at output {accuracy.worst}" if accuracy.worst else words
+
+
+def _late(failure: Failure) -> str:
+    """Why a variant was not judged, where the search's time ended; else empty."""
+    late = failure.cause == "Timeout" and "time budget" in failure.message
+    return f"not judged: {failure.message}" if late else ""
 
 
 _JUDGED_BY = {
@@ -153,7 +159,7 @@ _JUDGED_BY = {
 
 
 def _find_strange(metrics: Mapping[str, MetricValue], settings: SearchSettings) -> str:
-    """Where there is no data to judge on: what is wrong with outputs that are not like the original's."""
+    """Why outputs on random inputs are too far from the original's; empty where they are near enough."""
     snr, least = metrics.get(WORST, metrics.get("output_snr")), settings.limits.least_snr_db
     least = LEAST_SNR_DB if least is None else least
     if is_identical(metrics):

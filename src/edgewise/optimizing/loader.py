@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.evaluating.dataset import Kind
-from edgewise.evaluating.instructions import Instructions, Step
+from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.step_settings import Step
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec, Job, RuntimeSpec
@@ -234,7 +235,7 @@ def _steps(
     lines: list[str] = []
     real = False
     for step in steps:
-        settings = step.settings
+        settings = step.to_document()
         if step.name in _ARITHMETIC:
             written = _arithmetic(step, channels)
             real = True
@@ -265,11 +266,11 @@ _SIGNS = {"scale": "*", "offset": "+", "mean": "-", "std": "/"}
 
 
 def _arithmetic(step: Step, channels: int | None) -> list[str] | None:
-    value = step.settings[_ARITHMETIC[step.name]]
+    value = step.to_document()[_ARITHMETIC[step.name]]
     if step.name == "cast":
         whole = not str(value).startswith("float")
         return [f"x = {'np.rint(x)' if whole else 'x'}.astype(np.{'bool_' if value == 'bool' else value})"]
-    axis = step.settings.get("axis")
+    axis = step.to_document().get("axis")
     axis = channels if axis is None else axis
     if len(value) > 1:
         if axis not in (0, -1):

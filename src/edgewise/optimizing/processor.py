@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgewise.constraints.hierarchy import ROOT
 from edgewise.profiling.quantisation import DOT_PRODUCTS
-from edgewise.run.counters import ROOT
 from edgewise.run.environment import fingerprint
 
 #: arithmetic → instructions that make it fast, as ``/proc/cpuinfo`` names them, and what people call them; the

@@ -2,7 +2,17 @@
 
 from edgewise.record.caution import CAUTIONS, Caution
 from edgewise.record.evaluation import DataRef, Evaluation, Skipped
-from edgewise.record.job import InputSpec, Job, ModelRef, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
+from edgewise.record.job import (
+    Constraints,
+    InputSpec,
+    Job,
+    ModelRef,
+    RuntimeSpec,
+    Scenario,
+    Stopping,
+    TargetSpec,
+    Workload,
+)
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
 from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, Variation, new_run_id
 
@@ -10,6 +20,7 @@ __all__ = [
     "CAUTIONS",
     "SCHEMA",
     "Caution",
+    "Constraints",
     "DataRef",
     "Evaluation",
     "Failure",

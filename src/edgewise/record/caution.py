@@ -32,6 +32,12 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "steal": ("C", "the hypervisor gave processor time to other virtual machines; measure on dedicated hardware"),
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
+    "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
+    "cpu-not-used": (
+        "B",
+        "a slower processor may rank commands differently: waiting or other programs took a part of the time",
+    ),
+    "processes-left": ("A", "the program left processes running when it ended; they were killed and not waited for"),
     "overloaded": ("C", "inputs arrived faster than the engine could process them; lower --fps or use a faster engine"),
     "oversubscribed": ("C", "--threads exceeds the number of usable cores; lower it"),
     "output-mismatch": (

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+LONGEST_LABEL = 80
+
 ScenarioKind = Literal["single-stream", "offline", "paced"]
 Interleave = Literal["turns", "duet", "rounds"]
 
@@ -49,12 +51,33 @@ class RuntimeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """Limits that simulate a smaller device; the kernel holds them for all processes of the job together.
+
+    Attributes:
+        cpus: processors, 1.0 is one core; None sets no limit.
+        memory_bytes: memory; None sets no limit.
+        mechanism: one of `edgewise.constraints.choice.MECHANISMS`; None is the best that works.
+    """
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    mechanism: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
-    """The device that runs the job, and its limits."""
+    """The device that runs the job, and its limits.
+
+    Attributes:
+        memory_limit_bytes: memory that a worker may allocate.
+        constraints: limits that simulate a smaller device; None where there are none.
+    """
 
     device: str = "local"
     transport: str = "local"
     memory_limit_bytes: int | None = None
+    constraints: Constraints | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +85,14 @@ class Scenario:
     """How inferences follow one another.
 
     Attributes:
-        kind: ``single-stream`` (back to back), ``offline`` (several in flight) or ``paced`` (on a schedule).
+        kind: ``single-stream`` (back to back), ``offline`` (several in flight), ``paced`` (on a schedule), or
+            ``command`` (one execution of a program per session, see `Job.command`).
         fps: paced: arrivals per second.
         streams: offline: number of parallel execution streams; None means the engine's choice.
         requests: offline: number of requests in flight; None means the engine's choice.
     """
 
-    kind: ScenarioKind = "single-stream"
+    kind: ScenarioKind | Literal["command"] = "single-stream"
     fps: float | None = None
     streams: int | None = None
     requests: int | None = None
@@ -79,10 +103,11 @@ class Scenario:
         return _HEADLINES[self.kind]
 
 
-_HEADLINES: dict[ScenarioKind, str] = {
+_HEADLINES = {
     "single-stream": "latency",
     "paced": "latency_paced",
     "offline": "throughput",
+    "command": "total_time",
 }
 
 
@@ -160,12 +185,18 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One cell of a plan."""
+    """One cell of a plan.
+
+    Attributes:
+        command: program and arguments of ``edgewise exec``; `model` is then the model that they name, otherwise the
+            program's file. Empty for jobs that run a model in an engine.
+    """
 
     model: ModelRef
     runtime: RuntimeSpec
     target: TargetSpec = field(default_factory=TargetSpec)
     workload: Workload = field(default_factory=Workload)
+    command: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -173,6 +204,10 @@ class Job:
         document = asdict(self)
         del document["model"]["path"]
         del document["workload"]["input_path"]
+        if not self.command:
+            del document["command"]
+        if self.target.constraints is None:
+            del document["target"]["constraints"]
         if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
         if self.workload.interleave is None:
@@ -188,6 +223,9 @@ class Job:
     @property
     def label(self) -> str:
         """Short name for progress lines: ``model · runtime/provider · settings``."""
+        if self.command:
+            line = " ".join(self.command)
+            return line if len(line) <= LONGEST_LABEL else f"{line[:LONGEST_LABEL]}…"
         runtime = self.runtime
         words = [runtime.name + (f"/{runtime.provider}" if runtime.provider else "")]
         words += [f"{runtime.threads}T"] if runtime.threads else []

@@ -29,6 +29,7 @@ Cause = Literal[
     "Killed",
     "Garbage",
     "LinkLost",
+    "CommandFailed",
 ]
 Grade = Literal["A", "B", "C", "D"]
 VariationSource = Literal["learnt", "assumed", "spread"]

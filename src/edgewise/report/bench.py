@@ -53,7 +53,32 @@ MOST_INPUT_LINES = 4
 LEAST_RANKED = 3
 """Number of models from which on a table ranks them; of two, the first line says which is faster."""
 
+COMMAND_COLUMNS = (
+    ("total_time", 0, True),
+    ("cpu_utilization", 0, False),
+    ("cpu_utilization_peak", 1, False),
+    ("memory_average", 1, False),
+    ("memory_group_peak", 0, False),
+    ("memory_limit", 2, False),
+    ("network_received", 3, False),
+    ("network_sent", 3, False),
+    ("block_read", 3, False),
+    ("block_written", 3, False),
+    ("cpu_time", 4, False),
+    ("throttled_time", 4, False),
+    ("memory_limit_hits", 5, False),
+    ("page_faults", 6, False),
+    ("page_faults_major", 6, False),
+    ("context_switches", 6, False),
+)
+"""(metric, rank, interval in the text) of runs of commands."""
+
+PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
+"""Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
+
 _TITLES = {
+    "cpu_utilization": "CPU",
+    "memory_group_peak": "Peak memory",
     "latency_first": "First",
     "memory_delta": "Model memory",
     "memory_peak": "Process peak",
@@ -69,10 +94,11 @@ _WIDEST = 1e5
 def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order."""
     tables = bench_tables(runs)
+    in_engines = [run for run in runs if not run.job.command]
     sections = [
-        *recommendation_sections(runs),
+        *recommendation_sections(in_engines),
         *input_sections(runs),
-        *_settings(runs),
+        *_settings(in_engines),
         *interval_sections(runs),
         *caution_sections(runs),
         *_agreement(runs),
@@ -134,6 +160,7 @@ def _ranking(runs: Sequence[Run]) -> Table:
     ranked = rank_models(runs)
     chosen = [one.run for one in ranked]
     identity = {column.title: (column, cells) for column, cells in _identity(chosen)}
+    memory = "memory_group_peak" if chosen[0].job.command else "memory_delta"
     found = [
         identity["Run"],
         (Column(title="Place"), [Cell(text=str(one.place or "–"), value=one.place) for one in ranked]),
@@ -141,7 +168,7 @@ def _ranking(runs: Sequence[Run]) -> Table:
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
         metric_column(chosen, "model_size", rank=0, interval=False),
-        metric_column(chosen, "memory_delta", rank=0, interval=False),
+        metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
     notes = ["models that share a place are not proven different from its first: their 95 % intervals overlap"]
@@ -208,6 +235,8 @@ def _status(run: Run) -> str:
 def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     """(metric, rank, interval in the text) of the columns that these scenarios call for."""
     headlines = {run.headline for run in runs}
+    if headlines == {"total_time"}:
+        return list(COMMAND_COLUMNS)
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
@@ -228,7 +257,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     unit = METRICS[metric].unit
     known = [value for run in runs if (value := run.value(metric)) is not None]
     # What has no unit and is not a share, such as an error in the labels' own, is read as it is.
-    plain = unit == "1" and metric not in SHARES
+    plain = unit == "1" and metric not in SHARES | PERCENT
     word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
     title = _TITLES.get(metric, METRICS[metric].label)
     shown = f"{title} ({word})" if word else title

@@ -54,6 +54,8 @@ def engine_of(run: Run) -> str:
 def provider_of(run: Run) -> str:
     """``"onnxruntime/cpu"``."""
     runtime = run.job.runtime
+    if run.job.command:
+        return one_line(f"{runtime.name}/{run.effective.get('mechanism', '?')}")
     return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
 
 

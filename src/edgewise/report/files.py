@@ -177,10 +177,11 @@ def runs_document(runs: Sequence[Run]) -> dict[str, object]:
     """
     from edgewise.store import to_document
 
-    advice = recommendation(runs)
+    in_engines = [run for run in runs if not run.job.command]
+    advice = recommendation(in_engines)
     return {
         "schema": SCHEMA,
         "runs": [to_document(run) for run in runs],
         "recommendation": advice.to_document() if advice else None,
-        "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations(runs)],
+        "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations(in_engines)],
     }

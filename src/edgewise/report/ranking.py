@@ -45,7 +45,14 @@ def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
     found: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         target = run.job.target
-        key = (scenario_of(run), run.job.workload.batch, target.device, target.memory_limit_bytes, processor_of(run))
+        key = (
+            scenario_of(run),
+            run.job.workload.batch,
+            target.device,
+            target.memory_limit_bytes,
+            target.constraints,
+            processor_of(run),
+        )
         found.setdefault(key, []).append(run)
     return list(found.values())
 

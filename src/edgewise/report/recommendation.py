@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edgewise.comparing.fairness import limits_text
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
@@ -73,7 +74,13 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
         job = run.job
         scenario = job.workload.scenario
         shapes = tuple((spec.name, spec.shape) for spec in job.workload.inputs)
-        target = (job.target.device, job.target.transport, job.target.memory_limit_bytes, processor_of(run))
+        target = (
+            job.target.device,
+            job.target.transport,
+            job.target.memory_limit_bytes,
+            job.target.constraints,
+            processor_of(run),
+        )
         # A run that failed before its environment was read still belongs to the others of its command.
         key = (job.model.sha256, shapes, job.workload.batch, scenario.kind, scenario.fps, target)
         groups.setdefault(key, []).append(run)
@@ -81,7 +88,9 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def group_title(run: Run) -> str:
-    """``"kws.tflite, single-stream, batch 1"``."""
+    """``"kws.tflite, single-stream, batch 1"``, or ``"kws.tflite, command, limits: 0.5 CPUs, 512 MB"``."""
+    if run.job.command:
+        return f"{one_line(run.job.model.name)}, command, limits: {limits_text(run.job)}"
     return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}"
 
 

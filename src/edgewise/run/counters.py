@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path("/")
+from edgewise.constraints.hierarchy import ROOT, cgroup_folders, read_text
+
 SHORTEST_WINDOW_S = 0.1
 """The kernel books processor time in ticks of 1/100 s; shares of a shorter window would be mostly rounding."""
 _FIGURES = ("VmPeak", "VmHWM", "VmRSS", "RssAnon", "RssFile", "RssShmem", "VmSwap")
@@ -235,47 +236,3 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
             return ()
         cores.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return tuple(sorted(cores))
-
-
-def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """Folders of the cgroup that holds this process, its own first, then its visible parents (cgroups(7)).
-
-    Args:
-        controller: ``cpu`` or ``memory``. A version 1 hierarchy of that controller wins over the unified one, as it
-            does in the kernel.
-    """
-    paths: dict[str, str] = {}
-    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2) if line.count(":") >= 2 else ("", "?", "")
-        paths |= dict.fromkeys(controllers.split(","), path)
-    kind, path = ("cgroup", paths[controller]) if controller in paths else ("cgroup2", paths.get("", ""))
-    for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
-        fields, system = before.split(), after.split()
-        if len(fields) < 5 or len(system) < 3 or system[0] != kind:
-            continue
-        if kind == "cgroup" and controller not in system[2].split(","):
-            continue
-        return _levels(root / _unescape(fields[4]).lstrip("/"), top=_unescape(fields[3]), path=path)
-    return ()
-
-
-def _levels(mount: Path, *, top: str, path: str) -> tuple[Path, ...]:
-    """`mount` shows the hierarchy from `top` down; `path` is this process's place in the whole of it."""
-    inside = path.removeprefix(top.rstrip("/")).strip("/")
-    # Outside of what the mount shows, only the top of the mount itself is known.
-    parts = [] if ".." in inside.split("/") or not inside else inside.split("/")
-    return tuple(mount.joinpath(*parts[:count]) for count in range(len(parts), -1, -1))
-
-
-def _unescape(field: str) -> str:
-    """A mountinfo field: blanks and backslashes are octal escapes there."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
-
-
-def read_text(path: Path) -> str | None:
-    """The text of a small kernel file, or None where it is absent or unreadable."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return None

@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgewise.run.counters import ROOT, cgroup_folders, parse_cpu_list, read_text, usable_cores
+from edgewise.constraints.hierarchy import ROOT, cgroup_folders, read_text
+from edgewise.run.counters import parse_cpu_list, usable_cores
 
 _CPUS = "/sys/devices/system/cpu"
 #: Instructions that inference kernels choose their code by, as ``/proc/cpuinfo`` names them.

@@ -1,28 +1,27 @@
-"""Tells what a target has: engines, sensors, the machine. Sent there with the worker; standard library only.
+"""Describes a target: engines, sensors, the machine. Sent there with the worker; standard library only.
 
-One JSON object on standard input names runtimes and meters with the places of their classes, one on standard output
-answers.
+The request on standard input is a JSON object with the locations of runtimes and meters; the answer on standard output
+is one too.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from edgewise.registry import Availability, availability_of
+from edgewise.child_process import serve
+from edgewise.registry import Availability, availability_of, load_class
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 
 
 def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """Facts about this machine; of each runtime and meter in `question`, whether it can be used here."""
+    """Facts about this machine, and whether each runtime and meter in `question` can be used here."""
     return {
         "runtimes": {name: asdict(_availability(location)) for name, location in question["runtimes"].items()},
         "meters": {name: asdict(_availability(location)) for name, location in question["meters"].items()},
@@ -34,9 +33,8 @@ def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
 
 
 def _availability(location: str) -> Availability:
-    module, _, name = location.partition(":")
     try:
-        plugin = getattr(import_module(module), name)()
+        plugin = load_class(location)()
     except Exception as error:
         return Availability(False, f"it can't be loaded there: {type(error).__name__}: {error}")
     return availability_of(plugin)
@@ -44,11 +42,7 @@ def _availability(location: str) -> Availability:
 
 def main() -> None:
     """Entry point of the process."""
-    channel = os.dup(1)
-    os.dup2(2, 1)
-    answer = collect(json.load(sys.stdin))
-    os.write(channel, json.dumps(answer).encode())
-    os._exit(0)
+    os._exit(serve(lambda request: json.dumps(collect(json.loads(request))).encode()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What one run of a model shows of its network: shapes that depend on values, branches taken, repetitions of loops.
+"""What one run of a model shows: shapes that depend on values, branches taken, repetitions of loops.
 
 The model runs in a process of its own with limits, on ONNX Runtime without optimisations, so that every node of the
 file runs as it stands.
@@ -7,6 +7,7 @@ file runs as it stands.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from edgewise.device.target import find_target
+from edgewise.child_process import run_child
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
 from edgewise.model.cost import cost_of
@@ -32,14 +33,13 @@ from edgewise.workload.inputs import load_arrays, make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
 TIMEOUT_S = 120.0
-MAX_ANSWER = 256 * 2**20
 REFUSED = "the model could not be run on inputs of these shapes"
 _ENGINE = "onnxruntime"
 _WORKER = "edgewise.run.observation_worker"
 
 
 class _Unobserved(Exception):
-    """No run told anything; the message says why."""
+    """The model could not be run; the message gives the reason."""
 
 
 def observe(
@@ -139,34 +139,19 @@ def _run(
         "inputs": [spec.name for spec in inputs],
         "memory_limit": psutil.virtual_memory().total // 2,
     }
-    try:
-        with job_folder() as folder, find_target("local").workspace(folder) as workspace:
-            np.savez(folder / "inputs.npz", *arrays)
-            (folder / "request.json").write_text(json.dumps(request))
-            process = workspace.start(_WORKER)
-            try:
-                status = process.wait(TIMEOUT_S)
-            finally:
-                process.kill()
-            return _read_answer(folder / "answer.json", status)
-    except TimeoutError as error:
-        raise _Unobserved(f"a run of the model took longer than {TIMEOUT_S:g} s") from error
-    except OSError as error:
-        raise _Unobserved(f"a run of the model could not be started: {error}") from error
-
-
-def _read_answer(file: Path, status: int) -> Mapping[str, Any]:
-    try:
-        if status or file.stat().st_size > MAX_ANSWER:
-            raise OSError
-        answer = json.loads(file.read_bytes())
-        error = answer.get("error")
-    except (OSError, ValueError, AttributeError, RecursionError) as failure:
-        how = f"ended by signal {-status}" if status < 0 else "gave no answer"
-        raise _Unobserved(f"a run of the model {how}") from failure
-    if error:
+    with job_folder() as folder:
+        np.savez(folder / "inputs.npz", *arrays)
+        command = [sys.executable, "-P", "-m", _WORKER]
+        done = run_child(command, request=json.dumps(request).encode(), seconds=TIMEOUT_S, folder=folder)
+    if done.returncode == 1:  # the engine raised an error
+        error = done.tail.rpartition("\n")[2]
         raise _Unobserved(f"{REFUSED} (--shape gives others): {error}")
-    return dict(answer)
+    if done.failure:
+        raise _Unobserved(f"a run of the model {done.failure}")
+    try:
+        return dict(json.loads(done.output))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _Unobserved("a run of the model gave no answer") from error
 
 
 def _parse(answer: Mapping[str, Any]) -> Observed:

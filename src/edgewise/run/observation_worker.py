@@ -1,7 +1,6 @@
-"""Runs an ONNX model once, unoptimised, and tells which nodes ran and what they took and made.
+"""Runs an ONNX model once, unoptimised, and reports which nodes ran, with the shapes of their inputs and outputs.
 
-In a folder of its own: ``request.json`` there says what to run, ``inputs.npz`` has its inputs, and the answer is
-``answer.json``.
+It runs in a folder of its own, which has the model's inputs as ``inputs.npz``. Request and answer are JSON objects.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from edgewise.child_process import serve
 from edgewise.model.readers.onnx_blocks import graphs_of
 from edgewise.model.readers.onnx_graph import name_inner
 from edgewise.run.sandbox import die_with_host, limit_memory
 
 MAX_BYTES = 2**30
-"""Of a file that it writes."""
+"""Largest file that the process may write."""
 _MOST_EVENTS = 1_000_000
 _KERNEL = "_kernel_time"
 _DTYPES = {"float": "float32", "double": "float64"}
@@ -29,21 +29,22 @@ Place = tuple[str, Any]
 """Path of a graph, and a node in it."""
 
 
-def observe(folder: Path) -> dict[str, Any]:
-    """What one inference of the model in the request told.
+def observe(request: bytes) -> bytes:
+    """Run the requested ``model`` once on its ``inputs`` (names) within a ``memory_limit`` (B).
 
     Returns:
         ``engine``; ``values``: path of a graph → name → type and shape, or None where it differed from one execution to
-        the next; ``times`` as `edgewise.model.readers.onnx_graph.Observed` has them.
+        the next; ``times`` as in `edgewise.model.readers.onnx_graph.Observed`.
     """
     from edgewise.runtime.onnxruntime import OnnxRuntime
 
-    request = json.loads((folder / "request.json").read_text())
-    limit_memory(request["memory_limit"])
+    asked = json.loads(request)
+    _limit_files()
+    limit_memory(asked["memory_limit"])
     engine = OnnxRuntime().import_engine()
-    model, places, names = _load(Path(request["model"]))
+    model, places, names = _load(Path(asked["model"]))
     try:
-        events = _run(model, Path(request["model"]).parent, request["inputs"], folder)
+        events = _run(model, Path(asked["model"]).parent, asked["inputs"], Path.cwd())
     except Exception as error:
         raise RuntimeError(re.sub(r"'#(\d+)'", lambda found: repr(names[int(found[1])]), str(error))) from error
     if len(events) >= _MOST_EVENTS:
@@ -58,7 +59,8 @@ def observe(folder: Path) -> dict[str, Any]:
             for name, found in _pair(names, event["args"].get(key)):
                 known = values.setdefault(path, {})
                 known[name] = found if known.get(name, found) == found else None
-    return {"engine": f"ONNX Runtime {engine}", "values": values, "times": _count_bodies(places, count)}
+    answer = {"engine": f"ONNX Runtime {engine}", "values": values, "times": _count_bodies(places, count)}
+    return json.dumps(answer).encode()
 
 
 def _load(path: Path) -> tuple[bytes, list[Place], list[str]]:
@@ -149,15 +151,7 @@ def _limit_files() -> None:
 def main() -> None:
     """Entry point of the process."""
     die_with_host()
-    folder = Path.cwd()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    _limit_files()
-    try:
-        answer = observe(folder)
-    except Exception as error:
-        answer = {"error": " ".join(str(error).split())[:2000] or type(error).__name__}
-    (folder / "answer.json").write_text(json.dumps(answer))
-    os._exit(0)
+    os._exit(serve(observe))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
-"""Measures what this machine can do, in a fresh process: standard library, numpy and one engine.
+"""Measures peak rates of this machine in a fresh process: standard library, numpy and one engine.
 
-One JSON object on standard input says what; one on standard output answers with seconds per repetition.
+The request on standard input is a JSON object; the answer on standard output has the seconds of every repetition.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from edgewise.child_process import serve
+from edgewise.registry import load_class
 from edgewise.runtime.base import LoadOptions
 
 BUDGET_NS = 300_000_000
@@ -22,7 +22,9 @@ LEAST, MOST = 7, 2000
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of every repetition of what `request` asks for."""
+    """Seconds of every repetition of the requested work, and numpy's version."""
+    import numpy as np
+
     work = _copy_memory(request) if request["kind"] == "bandwidth" else _multiply(request)
     for _ in range(3):
         work()
@@ -32,13 +34,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
         before = time.monotonic_ns()
         work()
         times.append((time.monotonic_ns() - before) * 1e-9)
-    return {"seconds": times, "numpy": _numpy_version()}
-
-
-def _numpy_version() -> str:
-    import numpy as np
-
-    return np.__version__
+    return {"seconds": times, "numpy": np.__version__}
 
 
 def _copy_memory(request: Mapping[str, Any]) -> Callable[[], object]:
@@ -73,8 +69,7 @@ def _multiply(request: Mapping[str, Any]) -> Callable[[], object]:
     """A matrix product as a model in an engine."""
     import numpy as np
 
-    module, _, name = request["runtime"].partition(":")
-    runtime = getattr(import_module(module), name)()
+    runtime = load_class(request["runtime"])()
     runtime.import_engine()
     options = LoadOptions(
         provider="cpu",
@@ -96,15 +91,8 @@ def _multiply(request: Mapping[str, Any]) -> Callable[[], object]:
 
 def main() -> None:
     """Entry point of the process."""
-    channel = os.dup(1)
-    os.dup2(2, 1)  # engines that print shall not print into the answer
-    request = json.load(sys.stdin)
-    try:
-        answer = measure(request)
-    except Exception as error:
-        answer = {"error": f"{type(error).__name__}: {error}"[:500]}
-    os.write(channel, json.dumps(answer).encode())
-    os._exit(0)
+    # Without the engine's destructors, some of which crash.
+    os._exit(serve(lambda request: json.dumps(measure(json.loads(request))).encode()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from edgewise.run.counters import read_counters
-from edgewise.run.stopping import Progress, first_reason, rules_for
+from edgewise.run.stopping import StoppingRule
 from edgewise.runtime.base import ReportsEngineLatency, RunsConcurrently, Session, SuppliesClock
 from edgewise.stats.warmup import warmup_length
 
@@ -141,7 +141,7 @@ def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock
 def _prescribed(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
     """Measure as was asked: `recorder` holds the warm-up, and no look at the data moves what was prescribed."""
     offset, step, count = len(recorder.wall), stopping["report_every"], stopping["iterations"]
-    rules = rules_for(stopping)
+    rule = StoppingRule(stopping)
     begin, done = clock.now(), 0
     reason: str | None = None
     while reason is None:
@@ -154,7 +154,7 @@ def _prescribed(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock
         reporter.beat()
         if step and done % step == 0:
             reporter.lines(done, sum(recorder.wall[-step:]) / step / 1e9)
-        reason = first_reason(rules, Progress(done, elapsed / 1e9, lambda: seconds_of(recorder.wall[offset:])))
+        reason = rule.reason(done, elapsed / 1e9, lambda: seconds_of(recorder.wall[offset:]))
     warmup: int | None = 0
     if stopping["warmup"] is None and count is None:  # only the duration was prescribed
         warmup = warmup_length(seconds_of(recorder.wall))
@@ -170,7 +170,7 @@ def _prescribed(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock
 
 def _adaptive(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
     """Warm-up is found in the data; precision, stable noise or the time budget ends it."""
-    rules = rules_for(stopping)
+    rule = StoppingRule(stopping)
     begin = clock.now()
     check_at = 2 * PROBE_SAMPLES
     reason: str | None = None
@@ -185,7 +185,7 @@ def _adaptive(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, 
         check_at = int(len(recorder.wall) * 1.15) + 1
         warmup = warmup_length(seconds_of(recorder.wall))
         kept = recorder.wall[warmup or 0 :]
-        reason = first_reason(rules, Progress(len(kept), elapsed, lambda kept=kept: seconds_of(kept)))  # type: ignore[misc]
+        reason = rule.reason(len(kept), elapsed, lambda kept=kept: seconds_of(kept))  # type: ignore[misc]
         if reason is None and len(recorder.wall) >= MAX_SAMPLES:
             reason = f"{MAX_SAMPLES} samples"
         # … and the inference after a look is not timed, where that matters.

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from edgewise.model.signature import TensorSpec
+from edgewise.registry import load_class
 from edgewise.run import counters
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.sandbox import available_memory, die_with_host, limit_memory
@@ -110,7 +110,7 @@ class Worker:
     def run(self) -> None:
         """All phases in order."""
         with self.phase("prepare"):
-            runtime = _load_class(self.job["runtime"])()
+            runtime = load_class(self.job["runtime"])()
         with self.phase("import"):
             version = runtime.import_engine()
         self.facts["engine_version"] = version
@@ -316,7 +316,7 @@ class Worker:
         from edgewise.run.metering import read_meters
 
         with self.phase("meters"):
-            meters = [_load_class(location)() for location in self.job["meters"]]
+            meters = [load_class(location)() for location in self.job["meters"]]
             tell = self.channel.send if beside else None
             self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke, tell=tell))
 
@@ -345,11 +345,6 @@ def _fed(name: str, array: Any) -> dict[str, Any]:
         return told
     low, high = float(array.min()), float(array.max())
     return told | ({"low": low, "high": high} if math.isfinite(low) and math.isfinite(high) else {})
-
-
-def _load_class(location: str) -> Any:
-    module, _, name = location.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _load_options(options: Mapping[str, Any]) -> LoadOptions:

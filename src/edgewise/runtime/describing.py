@@ -1,47 +1,33 @@
-"""What an engine says of a model's inputs and outputs, asked in a process of its own.
+"""An engine's description of a model's inputs and outputs, from a process of its own with limits.
 
-``python -m edgewise.runtime.describing MODULE:CLASS PATH`` answers with one JSON document on stdout: ``inputs`` and
-``outputs``, each ``[name, shape, dtype]``, or ``error``. Whatever the engine prints goes nowhere, so that the answer is
-all that the host has to read.
+The request is a JSON object with the ``runtime`` (``"module:Class"``) and the ``path`` of the model. The answer has
+``inputs`` and ``outputs``, each a list of ``[name, shape, dtype]``.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from edgewise.child_process import Limits, serve
 from edgewise.model.signature import TensorSpec
+from edgewise.registry import load_class
 
 CPU_SECONDS = 100
 MEMORY_BYTES = 4 * 2**30
-"""Of private memory, and eight times the size of the file on top."""
+"""Limit of private memory, in addition to eight times the size of the model's files."""
 MOST_TENSORS, MOST_LETTERS = 10_000, 2_000
 
 
-def main() -> int:
-    """Answers one question."""
-    location, path = sys.argv[1], Path(sys.argv[2])
-    answer = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    try:
-        _limit(path)
-        module, _, name = location.partition(":")
-        runtime = getattr(import_module(module), name)()
-        runtime.import_engine()
-        inputs, outputs = runtime.describe(path)
-        told: dict[str, Any] = {"inputs": _plain(inputs), "outputs": _plain(outputs)}
-    except Exception as error:  # whatever the engine raises
-        told = {"error": (" ".join(str(error).split()) or type(error).__name__)[:MOST_LETTERS]}
-    with os.fdopen(answer, "w") as stream:
-        json.dump(told, stream)
-    return 0
+def describe(request: bytes) -> bytes:
+    """Answer one request. Raises whatever the engine raises."""
+    asked = json.loads(request)
+    runtime = load_class(asked["runtime"])()
+    runtime.import_engine()
+    inputs, outputs = runtime.describe(Path(asked["path"]))
+    return json.dumps({"inputs": _plain(inputs), "outputs": _plain(outputs)}).encode()
 
 
 def _plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
@@ -53,17 +39,12 @@ def _plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
     ]
 
 
-def _limit(path: Path) -> None:
-    try:
-        import resource
-    except ImportError:  # not a POSIX system
-        return
+def _limits(request: bytes) -> Limits:
+    path = Path(json.loads(request)["path"])
     weights = [path.with_suffix(".pdiparams"), *path.parent.glob("variables/variables.data-*")]
     size = sum(file.stat().st_size for file in (path, *weights) if file.is_file())
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES + 8 * size, MEMORY_BYTES + 8 * size))
+    return Limits(cpu_seconds=CPU_SECONDS, data_bytes=MEMORY_BYTES + 8 * size)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(serve(describe, limits=_limits))

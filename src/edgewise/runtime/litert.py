@@ -206,7 +206,7 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
     if options.profile:
-        from edgewise.runtime.litert_profiled import ProfiledInterpreterSession
+        from edgewise.runtime.litert_profile import ProfiledInterpreterSession
 
         return ProfiledInterpreterSession(interpreter, options, path=path, options=options)
     return InterpreterSession(interpreter, options)
@@ -242,7 +242,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         check_dtypes(inputs, "input")
         check_dtypes(outputs, "output")
         if options.profile:
-            from edgewise.runtime.litert_profiled import ProfiledCompiledSession
+            from edgewise.runtime.litert_profile import ProfiledCompiledSession
 
             return ProfiledCompiledSession(model, inputs=inputs, outputs=outputs, path=path, options=options)
         return CompiledSession(model, inputs=inputs, outputs=outputs)

@@ -398,15 +398,3 @@ def _tensor_type(array: Any) -> _TensorType:
     kind.layout.rank = array.ndim
     kind.layout.sizes[: array.ndim] = array.shape
     return kind
-
-
-def library_of(package: Any, version: str) -> Library:
-    """The C API inside the Python package, the same file that the package itself loads."""
-    folder = Path(package.__file__).parent
-    return Library(folder / "libLiteRt.so", version)
-
-
-def settings_of(*, threads: int | None, extra: Sequence[str] = ()) -> str:
-    """TOML for the CPU accelerator; without a number of threads the accelerator decides."""
-    lines = [f"num_threads = {threads}"] if threads is not None else []
-    return "".join(f"{line}\n" for line in (*lines, *extra))

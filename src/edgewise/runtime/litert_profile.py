@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgewise.runtime.arrays import time_calls
-from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile
-from edgewise.runtime.litert import replaced_by
-from edgewise.runtime.litert_capi import Event, Named, TimedModel, library_of, settings_of
+from edgewise.model.signature import TensorSpec
+from edgewise.runtime.arrays import own_copies, time_calls
+from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, LoadOptions
+from edgewise.runtime.litert import CompiledSession, InterpreterSession, replaced_by
+from edgewise.runtime.litert_capi import Event, Library, TimedModel
 from edgewise.runtime.litert_xnnpack import LiteRtOperator, StepMeaning, interpret_steps
 
 RESOLUTION_NS = 1000
@@ -58,25 +59,6 @@ class InterpreterGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfiledModel:
-    """What is to be profiled: the model with the settings and data of a session.
-
-    Attributes:
-        inputs, outputs: names and arrays; the outputs are those the session made of the inputs.
-        invoke: the session's own inference.
-    """
-
-    path: Path
-    provider: str
-    threads: int | None
-    structure: InterpreterGraph
-    inputs: Sequence[Named]
-    outputs: Sequence[Named]
-    invoke: Callable[[], object]
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledInference:
     """One profiled inference.
 
@@ -97,35 +79,94 @@ class ProfiledInference:
     wall_ns: int
 
 
-def time_layers(subject: ProfiledModel, inferences: int) -> EngineProfile:
-    """Run so many inferences under LiteRT's profiler. Raises `CannotProfile` where that can't be done or trusted."""
-    if inferences < 1:
-        raise ValueError(f"{inferences} inferences can't be profiled")
-    import ai_edge_litert
+class _TimesLayers:
+    """Times the layers of a session in a compiled model of the same kernels, reached through the C API.
 
-    found = version("ai-edge-litert")
-    settings = settings_of(threads=subject.threads, extra=_kernels(subject))
-    library = library_of(ai_edge_litert, found)
-    model = TimedModel(library, subject.path, settings=settings, inputs=subject.inputs, outputs=subject.outputs)
-    try:
-        model.run()
-        _compare(model.read_outputs())
-        _compare_times(*(min(time_calls(call, _REFERENCES)) for call in (subject.invoke, model.run)))
-        recorded, ordinary = _take_turns(model, subject.invoke, inferences)
-    finally:
-        model.close()
-    nodes = make_nodes(recorded, subject.structure)
-    return EngineProfile(
-        method=f"LiteRT {found}: profiler of the C API",
-        resolution_ns=RESOLUTION_NS,
-        truncates=any(step.type == _DELEGATED for step in recorded[0].steps),
-        nodes=nodes,
-        overheads=tuple(_overheads(recorded, subject.provider)),
-        inference_ns=tuple(each.wall_ns for each in recorded),
-        unprofiled_ns=tuple(ordinary),
-        ordered=True,
-        notes=(*_notes(nodes, subject.provider), *filter(None, [library.note])),
-    )
+    Args:
+        path: of the model's file.
+        given, more: what the session itself takes.
+    """
+
+    inputs: Sequence[TensorSpec]
+    outputs: Sequence[TensorSpec]
+    invoke: Callable[[], object]
+    if TYPE_CHECKING:
+
+        def read_outputs(self) -> Sequence[Any]: ...
+
+    def __init__(self, *given: Any, path: Path, options: LoadOptions, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._path = path
+        self._options = options
+        self._bound: list[Any] = []
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """As every session does, keeping copies for the pass that times layers."""
+        super().bind(arrays)  # type: ignore[misc]
+        self._bound = own_copies(arrays, self.inputs)
+
+    def _interpreter_of_model(self) -> Any:
+        """An interpreter of the model: only that lists operators and what the delegate made of them."""
+        from ai_edge_litert.interpreter import Interpreter
+
+        try:
+            interpreter = Interpreter(model_path=str(self._path))
+            interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise CannotProfile(f"LiteRT's interpreter does not support the model: {error}") from error
+        return interpreter
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run this many inferences under LiteRT's profiler.
+
+        Raises `CannotProfile` where that can't be done or trusted, ValueError for fewer than one inference.
+        """
+        if inferences < 1:
+            raise ValueError(f"{inferences} inferences can't be profiled")
+        import ai_edge_litert
+
+        structure = read_structure(self._interpreter_of_model())
+        self.invoke()
+        found, provider = version("ai-edge-litert"), self._options.provider
+        settings = settings_of(self._options)
+        library = Library(Path(ai_edge_litert.__file__).parent / "libLiteRt.so", found)  # the package's own
+        model = TimedModel(
+            library,
+            self._path,
+            settings=settings,
+            inputs=list(zip([spec.name for spec in self.inputs], self._bound, strict=True)),
+            outputs=list(zip([spec.name for spec in self.outputs], self.read_outputs(), strict=True)),
+        )
+        try:
+            model.run()
+            _compare(model.read_outputs())
+            _compare_times(*(min(time_calls(call, _REFERENCES)) for call in (self.invoke, model.run)))
+            recorded, ordinary = _take_turns(model, self.invoke, inferences)
+        finally:
+            model.close()
+        nodes = make_nodes(recorded, structure)
+        return EngineProfile(
+            method=f"LiteRT {found}: profiler of the C API",
+            resolution_ns=RESOLUTION_NS,
+            truncates=any(step.type == _DELEGATED for step in recorded[0].steps),
+            nodes=nodes,
+            overheads=tuple(_overheads(recorded, provider)),
+            inference_ns=tuple(each.wall_ns for each in recorded),
+            unprofiled_ns=tuple(ordinary),
+            ordered=True,
+            notes=(*_notes(nodes, provider), *filter(None, [library.note])),
+        )
+
+
+class ProfiledInterpreterSession(_TimesLayers, InterpreterSession):
+    """An interpreter's session that can time its layers."""
+
+    def _interpreter_of_model(self) -> Any:
+        return self._interpreter
+
+
+class ProfiledCompiledSession(_TimesLayers, CompiledSession):
+    """A compiled model's session that can time its layers."""
 
 
 def _take_turns(
@@ -156,22 +197,26 @@ def _overheads(recorded: Sequence[ProfiledInference], provider: str) -> Iterator
         yield EngineOverhead(name="buffers and call", times_ns=tuple(map(float, around)))
 
 
-def _kernels(subject: ProfiledModel) -> tuple[str, ...]:
-    """Lines of settings for the session's kernels. Raises `CannotProfile` where the C API can't run the same."""
-    if subject.provider not in _KERNELS:
+def settings_of(options: LoadOptions) -> str:
+    """TOML for the CPU accelerator with the session's threads and kernels; without a number it decides on the threads.
+
+    Raises `CannotProfile` where the C API can't run the same kernels.
+    """
+    if options.provider not in _KERNELS:
         raise CannotProfile(
             "LiteRT's profiler works only with compiled models, which have no kernels like those of "
-            f"{subject.provider}; profile with --provider interpreter or interpreter-noxnnpack"
+            f"{options.provider}; profile with --provider interpreter or interpreter-noxnnpack"
         )
-    lines = list(_KERNELS[subject.provider])
-    for name, value in subject.extra.items():
+    lines = [] if options.threads is None else [f"num_threads = {options.threads}"]
+    lines += _KERNELS[options.provider]
+    for name, value in options.extra.items():
         if name == "kernel_mode" and (value is None or int(value) in _KERNEL_MODES):
             lines += _KERNEL_MODES[int(value or 0)]
         elif name == "xnnpack_flags" and (value is None or type(value) is int):
             lines += [] if value is None else [f"flags = {value}"]
         elif value:
             raise CannotProfile(f"the profiled pass does not support the engine setting {name}={value!r}; omit it")
-    return tuple(lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _compare(outputs: Sequence[tuple[Any, Any]]) -> None:

@@ -16,129 +16,77 @@ from itertools import pairwise
 
 from edgewise.runtime.base import Role
 
-_MOVEMENT = ("movement",)
-_ARITHMETIC = ("elementwise", "activation", "normalization")
-_CURVE = ("activation", "elementwise")
-
-KINDS_OF_STEPS: Mapping[str, tuple[str, ...]] = {
-    "Convolution": ("convolution",),
-    "Deconvolution": ("transposed-convolution",),
-    # A convolution with a 1 × 1 filter is run as a fully connected layer over all pixels.
-    "Fully Connected": ("matrix-multiplication", "convolution"),
-    "Dynamic Fully Connected": ("matrix-multiplication", "convolution"),
-    "Batch Matrix Multiply": ("matrix-multiplication",),
-    "Average Pooling": ("pooling", "reduction"),
-    "Max Pooling": ("pooling",),
-    "ArgMax Pooling": ("pooling",),
-    "Unpooling": ("pooling", "movement"),
-    **dict.fromkeys(("Mean", "Mean Squared", "Sum", "Reduce Max", "Reduce Min"), ("reduction", "pooling")),
-    "Softmax": ("softmax",),
-    "Normalize": ("normalization",),
-    "Resize Bilinear": ("resize",),
-    "Convert": ("quantize", "dequantize", "elementwise"),
-    **dict.fromkeys(
-        ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Squared Difference", "Modulus", "Power",
-         "ATan2", "Copy Sign", "Binary Elementwise", "Bitwise And", "Bitwise Or", "Bitwise Xor", "Shift Left",
-         "Shift Right Arithmetic", "Shift Right Logical"),
-        _ARITHMETIC,
-    ),
-    **dict.fromkeys(
-        ("Clamp", "Sigmoid", "TanH", "HardSwish", "ELU", "GELU", "ApproxGELU", "LeakyReLU", "PReLU", "Abs", "Negate",
-         "Exp", "Log", "Sine", "Cosine", "Square", "Square Root", "Cube Root", "Reciprocal Square Root", "Floor",
-         "Ceiling", "Bankers Rounding", "Bankders Rounding", "Sign", "Bitwise Not", "Count Leading Zeros",
-         "Population Count", "Unary Elementwise"),
-        _CURVE,
-    ),
-    **dict.fromkeys(
-        ("Copy", "Constant Pad", "Slice", "Transpose", "Depth To Space", "Space To Depth", "Static Reshape",
-         "Static Expand Dims", "Fuse Dims", "Split Dims", "Pack LH"),
-        _MOVEMENT,
-    ),
-}  # fmt: skip
+_STEPS: Mapping[tuple[str, ...], str] = {
+    ("convolution",): "Convolution",
+    ("transposed-convolution",): "Deconvolution",
+    # A convolution with a 1 × 1 filter runs as a fully connected layer over all pixels.
+    ("matrix-multiplication", "convolution"): "Fully Connected|Dynamic Fully Connected",
+    ("matrix-multiplication",): "Batch Matrix Multiply",
+    ("pooling", "reduction"): "Average Pooling",
+    ("pooling",): "Max Pooling|ArgMax Pooling",
+    ("pooling", "movement"): "Unpooling",
+    ("reduction", "pooling"): "Mean|Mean Squared|Sum|Reduce Max|Reduce Min",
+    ("softmax",): "Softmax",
+    ("normalization",): "Normalize",
+    ("resize",): "Resize Bilinear",
+    ("quantize", "dequantize", "elementwise"): "Convert",
+    ("elementwise", "activation", "normalization"): "Add|Subtract|Multiply|Divide|Maximum|Minimum|Squared Difference|"
+    "Modulus|Power|ATan2|Copy Sign|Binary Elementwise|Bitwise And|Bitwise Or|Bitwise Xor|Shift Left|"
+    "Shift Right Arithmetic|Shift Right Logical",
+    ("activation", "elementwise"): "Clamp|Sigmoid|TanH|HardSwish|ELU|GELU|ApproxGELU|LeakyReLU|PReLU|Abs|Negate|Exp|"
+    "Log|Sine|Cosine|Square|Square Root|Cube Root|Reciprocal Square Root|Floor|Ceiling|Bankers Rounding|"
+    "Bankders Rounding|Sign|Bitwise Not|Count Leading Zeros|Population Count|Unary Elementwise",
+    ("movement",): "Copy|Constant Pad|Slice|Transpose|Depth To Space|Space To Depth|Static Reshape|Static Expand Dims|"
+    "Fuse Dims|Split Dims|Pack LH",
+}
+KINDS_OF_STEPS = {step: kinds for kinds, steps in _STEPS.items() for step in steps.split("|")}
 """Type of an XNNPACK step → kinds of operators (`edgewise.model.cost.KINDS`) that it may execute."""
 
 _COMPUTING: Mapping[str, frozenset[str]] = {
     name: frozenset(types.split("|"))
     for name, types in {
-        "CONV_2D": "Convolution|Fully Connected",
-        "DEPTHWISE_CONV_2D": "Convolution",
-        "TRANSPOSE_CONV": "Deconvolution",
-        "FULLY_CONNECTED": "Fully Connected|Dynamic Fully Connected",
-        "BATCH_MATMUL": "Batch Matrix Multiply",
-        "AVERAGE_POOL_2D": "Average Pooling|Mean",
-        "MAX_POOL_2D": "Max Pooling",
-        "MEAN": "Mean|Average Pooling",
-        "SUM": "Sum",
-        "REDUCE_MAX": "Reduce Max",
-        "REDUCE_MIN": "Reduce Min",
-        "SOFTMAX": "Softmax",
-        "RESIZE_BILINEAR": "Resize Bilinear",
-        "ADD": "Add",
-        "SUB": "Subtract",
-        "MUL": "Multiply",
-        "DIV": "Divide",
-        "MAXIMUM": "Maximum",
-        "MINIMUM": "Minimum",
-        "SQUARED_DIFFERENCE": "Squared Difference",
-        "LOGISTIC": "Sigmoid",
-        "TANH": "TanH",
-        "HARD_SWISH": "HardSwish",
-        "ELU": "ELU",
-        "GELU": "GELU|ApproxGELU",
-        "LEAKY_RELU": "LeakyReLU",
-        "PRELU": "PReLU",
-        "ABS": "Abs",
-        "NEG": "Negate",
-        "EXP": "Exp",
-        "LOG": "Log",
-        "SQRT": "Square Root",
-        "RSQRT": "Reciprocal Square Root",
-        "SQUARE": "Square",
-        "FLOOR": "Floor",
-        "CEIL": "Ceiling",
-        "SIN": "Sine",
-        "COS": "Cosine",
-        "DEPTH_TO_SPACE": "Depth To Space",
-        "SPACE_TO_DEPTH": "Space To Depth",
+        "CONV_2D": "Convolution|Fully Connected", "DEPTHWISE_CONV_2D": "Convolution",
+        "TRANSPOSE_CONV": "Deconvolution", "FULLY_CONNECTED": "Fully Connected|Dynamic Fully Connected",
+        "BATCH_MATMUL": "Batch Matrix Multiply", "AVERAGE_POOL_2D": "Average Pooling|Mean",
+        "MAX_POOL_2D": "Max Pooling", "MEAN": "Mean|Average Pooling", "SUM": "Sum", "REDUCE_MAX": "Reduce Max",
+        "REDUCE_MIN": "Reduce Min", "SOFTMAX": "Softmax", "RESIZE_BILINEAR": "Resize Bilinear", "ADD": "Add",
+        "SUB": "Subtract", "MUL": "Multiply", "DIV": "Divide", "MAXIMUM": "Maximum", "MINIMUM": "Minimum",
+        "SQUARED_DIFFERENCE": "Squared Difference", "LOGISTIC": "Sigmoid", "TANH": "TanH", "HARD_SWISH": "HardSwish",
+        "ELU": "ELU", "GELU": "GELU|ApproxGELU", "LEAKY_RELU": "LeakyReLU", "PRELU": "PReLU", "ABS": "Abs",
+        "NEG": "Negate", "EXP": "Exp", "LOG": "Log", "SQRT": "Square Root", "RSQRT": "Reciprocal Square Root",
+        "SQUARE": "Square", "FLOOR": "Floor", "CEIL": "Ceiling", "SIN": "Sine", "COS": "Cosine",
+        "DEPTH_TO_SPACE": "Depth To Space", "SPACE_TO_DEPTH": "Space To Depth",
     }.items()
-}
+}  # fmt: skip
 """Operator that computes → types of the one step that does it."""
 
+#: what it does → types of steps that may come with another or be dropped
 _FREE_STEPS: Mapping[str, str] = {
-    "Static Reshape": "reshape",
-    "Static Expand Dims": "reshape",
-    "Fuse Dims": "reshape",
-    "Split Dims": "reshape",
-    "Constant Pad": "pad",
-    "Transpose": "transpose",
-    "Convert": "convert",
-    "Clamp": "clamp",
-    "Copy": "copy",
-    "Slice": "copy",
-    "Pack LH": "pack",
+    step: purpose
+    for purpose, steps in {
+        "reshape": "Static Reshape|Static Expand Dims|Fuse Dims|Split Dims",
+        "pad": "Constant Pad",
+        "transpose": "Transpose",
+        "convert": "Convert",
+        "clamp": "Clamp",
+        "copy": "Copy|Slice",
+        "pack": "Pack LH",
+    }.items()
+    for step in steps.split("|")
 }
-"""Type of a step that may come with another or be dropped → what it does."""
-
+#: what it does → operators that XNNPACK may merge, drop or run as a step of their own
 _FREE_OPERATORS: Mapping[str, str] = {
-    "RESHAPE": "reshape",
-    "SQUEEZE": "reshape",
-    "EXPAND_DIMS": "reshape",
-    "PAD": "pad",
-    "PADV2": "pad",
-    "TRANSPOSE": "transpose",
-    "QUANTIZE": "convert",
-    "DEQUANTIZE": "convert",
-    "CAST": "convert",
-    "RELU": "clamp",
-    "RELU6": "clamp",
-    "RELU_N1_TO_1": "clamp",
-    "RELU_0_TO_1": "clamp",
-    "CONCATENATION": "copy",
-    "SLICE": "copy",
-    "STRIDED_SLICE": "copy",
-    "SPLIT": "copy",
+    operator: purpose
+    for purpose, operators in {
+        "reshape": "RESHAPE SQUEEZE EXPAND_DIMS",
+        "pad": "PAD PADV2",
+        "transpose": "TRANSPOSE",
+        "convert": "QUANTIZE DEQUANTIZE CAST",
+        "clamp": "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1",
+        "copy": "CONCATENATION SLICE STRIDED_SLICE SPLIT",
+    }.items()
+    for operator in operators.split()
 }
-"""Operator that XNNPACK may merge, drop or run as a step of its own → what it does."""
 
 _DTYPES: Mapping[str, str] = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "PF32": "float32", "PF16": "float16",

@@ -47,64 +47,40 @@ _NUMBERED = re.compile(r"_token_\d+$")
 
 _EPILOGUE = ("elementwise", "activation", "normalization", "quantize")
 _FUSING = ("dequantize", *_EPILOGUE)
-#: kernel → kinds of operators (`edgewise.model.cost.KINDS`) it may execute, its own first
-_KINDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("Conv", "FusedConv", "NhwcFusedConv", "NhwcConv"), ("convolution", *_EPILOGUE)),
-    **dict.fromkeys(("QLinearConv", "ConvInteger"), ("convolution", *_FUSING)),
-    "ConvTranspose": ("transposed-convolution", *_EPILOGUE),
-    **dict.fromkeys(("MatMul", "FusedMatMul", "Gemm", "FusedGemm", "MatMulNBits"), ("matrix-multiplication", *_FUSING)),
-    **dict.fromkeys(
-        ("QLinearMatMul", "QGemm", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"),
-        ("matrix-multiplication", *_FUSING),
-    ),
-    **dict.fromkeys(
-        ("Attention", "MultiHeadAttention", "GroupQueryAttention", "QAttention"),
-        ("attention", "matrix-multiplication", "softmax", "movement", *_EPILOGUE),
-    ),
-    **dict.fromkeys(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"), ("recurrent",)),
-    **dict.fromkeys(
-        ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Sqrt", "Neg", "Abs", "Max", "Min", "Mean", "Where", "Equal"),
-        ("elementwise", "activation"),
-    ),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), ("elementwise", *_FUSING)),
-    **dict.fromkeys(
-        ("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Softplus",
-         "Erf", "Exp", "Log"),
-        ("activation", "elementwise"),
-    ),
-    **dict.fromkeys(
-        ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasSplitGelu"), ("activation", "elementwise"),
-    ),
-    **dict.fromkeys(("QLinearSigmoid", "QLinearLeakyRelu"), ("activation", "dequantize", "quantize")),
-    **dict.fromkeys(
-        ("BatchNormalization", "LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization",
-         "InstanceNormalization", "GroupNorm", "LRN", "LpNormalization", "EmbedLayerNormalization"),
-        ("normalization", "elementwise", "reduction", "activation"),
-    ),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "QLinearSoftmax"), ("softmax", "dequantize", "quantize")),
-    **dict.fromkeys(
-        ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "QLinearAveragePool",
-         "QLinearGlobalAveragePool"),
-        ("pooling", "reduction", "dequantize", "quantize"),
-    ),
-    **dict.fromkeys(
-        ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ArgMax", "ArgMin",
-         "QLinearReduceMean"),
-        ("reduction", "dequantize", "quantize"),
-    ),
-    **dict.fromkeys(("Resize", "Upsample"), ("resize",)),
-    **dict.fromkeys(("QuantizeLinear", "DynamicQuantizeLinear"), ("quantize",)),
-    "DequantizeLinear": ("dequantize",),
-    **dict.fromkeys(
-        ("Reshape", "Flatten", "Transpose", "Concat", "QLinearConcat", "Split", "Slice", "Squeeze", "Unsqueeze", "Pad",
-         "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Identity", "Shape", "DepthToSpace", "SpaceToDepth"),
-        ("movement", "dequantize", "quantize"),
-    ),
-    "Cast": ("elementwise", "movement"),
-    **dict.fromkeys(("TopK", "NonMaxSuppression", "NonZero", "Unique"), ("sorting",)),
-    "If": ("branch",),
-    **dict.fromkeys(("Loop", "Scan"), ("loop",)),
-}  # fmt: skip
+#: kinds of operators (`edgewise.model.cost.KINDS`) that a kernel may execute, its own first → kernels
+_KERNELS: dict[tuple[str, ...], str] = {
+    ("convolution", *_EPILOGUE): "Conv FusedConv NhwcFusedConv NhwcConv",
+    ("convolution", *_FUSING): "QLinearConv ConvInteger",
+    ("transposed-convolution", *_EPILOGUE): "ConvTranspose",
+    ("matrix-multiplication", *_FUSING): "MatMul FusedMatMul Gemm FusedGemm MatMulNBits QLinearMatMul QGemm "
+    "MatMulInteger MatMulIntegerToFloat DynamicQuantizeMatMul",
+    ("attention", "matrix-multiplication", "softmax", "movement", *_EPILOGUE): "Attention MultiHeadAttention "
+    "GroupQueryAttention QAttention",
+    ("recurrent",): "LSTM GRU RNN DynamicQuantizeLSTM",
+    ("elementwise", "activation"): "Add Sub Mul Div Sum Pow Sqrt Neg Abs Max Min Mean Where Equal",
+    ("elementwise", *_FUSING): "QLinearAdd QLinearMul",
+    ("activation", "elementwise"): "Relu LeakyRelu PRelu Clip Sigmoid HardSigmoid HardSwish Tanh Elu Selu Softplus Erf "
+    "Exp Log Gelu FastGelu BiasGelu QuickGelu BiasSplitGelu",
+    ("activation", "dequantize", "quantize"): "QLinearSigmoid QLinearLeakyRelu",
+    ("normalization", "elementwise", "reduction", "activation"): "BatchNormalization LayerNormalization "
+    "SkipLayerNormalization SimplifiedLayerNormalization InstanceNormalization GroupNorm LRN LpNormalization "
+    "EmbedLayerNormalization",
+    ("softmax", "dequantize", "quantize"): "Softmax LogSoftmax QLinearSoftmax",
+    ("pooling", "reduction", "dequantize", "quantize"): "MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
+    "QLinearAveragePool QLinearGlobalAveragePool",
+    ("reduction", "dequantize", "quantize"): "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL2 ArgMax "
+    "ArgMin QLinearReduceMean",
+    ("resize",): "Resize Upsample",
+    ("quantize",): "QuantizeLinear DynamicQuantizeLinear",
+    ("dequantize",): "DequantizeLinear",
+    ("movement", "dequantize", "quantize"): "Reshape Flatten Transpose Concat QLinearConcat Split Slice Squeeze "
+    "Unsqueeze Pad Gather GatherElements GatherND Expand Tile Identity Shape DepthToSpace SpaceToDepth",
+    ("elementwise", "movement"): "Cast",
+    ("sorting",): "TopK NonMaxSuppression NonZero Unique",
+    ("branch",): "If",
+    ("loop",): "Loop Scan",
+}
+_KINDS = {kernel: kinds for kinds, kernels in _KERNELS.items() for kernel in kernels.split()}
 
 
 _MOST_EVENTS = 900_000

@@ -18,52 +18,29 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from edgewise.runtime.flatwire import read_outline
+from edgewise.errors import BadModel
+from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperatorReader
+from edgewise.model.readers.tflite_tables import open_tables
 from edgewise.runtime.operator_mapping import Outline, OutlineNode, complete_claims
-from edgewise.wire import Damaged
 
 _SILENT = frozenset({"Constant", "Parameter", "Result"})
 _SUFFIX = re.compile(r"/(?:Dequantization\w+|WithoutBiases)$")
-#: operator of the engine's model → numbers of the TFLite types it can be the heart of
+#: operator of the engine's model → TFLite operators that it can be the heart of
 _HEARTS: dict[str, frozenset[str]] = {
-    "Convolution": frozenset({"3"}),
-    "GroupConvolution": frozenset({"4"}),
-    "ConvolutionBackpropData": frozenset({"67"}),
-    "MatMul": frozenset({"9", "126"}),
-    "AvgPool": frozenset({"1"}),
-    "MaxPool": frozenset({"17"}),
-    "Softmax": frozenset({"25"}),
-    "LogSoftmax": frozenset({"50"}),
-    "Concat": frozenset({"2", "83"}),
-    "ReduceMean": frozenset({"40"}),
-    "ReduceMax": frozenset({"82"}),
-    "ReduceSum": frozenset({"74"}),
-    "LSTMSequence": frozenset({"44"}),
-    "PRelu": frozenset({"54", "98"}),
-    "Relu": frozenset({"19"}),
-    "Clamp": frozenset({"20", "21", "152"}),
-    "Elu": frozenset({"111"}),
-    "Exp": frozenset({"47"}),
-    "Abs": frozenset({"101"}),
-    "Sqrt": frozenset({"75"}),
-    "Sigmoid": frozenset({"14"}),
-    "Tanh": frozenset({"28"}),
-    "HSwish": frozenset({"117"}),
-    "Gelu": frozenset({"150"}),
-    "Pad": frozenset({"34", "60", "100"}),
-    "Interpolate": frozenset({"23", "97"}),
-    "DepthToSpace": frozenset({"5"}),
-    "SpaceToDepth": frozenset({"26"}),
-    "StridedSlice": frozenset({"45"}),
-    "Slice": frozenset({"65"}),
-    "Gather": frozenset({"36"}),
-    "Add": frozenset({"0"}),
-    "Multiply": frozenset({"18"}),
-    "Subtract": frozenset({"41"}),
-    "Divide": frozenset({"42"}),
-    "Maximum": frozenset({"55"}),
-    "Minimum": frozenset({"57"}),
-}
+    kind: frozenset(types.split("|"))
+    for kind, types in {
+        "Convolution": "CONV_2D", "GroupConvolution": "DEPTHWISE_CONV_2D", "ConvolutionBackpropData": "TRANSPOSE_CONV",
+        "MatMul": "FULLY_CONNECTED|BATCH_MATMUL", "AvgPool": "AVERAGE_POOL_2D", "MaxPool": "MAX_POOL_2D",
+        "Softmax": "SOFTMAX", "LogSoftmax": "LOG_SOFTMAX", "Concat": "CONCATENATION|PACK", "ReduceMean": "MEAN",
+        "ReduceMax": "REDUCE_MAX", "ReduceSum": "SUM", "LSTMSequence": "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "PRelu": "PRELU|LEAKY_RELU", "Relu": "RELU", "Clamp": "RELU_N1_TO_1|RELU6|RELU_0_TO_1", "Elu": "ELU",
+        "Exp": "EXP", "Abs": "ABS", "Sqrt": "SQRT", "Sigmoid": "LOGISTIC", "Tanh": "TANH", "HSwish": "HARD_SWISH",
+        "Gelu": "GELU", "Pad": "PAD|PADV2|MIRROR_PAD", "Interpolate": "RESIZE_BILINEAR|RESIZE_NEAREST_NEIGHBOR",
+        "DepthToSpace": "DEPTH_TO_SPACE", "SpaceToDepth": "SPACE_TO_DEPTH", "StridedSlice": "STRIDED_SLICE",
+        "Slice": "SLICE", "Gather": "GATHER", "Add": "ADD", "Multiply": "MUL", "Subtract": "SUB", "Divide": "DIV",
+        "Maximum": "MAXIMUM", "Minimum": "MINIMUM",
+    }.items()
+}  # fmt: skip
 #: names that the engine makes up for what it puts in the place of an operator: its type and a number
 _MADE_UP = re.compile(r"(?:^|,)([A-Z][A-Za-z0-9]*)_\d+(?=,|$)")
 #: operator that the engine puts in the place of several → what those are
@@ -104,8 +81,8 @@ def find_origins(model: Any, path: Path, parts: Sequence[ExecutionStep]) -> list
         head = file.read(64)
     if head[4:8] == b"TFL3":
         try:
-            original = read_outline(path)
-        except (Damaged, OSError):
+            original = outline_of_tflite(path)
+        except (BadModel, OSError):
             original = Outline(())
         own, beside = tensors_by_order(outline, tensors, original)
         places = original.producers()
@@ -140,6 +117,36 @@ def outline_of(model: Any) -> tuple[Outline, list[tuple[str, ...]]]:
         nodes.append(OutlineNode(name=name, op=kind, inputs=inputs, outputs=outputs))
         tensors.append(tuple(sorted({kept for port in op.outputs() for kept in port.get_names()})))
     return Outline(tuple(nodes), frozenset(constants)), tensors
+
+
+def outline_of_tflite(path: Path) -> Outline:
+    """The operators of the first subgraph of the TFLite file at `path`.
+
+    A tensor without a name of its own is called after its index. Raises `BadModel` or OSError.
+    """
+    with open_tables(path) as tables:
+        model = tables.read_model()
+        graph = next(iter(model["subgraphs"]), {"tensors": (), "operators": ()})
+        operators = TfliteOperatorReader(path, tables, model).read_all(graph)
+    filled = [bool(buffer["data"] and buffer["data"].length) or buffer["offset"] > 1 for buffer in model["buffers"]]
+    names: list[str] = []
+    constants: set[str] = set()
+    taken: set[str] = set()
+    for index, tensor in enumerate(graph["tensors"]):
+        own = tensor["name"] and tensor["name"] not in taken
+        names.append(tensor["name"] if own else f"#{index}")
+        taken.add(names[-1])
+        if tensor["buffer"] < len(filled) and filled[tensor["buffer"]]:
+            constants.add(names[-1])
+
+    def named(indices: Sequence[int]) -> tuple[str, ...]:
+        return tuple("" if index == ABSENT else names[index] for index in indices)
+
+    nodes = [
+        OutlineNode(name="", op=each.code.op, inputs=named(each.inputs), outputs=named(each.outputs))
+        for each in operators
+    ]
+    return Outline(tuple(nodes), frozenset(constants))
 
 
 def _tensor(op: Any, port: int) -> str:

@@ -48,34 +48,29 @@ _GENERIC = frozenset({"Eltwise", "Subgraph"})
 _PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
 
 _EPILOGUE = ("elementwise", "activation", "normalization", "quantize", "dequantize")
-#: type of layer → kinds of operators (`edgewise.model.cost.KINDS`) it may execute, its own first
-_KINDS: dict[str, tuple[str, ...]] = {
-    "Convolution": ("convolution", *_EPILOGUE),
-    "GroupConvolution": ("convolution", *_EPILOGUE),
-    "Deconvolution": ("transposed-convolution", *_EPILOGUE),
-    **dict.fromkeys(("FullyConnected", "MatMul"), ("matrix-multiplication", *_EPILOGUE)),
-    **dict.fromkeys(
-        ("ScaledDotProductAttention", "ScaledAttn", "MHA"), ("attention", "matrix-multiplication", "softmax")
-    ),
-    **dict.fromkeys(("RNNSeq", "RNNCell"), ("recurrent",)),
-    "Eltwise": ("elementwise", "activation", "normalization", "quantize", "dequantize"),
-    "Subgraph": ("elementwise", "activation", "normalization", "quantize", "dequantize", "softmax", "reduction"),
-    "FakeQuantize": ("quantize", "dequantize"),
-    "Convert": ("quantize", "dequantize", "elementwise", "movement"),
-    **dict.fromkeys(("MVN", "NormalizeL2", "Lrn", "RMSNorm"), ("normalization", "reduction", "elementwise")),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), ("softmax",)),
-    **dict.fromkeys(("Pooling", "AdaptivePooling"), ("pooling", "reduction", "quantize", "dequantize")),
-    "Reduce": ("reduction", "pooling", *_EPILOGUE),
-    "Interpolate": ("resize",),
-    **dict.fromkeys(
-        ("Reshape", "Transpose", "Concatenation", "Split", "StridedSlice", "Gather", "GatherND", "GatherElements",
-         "Broadcast", "Tile", "Pad", "ShapeOf", "DepthToSpace", "SpaceToDepth", "ShuffleChannels"),
-        ("movement",),
-    ),
-    **dict.fromkeys(("TopK", "NonMaxSuppression", "NonZero", "Unique"), ("sorting", "reduction")),
-    "If": ("branch",),
-    **dict.fromkeys(("TensorIterator", "Loop"), ("loop", "recurrent")),
-}  # fmt: skip
+#: kinds of operators (`edgewise.model.cost.KINDS`) that a layer may execute, its own first → types of layers
+_LAYERS: dict[tuple[str, ...], str] = {
+    ("convolution", *_EPILOGUE): "Convolution GroupConvolution",
+    ("transposed-convolution", *_EPILOGUE): "Deconvolution",
+    ("matrix-multiplication", *_EPILOGUE): "FullyConnected MatMul",
+    ("attention", "matrix-multiplication", "softmax"): "ScaledDotProductAttention ScaledAttn MHA",
+    ("recurrent",): "RNNSeq RNNCell",
+    _EPILOGUE: "Eltwise",
+    (*_EPILOGUE, "softmax", "reduction"): "Subgraph",
+    ("quantize", "dequantize"): "FakeQuantize",
+    ("quantize", "dequantize", "elementwise", "movement"): "Convert",
+    ("normalization", "reduction", "elementwise"): "MVN NormalizeL2 Lrn RMSNorm",
+    ("softmax",): "Softmax LogSoftmax",
+    ("pooling", "reduction", "quantize", "dequantize"): "Pooling AdaptivePooling",
+    ("reduction", "pooling", *_EPILOGUE): "Reduce",
+    ("resize",): "Interpolate",
+    ("movement",): "Reshape Transpose Concatenation Split StridedSlice Gather GatherND GatherElements Broadcast Tile "
+    "Pad ShapeOf DepthToSpace SpaceToDepth ShuffleChannels",
+    ("sorting", "reduction"): "TopK NonMaxSuppression NonZero Unique",
+    ("branch",): "If",
+    ("loop", "recurrent"): "TensorIterator Loop",
+}
+_KINDS = {layer: kinds for kinds, layers in _LAYERS.items() for layer in layers.split()}
 
 
 @dataclass(slots=True)

@@ -16,8 +16,7 @@ _PASSES = frozenset({"Identity", "Dropout"})
 _PREPARES = frozenset({"DequantizeLinear", "Pad", "Cast"})
 _BEGINS = frozenset(
     {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul",
-     "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LSTM", "GRU", "RNN", "CONV_2D",
-     "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "MAX_POOL_2D", "AVERAGE_POOL_2D"}
+     "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LSTM", "GRU", "RNN"}
 )  # fmt: skip
 """They begin a step or are alone: engines merge what follows into them, never them into what went before."""
 #: changes of shape and order; without a step of their own, between two steps that share a hidden tensor, they are gone

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         BenchRequest,
         CompareRequest,
         EvaluateRequest,
+        ExecRequest,
         GateRequest,
         InspectRequest,
         OptimizeRequest,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def carry_out(request: BenchRequest | ProfileRequest, context: Context | None = None) -> Measured: ...
+def carry_out(request: BenchRequest | ProfileRequest | ExecRequest, context: Context | None = None) -> Measured: ...
 @overload
 def carry_out(request: InspectRequest, context: Context | None = None) -> list[Inspection]: ...
 @overload
@@ -90,4 +91,5 @@ _HANDLERS = {
     "optimize": "optimization:optimize",
     "compare": "comparison:compare",
     "gate": "gate:gate",
+    "exec": "execution:run_commands",
 }

@@ -13,7 +13,7 @@ from edgewise.errors import BadField, EdgewiseError
 if TYPE_CHECKING:
     from edgewise.service.request import Request
 
-_FLAGS = {
+FLAGS = {
     "runtimes": "--runtime",
     "providers": "--provider",
     "batches": "--batch",
@@ -26,10 +26,13 @@ _FLAGS = {
     "floors": "--floor",
     "folder": "--output",
     "cases": "--what-if",
+    "model_names": "--models",
+    "command": "the command",
 }
+"""Field → flag, where the flag is not called like the field."""
 _POSITIONAL = ("model", "models", "subjects", "candidate")
-_SECONDS = ("timeout", "duration", "spread", "time_budget", "max_latency")
-_BYTES = ("memory_limit", "max_size", "max_memory")
+_SECONDS = ("timeout", "sample", "duration", "spread", "time_budget", "max_latency")
+_BYTES = ("memory", "memory_limit", "max_size", "max_memory")
 _REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget")
 
 
@@ -37,7 +40,7 @@ def flag_of(field: str, value: str | None = None) -> str:
     """``--batch`` for the field ``batches``; with a value ``--batch 8``, ``--no-latency`` where that is ``False``."""
     if field in _POSITIONAL:
         return value or field.upper()
-    flag = _FLAGS.get(field, "--" + field.replace("_", "-"))
+    flag = FLAGS.get(field, "--" + field.replace("_", "-"))
     if value == "False":
         return flag.replace("--", "--no-", 1)
     return flag if value in (None, "True") else f"{flag} {value}"
@@ -60,7 +63,7 @@ _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
 
 
 def _field_of(flag: re.Match[str]) -> str:
-    return next((field for field, name in _FLAGS.items() if name == flag[0]), flag[1].replace("-", "_"))
+    return next((field for field, name in FLAGS.items() if name == flag[0]), flag[1].replace("-", "_"))
 
 
 def command_of(request: Request) -> str:
@@ -76,17 +79,20 @@ def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:
     """
     things: list[str] = []
     flags: list[str] = []
+    command: list[str] = []
     for field, value in request.changed_fields().items():
         if only and field not in only:
             continue
-        if field in _POSITIONAL:
+        if field == "command":
+            command = ["--", *value]
+        elif field in _POSITIONAL:
             things += [str(one) for one in (value if isinstance(value, tuple) else [value])]
         elif isinstance(value, bool):
             flags.append(flag_of(field, str(value)))
         else:
             for text in _texts(field, value):
                 flags += [flag_of(field), text]
-    return things + flags
+    return things + flags + command
 
 
 def _texts(field: str, value: Any) -> Iterator[str]:

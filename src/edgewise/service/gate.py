@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.comparing.gate import GateResult
-from edgewise.comparing.gate_execution import Gate, GateSettings, run_gate
-from edgewise.comparing.jobs import JobSettings
+from edgewise.comparing.gate_execution import Gate, run_gate
+from edgewise.comparing.jobs import JobSettings, Subject, runs_among
 from edgewise.device.target import check_device
 from edgewise.errors import BadInput
 from edgewise.record import Run
 from edgewise.run.plan import precision_word
 from edgewise.service.context import Context
 from edgewise.service.requests import GateRequest
-from edgewise.service.subjects import ParsedSubject, pair_runs, read_subjects
-from edgewise.text import one_line
+from edgewise.service.subjects import pair_runs, read_subjects
+from edgewise.text import enumerate_few, one_line
 
 MOST_LISTED = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """The candidate, the baseline if there is one, and the settings of what is measured.
-
-    Attributes:
-        beside: folder of the file that the baseline was read from, where it was.
-        notes: what was passed over.
-    """
-
-    candidate: Path | Run
-    settings: JobSettings
-    baseline: Path | Run | None = None
-    baseline_settings: JobSettings
-    beside: Path | None = None
-    notes: tuple[str, ...] = ()
 
 
 def gate(request: GateRequest, context: Context) -> GateResult:
@@ -43,29 +27,26 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     The verdict is what a pipeline waits for: a store that fails changes nothing about it.
     """
     check_device(request.device)
-    sides = choose_sides(request, context)
+    given = _settings_of(request)
+    candidate, baseline, notes = choose_sides(request, given, context)
     with context.saving() as save:
         result = run_gate(
             Gate(
                 requirements=request.requirements(),
-                candidate_settings=sides.settings,
-                baseline_settings=sides.baseline_settings,
-                settings=GateSettings(
-                    policy=request.on_inconclusive,
-                    time_budget_s=request.time_budget,
-                    stored=request.stored,
-                    baseline_model=None if request.baseline_model is None else Path(request.baseline_model),
-                    beside=sides.beside,
-                    duet=request.duet,
-                    seed=request.seed or 0,
-                ),
+                given=given,
+                policy=request.on_inconclusive,
+                time_budget_s=request.time_budget,
+                stored=request.stored,
+                baseline_model=None if request.baseline_model is None else Path(request.baseline_model),
+                duet=request.duet,
+                seed=request.seed or 0,
                 save=save,
                 history=context.history,
             ),
-            sides.candidate,
-            sides.baseline,
+            candidate,
+            baseline,
         )
-    return replace(result, notes=(*sides.notes, *result.notes))
+    return replace(result, notes=(*notes, *result.notes))
 
 
 def _settings_of(request: GateRequest) -> JobSettings:
@@ -84,89 +65,60 @@ def _settings_of(request: GateRequest) -> JobSettings:
     )
 
 
-def choose_sides(request: GateRequest, context: Context) -> Sides:
-    """What candidate and baseline name. Where one names several runs, settings that were given choose among them.
+def choose_sides(
+    request: GateRequest, given: JobSettings, context: Context
+) -> tuple[Subject, Subject | None, Sequence[str]]:
+    """The candidate, the baseline if there is one, and notes on runs that were passed over.
+
+    Args:
+        given: settings that choose among the runs of an argument that names several.
 
     Raises:
         BadInput: a word that names nothing, or still several.
         StoreError: a store that can't be read.
     """
-    candidate, baseline, asked = request.candidate, request.baseline, _settings_of(request)
 
-    def read(word: str | None) -> list[ParsedSubject]:
-        return [] if word is None else read_subjects([word], store=context.store, runs=context.runs)
+    def read(word: str | None) -> list[Subject]:
+        found = [] if word is None else read_subjects([word], store=context.store, runs=context.runs)
+        return found if len(found) < 2 else [one for one in found if _has_settings(one, given)]
 
-    candidates, baselines = read(candidate), read(baseline)
-    first, second = _narrow(baselines, asked), _narrow(candidates, asked)
-    notes: tuple[str, ...] = ()
-    runs = [[one.run for one in side if one.run is not None] for side in (first, second)]
-    if len(runs[0]) + len(runs[1]) > 2 and runs[0] and runs[1]:
-        pairs, left_out = pair_runs(runs[0], runs[1])
-        notes = tuple(left_out)
-        first = [one for one in first if one.run in [a for a, _ in pairs]]
-        second = [one for one in second if one.run in [b for _, b in pairs]]
-    elif len(first) > 1 and second and second[0].path is not None:
-        named = [one for one in first if one.run is not None and one.run.job.model.name == second[0].path.name]
-        first = named or first
-    ours = _only(second, candidate)
-    theirs = _only(first, baseline) if baseline is not None else None
-    return Sides(
-        candidate=_thing(ours),
-        settings=_with_settings(asked, ours),
-        baseline=None if theirs is None else _thing(theirs),
-        baseline_settings=asked if theirs is None else _with_settings(asked, theirs),
-        beside=None if theirs is None else _folder_of(theirs),
-        notes=notes,
+    candidates, baselines = read(request.candidate), read(request.baseline)
+    notes: Sequence[str] = ()
+    first, second = runs_among(baselines), runs_among(candidates)
+    if len(first) + len(second) > 2 and first and second:
+        pairs, notes = pair_runs(first, second)
+        baselines = [one for one in baselines if one.thing in [before for before, _ in pairs]]
+        candidates = [one for one in candidates if one.thing in [after for _, after in pairs]]
+    elif len(first) > 1 and candidates and isinstance(candidates[0].thing, Path):
+        name = candidates[0].thing.name
+        baselines = [one for one in baselines if name in {run.job.model.name for run in runs_among([one])}] or baselines
+    candidate = _only(candidates, request.candidate)
+    return candidate, None if request.baseline is None else _only(baselines, request.baseline), notes
+
+
+def _has_settings(subject: Subject, given: JobSettings) -> bool:
+    """Whether a run was measured with the settings that are given."""
+    if not isinstance(subject.thing, Run):
+        return False
+    job = subject.thing.job
+    name, _, provider = (given.runtime or "").partition("/")
+    asked_and_had = (
+        (name or None, job.runtime.name),
+        (provider or given.provider, job.runtime.provider),
+        (given.threads, job.runtime.threads),
+        (given.precision, job.runtime.precision),
+        (given.batch, job.workload.batch),
     )
+    return all(asked in (None, had) for asked, had in asked_and_had)
 
 
-def _narrow(subjects: list[ParsedSubject], asked: JobSettings) -> list[ParsedSubject]:
-    """The runs with the given settings, where there are several; else all."""
-    if len(subjects) < 2:
-        return subjects
-    name, _, provider = (asked.runtime or "").partition("/")
-    wanted = {
-        "name": name or None,
-        "provider": provider or asked.provider,
-        "threads": asked.threads,
-        "precision": asked.precision,
-    }
-    return [
-        one
-        for one in subjects
-        if one.run is not None
-        and all(value in (None, getattr(one.run.job.runtime, key)) for key, value in wanted.items())
-        and asked.batch in (None, one.run.job.workload.batch)
-    ]
-
-
-def _only(subjects: list[ParsedSubject], word: str) -> ParsedSubject:
+def _only(subjects: list[Subject], word: str) -> Subject:
     if not subjects:
         raise BadInput(f"{word!r} has no run with these settings", advice="see 'edgewise runs list'")
     if len(subjects) > 1:
-        runs = [one_line(one.run.job.label) for one in subjects[:MOST_LISTED] if one.run is not None]
-        more = ", …" if len(subjects) > MOST_LISTED else ""
+        runs = enumerate_few([one_line(run.job.label) for run in runs_among(subjects)], MOST_LISTED)
         raise BadInput(
-            f"{word!r} names {len(subjects)} runs and a gate takes one: {', '.join(runs)}{more}",
+            f"{word!r} names {len(subjects)} runs and a gate takes one: {runs}",
             advice="choose with -r, --threads, --batch or --precision, or name a run by its id",
         )
     return subjects[0]
-
-
-def _thing(subject: ParsedSubject) -> Path | Run:
-    found = subject.path if subject.run is None else subject.run
-    assert found is not None
-    return found
-
-
-def _with_settings(asked: JobSettings, subject: ParsedSubject) -> JobSettings:
-    """`asked`, overridden by the settings behind the subject's comma."""
-    settings = {str(key): value for key, value in subject.settings.items()}
-    return replace(asked, **settings)  # type: ignore[arg-type]  # `read_subjects` has checked names and types
-
-
-def _folder_of(subject: ParsedSubject) -> Path | None:
-    for word in (subject.word, subject.word.partition("=")[2]):
-        if subject.run is not None and word and Path(word).is_file():
-            return Path(word).parent
-    return None

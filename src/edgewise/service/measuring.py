@@ -12,7 +12,7 @@ from edgewise.device.target import check_device
 from edgewise.errors import StoreError
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.plan import Axes, Plan, make_plan
+from edgewise.run.plan import Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.service.context import Context
 from edgewise.service.factories import build_files
@@ -55,19 +55,7 @@ def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
     with ExitStack() as stack:
         yield make_plan(
             build_files(stack, request.models, shapes=request.shapes, cases=cases),
-            axes=Axes(
-                runtimes=request.runtimes,
-                providers=request.providers,
-                threads=request.threads,
-                batches=request.batches,
-                precisions=request.precisions,
-                shapes=request.shapes,
-            ),
-            scenario=request.scenario_spec(),
-            stopping=request.stopping(),
-            target=request.target(),
-            seed=request.seed,
-            input_data=Path(request.input_data) if request.input_data is not None else None,
+            **request.plan_settings(),
             profile=isinstance(request, ProfileRequest),
         )
 

@@ -7,16 +7,17 @@ Values are in SI units. Paths are kept as given: `Request.with_paths_from` makes
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
+from edgewise.constraints.choice import MECHANISMS
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
-from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.run.plan import Axes
@@ -84,6 +85,17 @@ class _Measuring(_Target):
     def stopping(self) -> Stopping:
         """As a job has it."""
         return Stopping(timeout_s=self.timeout)
+
+    def plan_settings(self) -> dict[str, Any]:
+        """The arguments of `edgewise.run.plan.make_plan` that say how models are measured."""
+        return {
+            "axes": self.axes(),
+            "scenario": self.scenario_spec(),
+            "stopping": self.stopping(),
+            "target": self.target(),
+            "seed": self.seed,
+            "input_data": None if self.input_data is None else Path(self.input_data),
+        }
 
     def check(self) -> None:
         """Reject settings that no engine supports."""
@@ -451,6 +463,81 @@ class OptimizeRequest(_Data):
         require_time(max_latency=self.max_latency, time_budget=self.time_budget)
 
 
+PLACEHOLDER = "{model}"
+LEAST_CPUS, MOST_CPUS = 0.01, 1024
+LEAST_MEMORY = 2**20
+
+
+class ExecRequest(Request):
+    """Run a program within the limits of a smaller device.
+
+    Attributes:
+        command: program and arguments; ``{model}`` in them stands for a model.
+        model_names: names or paths to put there; each is a run of its own. They count from the current folder.
+        models_file: a file with one of them per line.
+        cpus: processors, 1.0 is one core; None sets no limit.
+        memory: bytes of all processes together; None sets no limit.
+        mechanism: what holds the limits; None is the best that works.
+        sample: s between samples of the counters; 0 takes none.
+        timeout: s; a command that takes longer is killed. None waits for its end.
+        repeat: number of executions.
+        seed: of the order of executions.
+    """
+
+    PATHS = ("models_file",)
+
+    verb: Literal["exec"] = "exec"
+    command: Texts = Field(min_length=1)
+    model_names: Texts = ()
+    models_file: FilePath | None = None
+    cpus: Number | None = None
+    memory: Whole | None = None
+    mechanism: str | None = None
+    sample: Number = 0.5
+    timeout: Number | None = None
+    repeat: Whole = 1
+    seed: Whole = 0
+
+    def constraints(self) -> Constraints:
+        """As a job has them."""
+        return Constraints(cpus=self.cpus, memory_bytes=self.memory, mechanism=self.mechanism)
+
+    @property
+    def functions(self) -> Texts:
+        """The command: it is code that this request runs."""
+        return (" ".join(self.command),)
+
+    def check(self) -> None:
+        """Reject limits that no program can run in, and models without a place in the command."""
+        check_constraints(self.constraints())
+        require_time(timeout=self.timeout, sample=self.sample or None)
+        require_at_least(1, repeat=self.repeat)
+        require_at_least(0, seed=self.seed)
+        has_place = any(PLACEHOLDER in word for word in self.command)
+        if has_place and not (self.model_names or self.models_file):
+            raise BadField(
+                "the placeholder in {command} needs {model_names} or {models_file}",
+                advice="for example {model_names=a.onnx,b.onnx}",
+            )
+        if not has_place and (self.model_names or self.models_file):
+            raise BadField(
+                "{model_names} and {models_file} need a placeholder in {command}",
+                advice="write the word model in braces where the model belongs",
+            )
+
+
+def check_constraints(limits: Constraints) -> None:
+    """Reject limits that no program can run in. Raises `BadField`."""
+    if limits.cpus is not None and not LEAST_CPUS <= limits.cpus <= MOST_CPUS:
+        raise BadField(f"{{cpus}} must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
+    if limits.memory_bytes is not None and not LEAST_MEMORY <= limits.memory_bytes < 2**63:
+        raise BadField(
+            f"{{memory}} must be at least 1 MiB, not {limits.memory_bytes} B", advice="for example {memory=512MiB}"
+        )
+    if limits.mechanism is not None and limits.mechanism not in MECHANISMS:
+        raise BadField(f"{{mechanism}} must be one of {', '.join(MECHANISMS)}, not {limits.mechanism!r}")
+
+
 REQUESTS: dict[str, type[Request]] = {
     kind.model_fields["verb"].default: kind
     for kind in (
@@ -461,5 +548,6 @@ REQUESTS: dict[str, type[Request]] = {
         OptimizeRequest,
         CompareRequest,
         GateRequest,
+        ExecRequest,
     )
 }

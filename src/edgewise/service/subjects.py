@@ -11,10 +11,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from edgewise.comparing.jobs import AXES, Subject
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.model.identity import is_model_folder
 from edgewise.model.recognition import PADDLE_JSON
@@ -22,7 +21,7 @@ from edgewise.record import Run
 from edgewise.store import Store, open_store
 from edgewise.text import one_line
 
-SETTINGS = ("runtime", "provider", "threads", "precision", "batch")
+SETTINGS = tuple(AXES)
 """The settings that can follow a comma, or be varied with ``--vary``."""
 
 MAX_LABEL = 60
@@ -34,28 +33,6 @@ _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")
 _ONLY_RUN = re.compile(r"last(~[0-9]+)?|group:.*|all", re.DOTALL)
 
 SettingValue = str | int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedSubject:
-    """One subject of a comparison.
-
-    Attributes:
-        word: as it was typed.
-        argument: which word it came from, counted from 0: a word may name several runs.
-        label: the name that was given; None leaves it to whoever shows it.
-        path: model: its file.
-        settings: model: setting of `SETTINGS` → value; counts are whole numbers of 1 or more.
-        run: run: the stored or exported run; None for a model.
-    """
-
-    word: str
-    argument: int
-    kind: Literal["model", "run"]
-    label: str | None = None
-    path: Path | None = None
-    settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    run: Run | None = None
 
 
 def build_words(stack: ExitStack, words: Sequence[str], *, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
@@ -117,7 +94,7 @@ def _join_word(label: str | None, thing: str, settings: str) -> str:
 
 def read_subjects(
     words: Sequence[str], *, store: str | Store | None, runs: Mapping[str, Run] | None = None
-) -> list[ParsedSubject]:
+) -> list[Subject]:
     """The subjects that `words` name, in order.
 
     Args:
@@ -129,7 +106,7 @@ def read_subjects(
             as runs (one of a newer schema among them).
         StoreError: the store can't be opened or read, and the word looks like a run.
     """
-    found: list[ParsedSubject] = []
+    found: list[Subject] = []
     for index, word in enumerate(words):
         found.extend(_read_word(word, index, store=store, runs=runs or {}))
     seen: dict[str, int] = {}
@@ -139,7 +116,7 @@ def read_subjects(
     return found
 
 
-def _read_word(word: str, index: int, *, store: str | Store | None, runs: Mapping[str, Run]) -> list[ParsedSubject]:
+def _read_word(word: str, index: int, *, store: str | Store | None, runs: Mapping[str, Run]) -> list[Subject]:
     if not word.strip():
         raise BadInput("a subject is empty", advice="name a model, a stored run or an exported file")
     for label, thing, settings in _readings(word):
@@ -160,7 +137,7 @@ def _read_word(word: str, index: int, *, store: str | Store | None, runs: Mappin
         raise _no_settings(word, settings)
     if not named_runs:
         raise BadInput(f"{reference!r} names no runs: the store is empty", advice="measure a model first")
-    return [ParsedSubject(word=word, argument=index, kind="run", label=label, run=run) for run in named_runs]
+    return [Subject(thing=run, label=label, argument=index) for run in named_runs]
 
 
 def _readings(word: str) -> Iterator[tuple[str | None, str, str]]:
@@ -189,14 +166,10 @@ def _is_model(path: Path) -> bool:
         return False
 
 
-def _read_file(word: str, index: int, *, label: str | None, path: Path, settings: str) -> list[ParsedSubject]:
+def _read_file(word: str, index: int, *, label: str | None, path: Path, settings: str) -> list[Subject]:
     label = None if label is None else _read_label(label, word)
     if path.is_dir() or not _holds_json(path):
-        return [
-            ParsedSubject(
-                word=word, argument=index, kind="model", label=label, path=path, settings=_read_settings(word, settings)
-            )
-        ]
+        return [Subject(thing=path, label=label, settings=_read_settings(word, settings), argument=index)]
     from edgewise.store.exchange import import_runs
 
     if settings:
@@ -204,7 +177,7 @@ def _read_file(word: str, index: int, *, label: str | None, path: Path, settings
     runs = import_runs(path)
     if not runs:
         raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
-    return [ParsedSubject(word=word, argument=index, kind="run", label=label, run=run) for run in runs]
+    return [Subject(thing=run, label=label, argument=index, file=path) for run in runs]
 
 
 def _holds_json(path: Path) -> bool:

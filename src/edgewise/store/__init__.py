@@ -1,6 +1,6 @@
 """The memory: records in a database, their codec, upgrades and exchange.
 
-Importing this package imports neither pydantic nor SQLAlchemy nor Alembic; using a name of it does.
+Importing this package imports neither pydantic nor SQLAlchemy; using a name of it does.
 """
 
 from __future__ import annotations

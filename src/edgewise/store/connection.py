@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import (
     URL,
@@ -22,26 +22,27 @@ from sqlalchemy import (
     event,
     inspect,
     make_url,
+    select,
     text,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
+from sqlalchemy.schema import CreateColumn
 
 from edgewise.errors import StoreError
 from edgewise.store.location import DatabaseLocation
 from edgewise.store.tables import metadata
 
-if TYPE_CHECKING:
-    from alembic.config import Config
-
-HEAD = "0003"
-"""The newest revision in `migrations`; named here so that opening a store that is up to date imports no Alembic."""
+REVISIONS = ("0001", "0002", "0003")
+"""Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
 BUSY_TIMEOUT_S = 30.0
 """How long a process waits for another one's write to end."""
 
 _MIGRATION_LOCK = 0x65646765  # any number that all edgewise processes share: PostgreSQL's advisory lock
 _BACKENDS = ("sqlite", "postgresql")
+_VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+"""The revision of a database's tables. Its name is Alembic's, which made the first three."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +214,16 @@ def _listen(engine: Engine, *, pragmas: tuple[str, ...]) -> None:
 def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], object]) -> None:
     with database.reading() as connection:
         revision = _revision(connection, name=database.name)
-    if revision == HEAD:
+    if revision == REVISIONS[-1]:
         return
+    if revision is not None and revision not in REVISIONS:
+        raise StoreError(
+            f"the store {database.name} was written by a newer edgewise (revision {revision!r}; this one supports up "
+            f"to {REVISIONS[-1]!r})",
+            advice="update edgewise, or use another store: --store PATH",
+        )
     if database.read_only and revision is None:
         raise StoreError(f"{database.name} contains no store", advice="use another one: --store PATH")
-    config = None if revision is None else _alembic_config()
-    if revision is not None and config is not None:
-        _require_known(revision, config=config, name=database.name)
     if database.read_only:
         raise StoreError(
             f"the store {database.name} is read-only, and its tables are from an older edgewise",
@@ -230,60 +234,35 @@ def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], obj
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
         # Another process may have done it while this one waited for the lock.
         revision = _revision(connection, name=database.name)
-        if revision is None:
-            _create_tables(connection)
-        elif revision != HEAD:
-            from alembic import command
-
-            config = config or _alembic_config()
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            reindex(connection)
+        if revision != REVISIONS[-1]:
+            _complete_tables(connection)
+            if revision is not None:
+                reindex(connection)
 
 
-def _create_tables(connection: Connection) -> None:
-    """The newest tables, without the migrations that lead to them: Alembic takes long to import."""
-    metadata.create_all(connection, checkfirst=False)
-    version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
-    version.create(connection, checkfirst=True)
-    connection.execute(version.insert(), {"version_num": HEAD})
+def _complete_tables(connection: Connection) -> None:
+    """Make the tables and columns that are missing; no data moves, as index tables are filled from the documents."""
+    present = inspect(connection)
+    for name in metadata.tables.keys() & present.get_table_names():
+        known = {column["name"] for column in present.get_columns(name)}
+        for column in metadata.tables[name].columns:
+            if column.name not in known:
+                definition = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
+    metadata.create_all(connection)
+    _VERSION.create(connection, checkfirst=True)
+    connection.execute(_VERSION.delete())
+    connection.execute(_VERSION.insert(), {"version_num": REVISIONS[-1]})
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:
     """The revision that the database is at; None where it is empty. Raises `StoreError` where it is another's."""
     present = set(inspect(connection).get_table_names())
     if "alembic_version" in present:
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        return None if found is None else str(found)
+        return connection.scalar(select(_VERSION.c.version_num))
     if connection.dialect.name == "sqlite" and present:
         raise StoreError(f"{name} is a database, but not a store of edgewise", advice="use another file: --store PATH")
     return None
-
-
-def _alembic_config() -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    folder = str(Path(__file__).parent / "migrations")
-    config.set_main_option("script_location", folder.replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
-def _require_known(revision: str, *, config: Config, name: str) -> None:
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-
-    try:
-        ScriptDirectory.from_config(config).get_revision(revision)
-    except CommandError as error:
-        raise StoreError(
-            (
-                f"the store {name} was written by a newer edgewise (revision {revision!r}; this one supports up to "
-                f"{HEAD!r})"
-            ),
-            advice="update edgewise, or use another store: --store PATH",
-        ) from error
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Runs as files: one self-contained JSON bundle, CSV and Markdown to take away, JSON to bring back.
+"""Runs as files: one self-contained JSON bundle, CSV to take away, JSON to bring back.
 
 A file is written whole or not at all, and never in place of another one unless that was asked for.
 """
@@ -12,19 +12,17 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgewise.errors import BadInput, StoreError
-from edgewise.metrics import METRICS
-from edgewise.record import SCHEMA, Measurement, Run
+from edgewise.record import SCHEMA, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.merging import later_version
 from edgewise.store.redaction import redact_run_paths
 from edgewise.store.upgrade import schema_of
-from edgewise.text import for_csv, for_markdown
-from edgewise.units import format_bytes, format_quantity
+from edgewise.text import for_csv
+from edgewise.units import format_bytes
 
 KIND = "edgewise-bundle"
 MAX_BYTES = 128 * 2**20
@@ -41,12 +39,6 @@ CSV_COLUMNS = (
     "metric", "value", "low", "high", "unit", "basis", "method", "absent_because",
 )  # fmt: skip
 
-#: the metrics that the Markdown table shows, where any run has them
-HEADLINES = (
-    "latency", "latency_paced", "latency_first", "load_time", "throughput", "memory_peak", "energy", "model_size",
-    "accuracy_top1",
-)  # fmt: skip
-
 
 def bundle_document(runs: Iterable[Run]) -> dict[str, Any]:
     """`runs` as the JSON document of a bundle. Raises `BadInput` as `to_document` does."""
@@ -59,7 +51,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
     Args:
         runs: in the order in which they are written; read once.
         path: its ending says how: ``.json`` (everything; a bundle with one run a line), ``.jsonl`` (the lines alone),
-            ``.csv`` (one row a measurement, SI base units) or ``.md`` (a table of headline metrics).
+            or ``.csv`` (one row a measurement, SI base units).
         overwrite: whether a file that is there may be replaced.
         redact: leave out where models lie on this machine.
 
@@ -86,9 +78,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
         case ".jsonl":
             text = (f"{line}\n" for line in lines())
         case ".csv":
-            text = _csv_lines(counted())
-        case ".md":
-            text = map(to_markdown, [counted()])
+            text = csv_lines(counted())
         case other:
             raise BadInput(
                 f"can't export to {other or 'a file without an extension'!r}", advice="use .json, .jsonl, .csv or .md"
@@ -203,12 +193,8 @@ def _check_head(document: Mapping[str, Any], path: Path) -> None:
             )
 
 
-def to_csv(runs: Iterable[Run]) -> str:
+def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     """One row a measurement, in SI base units and full precision; absent values are empty, and the row says why."""
-    return "".join(_csv_lines(runs))
-
-
-def _csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -226,36 +212,6 @@ def _csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         stream.seek(0)
         stream.truncate()
     yield stream.getvalue()
-
-
-def to_markdown(runs: Iterable[Run]) -> str:
-    """A table of the headline metrics, one row a run, with what is absent and why below it."""
-    # Only the cells are held: runs with their samples are a thousand times as large.
-    rows: list[tuple[list[str], dict[str, Measurement | None], str]] = []
-    for run in runs:
-        job = run.job
-        runtime = "/".join(filter(None, (job.runtime.name, job.runtime.provider)))
-        settings = ["default" if job.runtime.threads is None else str(job.runtime.threads), str(job.workload.batch)]
-        fixed = [run.id, job.model.name, runtime, *settings, job.workload.scenario.kind]
-        found = {name: _bare(run.measurement(name)) for name in HEADLINES}
-        rows.append((fixed, found, run.trust.grade if run.trust else run.status))
-    names = [name for name in HEADLINES if any(found[name] is not None for _, found, _ in rows)]
-    head = [
-        "Run",
-        "Model",
-        "Runtime",
-        "Threads",
-        "Batch",
-        "Scenario",
-        *(METRICS[name].label for name in names),
-        "Trust",
-    ]
-    lines = [_line(head), "|" + " --- |" * len(head)]
-    notes: dict[str, int] = {}
-    for fixed, found, grade in rows:
-        lines.append(_line([*fixed, *(_cell(found[name], notes=notes) for name in names), grade]))
-    text = "\n".join(lines) + "\n\nIn parentheses: 95 % interval. Values are measured unless they say otherwise.\n"
-    return text + "".join(f"\n{number}. {for_markdown(why)}" for why, number in notes.items()) + ("\n" if notes else "")
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: bool) -> None:
@@ -320,18 +276,6 @@ def _run(document: Any, *, where: str) -> Run:
         raise BadInput(f"{where}: {error.message}", advice=error.advice) from error
 
 
-def _cell(row: Measurement | None, *, notes: dict[str, int]) -> str:
-    if row is None:
-        return "not measured"
-    if row.value is None:
-        why = f"{METRICS[row.metric].label}: {row.absent_because or 'no reason was recorded'}"
-        return f"absent ({notes.setdefault(why, len(notes) + 1)})"
-    text = format_quantity(row.value, row.unit)
-    if row.low is not None and row.high is not None:
-        text += f" ({format_quantity(row.low, row.unit)} to {format_quantity(row.high, row.unit)})"
-    return text if row.basis == "measured" else f"{text}, {row.basis or 'basis unknown'}"
-
-
 def _require_sizes(document: Any) -> None:
     """Refuse numbers from elsewhere that no quantity has: sums and products of them are infinite. Raises `BadInput`."""
     left = [document]
@@ -344,12 +288,3 @@ def _require_sizes(document: Any) -> None:
                 f"it contains a number beyond {LARGEST:g}, larger than any quantity",
                 advice="check that edgewise wrote this document",
             )
-
-
-def _bare(row: Measurement | None) -> Measurement | None:
-    """`row` without its samples."""
-    return None if row is None else replace(row, samples=(), session_lengths=(), summary=None)
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(for_markdown(cell) for cell in cells) + " |"

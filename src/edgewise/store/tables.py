@@ -1,6 +1,7 @@
 """The store's tables: documents, which are the truth, and the index tables that are made from them.
 
-The migrations create these tables; a test holds the two descriptions equal.
+A new column may be null and a new table is filled from the documents: then opening an older store needs no more than a
+new revision in `edgewise.store.connection`.
 """
 
 from __future__ import annotations

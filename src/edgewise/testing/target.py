@@ -95,7 +95,7 @@ def _check_killed(target: LocalTarget | RemoteTarget, folder: Path, model: Path)
             _require(process.wait(DEADLINE_S) == 1, "the exit code is lost")
         finally:
             process.kill()
-        _require(b"TypeError" in process.stderr.read_bytes(), "standard error is not in its file")
+        _require(b"list indices" in process.stderr.read_bytes(), "standard error is not in its file")
 
 
 def _check_cache(target: RemoteTarget, folder: Path, model: Path) -> None:

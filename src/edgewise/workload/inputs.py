@@ -1,4 +1,4 @@
-"""What is fed to a model: arrays, random or from a file.
+"""The arrays that a model is fed, random or from a file.
 
 Also used inside the worker, so it needs the standard library and numpy only.
 """
@@ -6,12 +6,7 @@ Also used inside the worker, so it needs the standard library and numpy only.
 from __future__ import annotations
 
 import contextlib
-import io
 import math
-import struct
-import warnings
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
-
-MAX_FILE_BYTES = 4 * 2**30
-"""What the arrays of an ``.npz`` may say they unpack to."""
-MAX_FILE_ARRAYS = 10_000
-_HEADER_BYTES = 2**14
 
 
 def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
@@ -84,14 +74,15 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
 def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
     """The shapes of an ``.npz`` file's arrays, for inputs with open dimensions that they fit.
 
-    What does not fit, or is no such file, is left to `read_arrays` to refuse.
+    `read_arrays` raises the error about a file that can't be read or doesn't fit.
     """
+    from edgewise.workload.arrays import open_archive
+
     found: dict[str, tuple[int, ...]] = {}
-    with contextlib.suppress(OSError, BadInput, *_DAMAGED), zipfile.ZipFile(path) as archive:
-        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    with contextlib.suppress(BadInput):
+        entries = open_archive(path)
         for spec, name in zip(inputs, _match_names(path, list(entries), inputs), strict=True):
-            with archive.open(entries[name]) as stream:
-                shape, _, _ = _read_header(io.BytesIO(stream.read(_HEADER_BYTES)), entries[name].filename, path)
+            shape = entries[name].shape
             if spec.dynamic and shapes_fit(spec.shape, shape) and 0 not in shape:
                 found[spec.name] = shape
     return found
@@ -110,46 +101,21 @@ def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tu
     in another width, as long as every value fits; nothing else is converted. Nothing is unpickled.
 
     Raises:
-        BadInput: no such file, not an ``.npz``, damaged, absurdly large, or arrays that don't match `specs`.
+        BadInput: no such file, not an ``.npz``, damaged, too large, or arrays that don't match `specs`.
     """
-    try:
-        if path.is_file() and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                return _read_archive(path, archive, specs)
-        path.stat()
-    except OSError as error:
-        raise BadInput(f"can't read {path}: {error.strerror or error}", advice="give an .npz file") from error
-    except _DAMAGED as error:
-        raise BadInput(f"{path.name} is damaged: {error}", advice="write it again with numpy.savez") from error
-    raise BadInput(f"{path.name} is not an .npz file", advice="write one with numpy.savez('inputs.npz', NAME=array, …)")
+    from edgewise.workload.arrays import open_archive
 
-
-def _read_archive(
-    path: Path, archive: zipfile.ZipFile, specs: Sequence[InputSpec]
-) -> tuple[list[Array], tuple[str, ...]]:
-    entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries.values()):
-        raise BadInput(f"{path.name} has a compression that numpy does not support", advice="write it with numpy.savez")
-    declared = sum(info.file_size for info in archive.infolist())
-    if declared > MAX_FILE_BYTES or len(entries) > MAX_FILE_ARRAYS:
-        raise BadInput(
-            f"{path.name} would unpack to {declared} bytes in {len(entries)} arrays",
-            advice=f"at most {MAX_FILE_BYTES} bytes and {MAX_FILE_ARRAYS} arrays",
-        )
-    arrays = []
-    notes = []
+    entries = open_archive(path)
+    arrays, notes = [], []
     for spec, name in zip(specs, _match_names(path, list(entries), specs), strict=True):
-        array = _read_entry(path, archive, entries[name], spec)
-        converted = _convert(path, array, spec)
-        if array.dtype != converted.dtype and spec.dtype != TEXT:
-            notes.append(f"data {CONVERTED} {array.dtype} to {spec.dtype}")
-        else:
-            notes.append("")
-        arrays.append(converted)
+        entry = entries[name]
+        if entry.shape != spec.shape:
+            advice = f"the model needs {list(spec.shape)}; change the array, --batch or --shape"
+            raise BadInput(f"the array for {spec.name!r} has shape {list(entry.shape)}", advice=advice)
+        arrays.append(_convert(path, entry.whole(), spec))
+        converted = entry.dtype.newbyteorder("=") != arrays[-1].dtype and spec.dtype != TEXT
+        notes.append(f"data {CONVERTED} {entry.dtype} to {spec.dtype}" if converted else "")
     return arrays, tuple(notes)
-
-
-_DAMAGED = (zipfile.BadZipFile, ValueError, EOFError, RuntimeError, struct.error, zlib.error)
 
 
 def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec | TensorSpec]) -> list[str]:
@@ -167,40 +133,6 @@ def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec | Tenso
     extra = [name for name in found if name not in wanted]
     what = f"lacks {', '.join(missing[:9])}" if missing else f"contains {', '.join(extra[:9])}, which is not an input"
     raise BadInput(f"{path.name} {what}", advice=f"give exactly: {expected}")
-
-
-def _read_entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, spec: InputSpec) -> Array:
-    """One array; its header is checked against `spec` before a byte of data is unpacked."""
-    import numpy as np
-
-    with archive.open(info) as stream, warnings.catch_warnings(action="ignore"):
-        header = io.BytesIO(stream.read(_HEADER_BYTES))
-        shape, fortran, dtype = _read_header(header, info.filename, path)
-        if dtype.hasobject or dtype.names or dtype.subdtype:
-            raise BadInput(
-                f"array {spec.name!r} contains Python objects or records", advice=f"convert it to {spec.dtype}"
-            )
-        if shape != spec.shape:
-            advice = f"the model needs {list(spec.shape)}; change the array, --batch or --shape"
-            raise BadInput(f"the array for {spec.name!r} has shape {list(shape)}", advice=advice)
-        size = math.prod(shape) * dtype.itemsize
-        stream.seek(header.tell())
-        data = stream.read(size)
-        stream.read(1)  # at the end of an entry zipfile checks its CRC
-    if len(data) != size:
-        raise BadInput(f"the array for {spec.name!r} in {path.name} is truncated", advice="write it again")
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def _read_header(header: io.BytesIO, name: str, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether columns come first, and type of the array that `header` begins. Raises `BadInput`."""
-    import numpy as np
-
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    try:
-        return readers[np.lib.format.read_magic(header)](header)
-    except Exception as error:  # numpy reads headers with Python's own tokeniser, which has errors of many kinds
-        raise BadInput(f"{name} in {path.name} is not an array", advice="write it with numpy.savez") from error
 
 
 def _convert(path: Path, array: Array, spec: InputSpec) -> Array:

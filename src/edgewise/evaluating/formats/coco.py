@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from edgewise.cancellation import check
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import Box, Dataset, Sample
+from edgewise.evaluating.dataset import Box, Dataset
+from edgewise.evaluating.formats.files import Files, check_name, check_some_there
 from edgewise.evaluating.formats.images import decode_image, require_pillow
-from edgewise.evaluating.formats.inside import check_name, check_some_there, find_inside
 from edgewise.evaluating.formats.recognition import BuiltInFormat, find_instances
-from edgewise.evaluating.formats.split import ALL, Split, check_options, find_split, stamp_files
-from edgewise.evaluating.formats.strings import Strings
+from edgewise.evaluating.formats.split import ALL, check_options, find_split, stamp_files
 
 MAX_JSON_BYTES = 2**30
 """Of one file; that of the 118,000 images that COCO trains on has 448 MB."""
@@ -26,58 +23,22 @@ _ADVICE = "is it an instances file of COCO? See https://cocodataset.org/#format-
 
 
 @dataclass(kw_only=True)
-class BoxedImages(Split):
-    """Images of one annotation file.
+class BoxedImages(Files):
+    """Images of one annotation file; a label is a tuple of `Box`.
 
     Attributes:
-        root: folder of the images.
-        file: the annotations.
         category_ids: COCO's own number of every class, in the order of `classes`.
         image_ids: COCO's own number of every image.
-        sizes: width and height of every image one after the other, 0 where the file does not say.
-        boxes: left, top, width, height, area of every object, grouped by image.
-        marks: category and crowd of every object, grouped by image.
-        ends: after how many objects those of an image end.
+        sizes: (width, height) of every image; 0 where the file does not have it.
     """
 
-    root: Path
-    file: Path
-    files: Strings = field(default_factory=Strings)
     category_ids: Sequence[int] = ()
-    image_ids: array[int] = field(default_factory=lambda: array("q"))
-    sizes: array[int] = field(default_factory=lambda: array("q"))
-    boxes: array[float] = field(default_factory=lambda: array("d"))
-    marks: array[int] = field(default_factory=lambda: array("q"))
-    ends: array[int] = field(default_factory=lambda: array("Q"))
+    image_ids: Sequence[int] = ()
+    sizes: Sequence[tuple[int, int]] = ()
 
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`."""
-        name = self.files[index]
-        width, height = self.sizes[2 * index : 2 * index + 2]
-        size = (width, height) if width and height else None
-        data = decode_image(find_inside(self.root, name), name, stored_size=size)
-        return Sample(index=index, name=name, data=data, label=self._boxes_of(index) if self.labelled else None)
-
-    def _boxes_of(self, index: int) -> tuple[Box, ...]:
-        found = []
-        for number in range(self.ends[index - 1] if index else 0, self.ends[index]):
-            left, top, width, height, area = self.boxes[5 * number : 5 * number + 5]
-            category, crowd = self.marks[2 * number : 2 * number + 2]
-            found.append(
-                Box(
-                    left=left, top=top, right=left + width, bottom=top + height, category=category, crowd=bool(crowd),
-                    area=None if math.isnan(area) else area,
-                )
-            )  # fmt: skip
-        return tuple(found)
-
-    def stamp(self) -> str:
-        """From names, sizes and times of the annotations and of the images."""
-        about = (self.split, stamp_files(self.file.parent, [self.file.name]))
-        return stamp_files(self.root, self.files, extra=about)
+    def _decode(self, file: Path, index: int) -> tuple[Any, int | None]:
+        size = self.sizes[index]
+        return decode_image(file, self.files[index], stored_size=size if all(size) else None), None
 
 
 class Coco(BuiltInFormat):
@@ -123,16 +84,15 @@ def _open_file(path: Path, file: Path, split: str, images: Path | None) -> Boxed
         raise BadInput(f"{file.name} names no images", advice=_ADVICE)
     categories = _read_categories(document, file)
     labelled = "annotations" in document and bool(categories)
-    found = BoxedImages(
+    numbers, names, sizes = _read_images(entries, file)
+    return BoxedImages(
         name=path.name, path=path, format="coco", split=split, kind="image", labelled=labelled,
-        classes=tuple(categories.values()), category_ids=tuple(categories), file=file, root=file.parent,
+        classes=tuple(categories.values()), category_ids=tuple(categories), image_ids=numbers, sizes=sizes, files=names,
+        labels=_read_boxes(_list_of(document, "annotations", file), file, numbers, list(categories)) if labelled
+        else None,
+        root=_find_images(file, names[:_FILES_TO_TRY], images), confined=True,
+        about=stamp_files(file.parent, [file.name]),
     )  # fmt: skip
-    _read_images(entries, found)
-    if labelled:
-        _read_boxes(_list_of(document, "annotations", file), found)
-    first = [found.files[number] for number in range(min(_FILES_TO_TRY, len(found)))]
-    found.root = _find_images(file, first, images)
-    return found
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -178,56 +138,55 @@ def _read_categories(document: Mapping[str, Any], file: Path) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def _read_images(entries: Sequence[Mapping[str, Any]], into: BoxedImages) -> None:
-    seen = set()
+def _read_images(
+    entries: Sequence[Mapping[str, Any]], file: Path
+) -> tuple[list[int], list[str], list[tuple[int, int]]]:
+    """Number, name and (width, height) of every image."""
+    names: dict[int, str] = {}
+    sizes = []
     for entry in entries:
-        number = _whole(entry, "id", into.file, "an image")
-        if number in seen:
-            raise BadInput(f"{into.file.name} has two images with the id {number}", advice=_ADVICE)
-        seen.add(number)
+        number = _whole(entry, "id", file, "an image")
+        if number in names:
+            raise BadInput(f"{file.name} has two images with the id {number}", advice=_ADVICE)
         name = entry.get("file_name")
-        check_name(name if isinstance(name, str) else "", f"image {number} of {into.file.name}", advice=_ADVICE)
-        into.files.append(str(name))
-        into.image_ids.append(number)
-        for key in ("width", "height"):
-            size = entry.get(key)
-            into.sizes.append(size if isinstance(size, int) and 0 < size < 2**31 else 0)
+        check_name(name if isinstance(name, str) else "", f"image {number} of {file.name}", advice=_ADVICE)
+        names[number] = str(name)
+        width, height = (
+            size if isinstance(size, int) and 0 < size < 2**31 else 0 for size in map(entry.get, ("width", "height"))
+        )
+        sizes.append((width, height))
+    return list(names), list(names.values()), sizes
 
 
-def _read_boxes(entries: Sequence[Mapping[str, Any]], into: BoxedImages) -> None:
-    """Put the objects of every image together, in the order of the file."""
-    images = {number: index for index, number in enumerate(into.image_ids)}
-    categories = {number: index for index, number in enumerate(into.category_ids)}
-    by_image: list[list[int]] = [[] for _ in into.image_ids]
+def _read_boxes(
+    entries: Sequence[Mapping[str, Any]], file: Path, image_ids: Sequence[int], category_ids: Sequence[int]
+) -> list[tuple[Box, ...]]:
+    """The objects of every image, in the order of the file."""
+    images: dict[int, list[Box]] = {number: [] for number in image_ids}
+    categories = {number: index for index, number in enumerate(category_ids)}
     for position, entry in enumerate(entries):
         check()
         what = f"annotation {entry.get('id', position)}"
-        image = _whole(entry, "image_id", into.file, what)
-        if image not in images:
-            raise BadInput(
-                f"{what} of {into.file.name} is of image {image}, which the file does not have", advice=_ADVICE
-            )
-        by_image[images[image]].append(position)
-    for positions in by_image:
-        check()
-        for position in positions:
-            entry = entries[position]
-            what = f"annotation {entry.get('id', position)}"
-            category = _whole(entry, "category_id", into.file, what)
-            if category not in categories:
+        for key, known in (("image_id", images), ("category_id", categories)):
+            if _whole(entry, key, file, what) not in known:
                 raise BadInput(
-                    f"{what} of {into.file.name} is of category {category}, which the file does not have",
+                    f"{what} of {file.name} is of {key.removesuffix('_id')} {entry[key]}, which the file does not have",
                     advice=_ADVICE,
                 )
-            box = entry.get("bbox")
-            if not (isinstance(box, list) and len(box) == 4 and all(_is_finite(value) for value in box)):
-                raise BadInput(f"{what} of {into.file.name} has no bbox of four numbers", advice=_ADVICE)
-            if box[2] < 0 or box[3] < 0:
-                raise BadInput(f"{what} of {into.file.name} has a bbox of negative size", advice=_ADVICE)
-            area: Any = entry.get("area")
-            into.boxes.extend([*map(float, box), float(area) if _is_finite(area) else math.nan])
-            into.marks.extend([categories[category], int(entry.get("iscrowd") in (1, True))])
-        into.ends.append(len(into.marks) // 2)
+        box = entry.get("bbox")
+        if not (isinstance(box, list) and len(box) == 4 and all(_is_finite(value) for value in box)):
+            raise BadInput(f"{what} of {file.name} has no bbox of four numbers", advice=_ADVICE)
+        left, top, width, height = map(float, box)
+        if width < 0 or height < 0:
+            raise BadInput(f"{what} of {file.name} has a bbox of negative size", advice=_ADVICE)
+        area: Any = entry.get("area")
+        images[entry["image_id"]].append(
+            Box(
+                left=left, top=top, right=left + width, bottom=top + height, category=categories[entry["category_id"]],
+                crowd=entry.get("iscrowd") in (1, True), area=float(area) if _is_finite(area) else None,
+            )
+        )  # fmt: skip
+    return [tuple(boxes) for boxes in images.values()]
 
 
 def _find_images(file: Path, first: list[str], asked: Path | None) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,10 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Kind, Sample
-from edgewise.evaluating.formats.arrays import read_array_file
-from edgewise.evaluating.formats.images import decode_image, require_pillow
-from edgewise.evaluating.formats.inside import check_name, check_some_there, find_inside
+from edgewise.evaluating.formats.files import Files, check_name, check_some_there, require_decoder
 from edgewise.evaluating.formats.labels import KINDS, Labels, is_number, read_words
 from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, suffix_of
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
 from edgewise.evaluating.formats.split import (
     ALL,
     Split,
@@ -30,6 +27,7 @@ from edgewise.evaluating.formats.split import (
 )
 from edgewise.evaluating.formats.strings import Strings
 from edgewise.evaluating.formats.tables import REFERENCES, Columns, find_columns, read_rows
+from edgewise.workload.arrays import Array
 
 _OPTIONS = ("path", "text", "columns", "label", "split", "label_kind", "separator", "classes", "delimiter", "header",
             "root")  # fmt: skip
@@ -39,59 +37,32 @@ _ADVICE = "files are named relative to the table; root=FOLDER if they are elsewh
 
 @dataclass(kw_only=True)
 class TableRows(Split):
-    """Rows of a table. Either `sources`, names of files or texts, or `features` hold the samples.
+    """Texts or numbers in the rows of a table.
 
     Attributes:
-        file: the table.
-        root: what names of files are relative to; None where samples are in the table itself.
-        rows: which rows of the table are of this split.
-        lines: of the table, for every row.
-        reading: the user's options for the table.
-        features: of all rows, one after the other, `width` numbers each.
+        data: text, or numbers (float64), of every sample.
+        lines: of the table, of every sample.
+        labels: of every sample; None where there are none.
+        about: everything that decides what the samples are.
     """
 
-    file: Path
-    root: Path | None
-    rows: Sequence[int]
+    data: Sequence[str] | Array
     lines: Sequence[int]
-    sources: Sequence[str]
-    features: array[float]
-    width: int
-    labels: Labels | None
-    reading: str
+    labels: Sequence[Any] | None
+    about: object
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.lines)
 
     def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`."""
-        row = self.rows[index]
-        label = None if self.labels is None else self.labels.values[row]
-        if self.root is not None:
-            name = self.sources[row]
-            data, rate = self._read_file(self.root, name)
-            return Sample(index=index, name=name, data=data, label=label, rate=rate)
-        name = f"{self.name}, line {self.lines[row]}"
-        if self.kind == "text":
-            return Sample(index=index, name=name, data=self.sources[row], label=label)
-        numbers = np.array(self.features[row * self.width : (row + 1) * self.width], np.float64)
-        return Sample(index=index, name=name, data=numbers, label=label)
-
-    def _read_file(self, root: Path, name: str) -> tuple[Any, int | None]:
-        file = find_inside(root, name)
-        match self.kind:
-            case "image":
-                return decode_image(file, name), None
-            case "audio":
-                return decode_sound(file, name)
-        return read_array_file(file, name), None
+        """The sample."""
+        label = None if self.labels is None else self.labels[index]
+        name = f"{self.name}, line {self.lines[index]}"
+        return Sample(index=index, name=name, data=self.data[index], label=label)
 
     def stamp(self) -> str:
-        """From names, sizes and times of the table and of its files."""
-        about = (self.split, self.classes, self.reading, stamp_files(self.file.parent, [self.file.name]))
-        if self.root is None:
-            return stamp_files(self.file.parent, [], extra=about)
-        return stamp_files(self.root, (self.sources[row] for row in self.rows), extra=about)
+        """From name, size and time of the table."""
+        return stamp_files(Path(), [], extra=(self.split, self.classes, self.about))
 
 
 class Csv(BuiltInFormat):
@@ -122,56 +93,63 @@ class Csv(BuiltInFormat):
         labels = _read_labels(path, table, options)
         splits: dict[str, list[int]] = {}
         for row in range(len(table.lines)):
-            word = table.splits[row].strip() if table.columns.split is not None else ""
+            word = table.splits[row].strip() if table.splits else ""
             splits.setdefault((find_split(word) or word) if word else ALL, []).append(row)
-        return {
-            split: TableRows(
-                name=path.name, path=path, format=self.name, split=split, kind=kind,
-                classes=labels.classes if labels is not None else (), labelled=labels is not None, file=path,
-                root=root if table.columns.path is not None else None, rows=array("Q", rows), lines=table.lines,
-                sources=table.sources, features=table.features, width=len(table.columns.features), labels=labels,
-                reading=repr(sorted(options.items())),
-            )
-            for split, rows in splits.items()
-        }  # fmt: skip
+        found: dict[str, Dataset] = {}
+        for split, rows in splits.items():
+            about: dict[str, Any] = {
+                "name": path.name, "path": path, "format": self.name, "split": split, "kind": kind,
+                "classes": labels.classes if labels is not None else (), "labelled": labels is not None,
+                "labels": None if labels is None else [labels.values[row] for row in rows],
+                "about": (sorted(options.items()), stamp_files(path.parent, [path.name])),
+            }  # fmt: skip
+            if table.columns.path is not None:
+                files = Strings(table.sources[row] for row in rows)
+                found[split] = Files(root=root, files=files, confined=True, **about)
+                continue
+            data = [table.sources[row] for row in rows] if kind == "text" else table.features[rows]
+            found[split] = TableRows(data=data, lines=[table.lines[row] for row in rows], **about)
+        return found
 
 
 @dataclass(kw_only=True)
 class _Table:
-    """What is kept of a table, column by column."""
+    """A table column by column: `features` are numbers, [rows, columns], and lists of absent columns are empty."""
 
     columns: Columns
-    lines: array[int] = field(default_factory=lambda: array("Q"))
-    sources: Strings = field(default_factory=Strings)
-    features: array[float] = field(default_factory=lambda: array("d"))
-    labels: Strings = field(default_factory=Strings)
-    splits: Strings = field(default_factory=Strings)
+    lines: list[int]
+    sources: list[str]
+    features: Array
+    labels: list[str]
+    splits: list[str]
 
 
 def _read_table(file: Path, options: Mapping[str, str]) -> _Table:
     rows = read_rows(file, options)
     _, names = next(rows)
     columns = find_columns(file, names, options)
-    table = _Table(columns=columns)
-    source = columns.path if columns.path is not None else columns.text
+    lines: list[int] = []
+    words: dict[int | None, list[str]] = {
+        number: [] for number in (columns.source, columns.label, columns.split) if number is not None
+    }
+    features = array("d")
     for line, row in rows:
-        table.lines.append(line)
-        if source is not None:
-            table.sources.append(row[source])
+        lines.append(line)
+        for number, column in words.items():
+            column.append(row[number or 0])
         for number in columns.features:
             if not is_number(row[number]):
                 raise BadInput(
                     f"{file.name}, line {line}: {row[number][:40]!r} in the column {names[number]!r} is not a number",
                     advice="name the columns of numbers with columns=a,b, or those of files or texts with path=, text=",
                 )
-            table.features.append(float(row[number]))
-        if columns.label is not None:
-            table.labels.append(row[columns.label])
-        if columns.split is not None:
-            table.splits.append(row[columns.split])
-    if not table.lines:
+            features.append(float(row[number]))
+    if not lines:
         raise BadInput(f"{file.name} has no rows below the names of its columns", advice="one row a sample")
-    return table
+    return _Table(
+        columns=columns, lines=lines, sources=words.get(columns.source, []), labels=words.get(columns.label, []),
+        splits=words.get(columns.split, []), features=np.array(features).reshape(len(lines), len(columns.features)),
+    )  # fmt: skip
 
 
 def _find_kind(file: Path, table: _Table, root: Path) -> Kind:
@@ -187,13 +165,9 @@ def _find_kind(file: Path, table: _Table, root: Path) -> Kind:
         (one, first), (other, second) = list(kinds.items())[:2]
         raise BadInput(f"{first} names a file of the kind {one}, {second} one of the kind {other}",
                        advice="one kind in one data set")  # fmt: skip
-    check_some_there(root, [table.sources[row] for row in range(min(_FILES_TO_TRY, len(table.sources)))],
-                     advice=_ADVICE)  # fmt: skip
+    check_some_there(root, table.sources[:_FILES_TO_TRY], advice=_ADVICE)
     kind = next(iter(kinds))
-    if kind == "image":
-        require_pillow()
-    elif kind == "audio":
-        require_soundfile()
+    require_decoder(kind)
     return kind
 
 
@@ -223,11 +197,7 @@ def _read_labels(file: Path, table: _Table, options: Mapping[str, str]) -> Label
     return read_words(
         table.labels,
         kind=kind,
-        place=_placer(file, table.lines),
+        place=lambda row: f"{file.name}, line {table.lines[row]}",
         separator=options.get("separator"),
         classes=parse_words(options.get("classes", "")),
     )
-
-
-def _placer(file: Path, lines: Sequence[int]) -> Callable[[int], str]:
-    return lambda index: f"{file.name}, line {lines[index]}"

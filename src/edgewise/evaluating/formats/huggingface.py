@@ -12,12 +12,11 @@ import numpy as np
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
-from edgewise.evaluating.formats.images import decode_image, decode_mask, require_pillow
-from edgewise.evaluating.formats.inside import find_inside
+from edgewise.evaluating.formats.files import decode_file, find_inside, require_decoder
+from edgewise.evaluating.formats.images import decode_mask, require_pillow
 from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_numbers, read_words
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
 from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
 from edgewise.evaluating.offline import environment
 
@@ -72,10 +71,8 @@ class TableSplit(Split):
         source = row[self.plan.sources[0]]
         data: Any
         match self.plan.kind:
-            case "image":
-                data = decode_image(_content(source, self.folder, name), name)
-            case "audio":
-                data, rate = decode_sound(_content(source, self.folder, name), name)
+            case "image" | "audio":
+                data, rate = decode_file(_content(source, self.folder, name), self.plan.kind, name)
             case "text":
                 if not isinstance(source, str):
                     raise CorruptSample(name, f"the text in {self.plan.sources[0]!r} is missing")
@@ -170,10 +167,7 @@ def _open_split(path: Path, split: str, folder: Path, table: Any, options: Mappi
     label = options.get("label") or _find_label(path, features)
     rest = {name: feature for name, feature in features.items() if name != label}
     kind, sources = _find_sources(path, rest, options)
-    if kind == "image":
-        require_pillow()
-    elif kind == "audio":
-        require_soundfile()
+    require_decoder(kind)
     labels: Labels | None = None
     lazy: Callable[[Any, str], Any] | None = None
     if label is not None:

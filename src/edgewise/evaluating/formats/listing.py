@@ -10,7 +10,6 @@ from typing import Literal
 
 from edgewise.cancellation import check
 from edgewise.errors import BadInput
-from edgewise.evaluating.formats.strings import Strings
 
 Medium = Literal["image", "audio"]
 
@@ -82,11 +81,6 @@ def walk_files(root: str | Path, below: str, endings: Collection[str]) -> Iterat
             if suffix_of(name) in endings:
                 yield prefix + name
         pending += [prefix + name for name in reversed(folders)]
-
-
-def list_files(root: str | Path, below: str, endings: Collection[str]) -> Strings:
-    """`walk_files`, kept."""
-    return Strings(walk_files(root, below, endings))
 
 
 def glance_media(folder: str | Path) -> Medium | None:

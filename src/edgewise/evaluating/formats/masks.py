@@ -6,12 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
-from edgewise.evaluating.formats.images import decode_image, decode_mask
-from edgewise.evaluating.formats.listing import IMAGES, list_files, list_folder
-from edgewise.evaluating.formats.split import ALL, Split, find_split, name_splits, read_names, stamp_files
+from edgewise.evaluating.dataset import CorruptSample, Dataset
+from edgewise.evaluating.formats.files import Files
+from edgewise.evaluating.formats.images import decode_mask
+from edgewise.evaluating.formats.listing import IMAGES, list_folder, walk_files
+from edgewise.evaluating.formats.split import ALL, find_split, name_splits, read_names, stamp_files
 from edgewise.evaluating.formats.strings import Strings
 
 IMAGE_FOLDER, MASK_FOLDER = "images", "masks"
@@ -19,31 +21,23 @@ _MAX_CLASSES_BYTES = 2**20
 
 
 @dataclass(kw_only=True)
-class MaskedImages(Split):
-    """Images of one split, each with the classes of its pixels. `files` and `masks` are relative to `root`."""
+class MaskedImages(Files):
+    """Images of one split, each with the classes of its pixels. `masks` are relative to `root`, too."""
 
-    root: Path
-    files: Sequence[str]
     masks: Sequence[str]
 
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`."""
+    def _label(self, index: int, data: Any) -> Any:
         name = self.files[index]
-        image = decode_image(self.root / name, name)
         mask = decode_mask(self.root / self.masks[index], name)
-        if image.shape[:2] != mask.shape:
+        if data.shape[:2] != mask.shape:
             raise CorruptSample(
-                name, f"the image is {image.shape[1]}x{image.shape[0]}, its mask {mask.shape[1]}x{mask.shape[0]}"
+                name, f"the image is {data.shape[1]}x{data.shape[0]}, its mask {mask.shape[1]}x{mask.shape[0]}"
             )
-        return Sample(index=index, name=name, data=image, label=mask)
+        return mask
 
     def stamp(self) -> str:
-        """From names, sizes and times."""
-        files = (file for pair in zip(self.files, self.masks, strict=True) for file in pair)
-        return stamp_files(self.root, files, extra=self.classes)
+        """From names, sizes and times of images and masks."""
+        return stamp_files(self.root, self.masks, extra=super().stamp())
 
 
 def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str]]:
@@ -95,8 +89,8 @@ def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) ->
     classes = _read_classes(root)
     splits: dict[str, Dataset] = {}
     for split, (images, masks) in pairs.items():
-        files = list_files(root, images, IMAGES)
-        by_stem = {_stem(name, masks): name for name in list_files(root, masks, IMAGES)}
+        files = Strings(walk_files(root, images, IMAGES))
+        by_stem = {_stem(name, masks): name for name in walk_files(root, masks, IMAGES)}
         wanted = [by_stem.get(_stem(name, images) + suffix) for name in files]
         missing = [name for name, mask in zip(files, wanted, strict=True) if mask is None]
         if missing:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
-from edgewise.evaluating.formats.arrays import Array, Entry, open_archive
+from edgewise.evaluating.dataset import Dataset, Kind
 from edgewise.evaluating.formats.labels import KINDS, Labels, read_numbers, read_words
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
+from edgewise.evaluating.formats.rows import Rows
+from edgewise.evaluating.formats.split import ALL, check_options, choose, parse_words
+from edgewise.workload.arrays import StoredArray, open_archive
 
 _SPLITS = {"train": "train", "test": "test", "val": "validation", "valid": "validation", "validation": "validation",
            "calibration": "calibration"}  # fmt: skip
@@ -24,57 +24,6 @@ _RATES = ("rate", "sample_rate")
 _CHANNELS = (1, 3, 4)
 _FORM = "npz"
 _ADVICE = "write it with numpy.savez('data.npz', x=…, y=…)"
-
-
-@dataclass(kw_only=True)
-class Arrays(Split):
-    """Rows of arrays.
-
-    Attributes:
-        inputs: input → array, all of one length; the only input of most data is called as its array is.
-        labels: of every sample; None where they are read with it, or there are none.
-        masks: labels that are arrays, read with the sample.
-    """
-
-    inputs: Mapping[str, Entry]
-    labels: Labels | None
-    masks: Entry | None
-    rate: int | None
-    file: Path
-
-    def __len__(self) -> int:
-        return len(next(iter(self.inputs.values())))
-
-    def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`."""
-        first, entry = next(iter(self.inputs.items()))
-        name = f"{first}[{index}]"
-        data: Array | str | Mapping[str, Array]
-        if len(self.inputs) > 1:
-            data = {each: array.row(index) for each, array in self.inputs.items()}
-        elif self.kind == "text":
-            data = str(entry.row(index))
-        else:
-            data = _as_kind(entry.row(index), self.kind)
-        label = self._read_mask(index, name) if self.masks is not None else None
-        if self.labels is not None:
-            label = self.labels.values[index]
-        return Sample(index=index, name=name, data=data, label=label, rate=self.rate)
-
-    def _read_mask(self, index: int, name: str) -> Array:
-        assert self.masks is not None
-        mask = self.masks.row(index)
-        if mask.dtype.kind == "f" and not np.isfinite(mask).all():
-            raise CorruptSample(name, "its label holds values that are not finite")
-        if mask.dtype.kind == "i" and mask.size and mask.min() < 0:
-            raise CorruptSample(name, f"its label holds the class {mask.min()}, and a class is 0 or more")
-        return mask
-
-    def stamp(self) -> str:
-        """From names, sizes and times."""
-        inputs = [(name, entry.header.shape, entry.header.dtype.str) for name, entry in self.inputs.items()]
-        labels = None if self.labels is None else (self.labels.kind, self.labels.classes)
-        return stamp_files(self.file.parent, [self.file.name], extra=(self.split, self.kind, self.rate, inputs, labels))
 
 
 class Npz(BuiltInFormat):
@@ -111,22 +60,22 @@ class Npz(BuiltInFormat):
         return {ALL: _open_split(path, ALL, inputs, labels, entries=entries, options=options)}
 
 
-def _find_labels(path: Path, entries: Mapping[str, Entry], options: Mapping[str, str]) -> Entry | None:
+def _find_labels(path: Path, entries: Mapping[str, StoredArray], options: Mapping[str, str]) -> StoredArray | None:
     if "label" in options:
         return _get(path, entries, options["label"])
     return next((entries[name] for name in _LABELS if name in entries), None)
 
 
 def _find_inputs(
-    path: Path, entries: Mapping[str, Entry], labels: Entry | None, options: Mapping[str, str]
-) -> dict[str, Entry]:
+    path: Path, entries: Mapping[str, StoredArray], labels: StoredArray | None, options: Mapping[str, str]
+) -> dict[str, StoredArray]:
     if "inputs" in options:
         return {name: _get(path, entries, name) for name in parse_words(options["inputs"])}
     if "x" in entries:
         return {"x": entries["x"]}
     known = {*_CLASSES, *_RATES, *([labels.name] if labels is not None else [])}
     found = {name: entry for name, entry in entries.items() if name not in known}
-    if not found or not all(entry.header.shape for entry in found.values()):
+    if not found or not all(entry.shape for entry in found.values()):
         raise BadInput(f"{path.name} holds no array x; it holds: {_list(entries)}", advice=_ADVICE)
     if len(found) > 1 and all(name.startswith("arr_") for name in found):
         raise BadInput(f"the arrays of {path.name} have no names", advice=_ADVICE)
@@ -142,15 +91,15 @@ def _find_inputs(
 def _open_split(
     path: Path,
     split: str,
-    inputs: dict[str, Entry],
-    y: Entry | None,
+    inputs: dict[str, StoredArray],
+    y: StoredArray | None,
     *,
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, StoredArray],
     options: Mapping[str, str],
-) -> Arrays:
+) -> Rows:
     first, entry = next(iter(inputs.items()))
     for name, each in inputs.items():
-        if not each.header.shape:
+        if not each.shape:
             raise BadInput(f"{name} in {path.name} is one number, not an array of samples", advice=_ADVICE)
         if len(each) != len(entry):
             raise BadInput(
@@ -163,10 +112,9 @@ def _open_split(
     kind = _find_kind(path, inputs, options.get("kind"))
     classes = _read_classes(path, entries)
     labels = None if y is None else _read_labels(y, options.get("label_kind"), first, classes)
-    return Arrays(
+    return Rows(
         name=path.name,
         path=path,
-        file=path,
         format=_FORM,
         split=split,
         kind=kind,
@@ -175,15 +123,16 @@ def _open_split(
         inputs=inputs,
         labels=labels,
         masks=y if labels is None else None,
+        stored=[path],
         rate=_find_rate(path, entries, options) if kind == "audio" else None,
     )
 
 
-def _find_kind(path: Path, inputs: Mapping[str, Entry], asked: str | None) -> Kind:
+def _find_kind(path: Path, inputs: Mapping[str, StoredArray], asked: str | None) -> Kind:
     """The kind of samples: the requested one if it fits, else by the shape and type of the array."""
     entry = next(iter(inputs.values()))
-    shape, dtype = entry.header.shape[1:], entry.header.dtype
-    texts = [name for name, each in inputs.items() if each.header.dtype.kind == "U"]
+    shape, dtype = entry.shape[1:], entry.dtype
+    texts = [name for name, each in inputs.items() if each.dtype.kind == "U"]
     if texts and (len(inputs) > 1 or shape or asked is not None):
         raise BadInput(f"{texts[0]} in {path.name} holds text", advice="text is one text a sample, and the only input")
     if texts:
@@ -209,24 +158,14 @@ def _find_kind(path: Path, inputs: Mapping[str, Entry], asked: str | None) -> Ki
     return "audio" if asked == "audio" else "array"
 
 
-def _as_kind(row: Array, kind: Kind) -> Array:
-    """A row in the shape and type that samples of its kind have."""
-    if kind == "image" and row.ndim == 2:
-        return row[:, :, None]
-    if kind == "audio":
-        scaled = row.astype(np.float32) / np.float32(2**15) if row.dtype == np.int16 else row.astype(np.float32)
-        return scaled[:, None] if scaled.ndim == 1 else scaled
-    return row
-
-
-def _read_labels(y: Entry, kind: str | None, first: str, classes: Sequence[str]) -> Labels | None:
+def _read_labels(y: StoredArray, kind: str | None, first: str, classes: Sequence[str]) -> Labels | None:
     """The labels, now; None where each is an array, to be read with its sample."""
 
     def place(index: int) -> str:
         return f"{first}[{index}]"
 
-    rank = len(y.header.shape)
-    if y.header.dtype.kind == "U":
+    rank = len(y.shape)
+    if y.dtype.kind == "U":
         if rank != 1:
             raise BadInput(f"{y.name} in {y.path.name} has {rank} dimensions of text", advice="one label a sample")
         return read_words([str(word) for word in y.whole().tolist()], kind=kind, place=place, classes=classes)
@@ -238,18 +177,18 @@ def _read_labels(y: Entry, kind: str | None, first: str, classes: Sequence[str])
     return read_numbers(values.astype(np.int64) if values.dtype.kind == "b" else values, kind=kind, place=place)
 
 
-def _read_classes(path: Path, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+def _read_classes(path: Path, entries: Mapping[str, StoredArray]) -> tuple[str, ...]:
     entry = next((entries[name] for name in _CLASSES if name in entries), None)
-    if entry is None or entry.header.dtype.kind != "U" or len(entry.header.shape) != 1:
+    if entry is None or entry.dtype.kind != "U" or len(entry.shape) != 1:
         return ()
     return tuple(str(name) for name in entry.whole().tolist())
 
 
-def _find_rate(path: Path, entries: Mapping[str, Entry], options: Mapping[str, str]) -> int | None:
+def _find_rate(path: Path, entries: Mapping[str, StoredArray], options: Mapping[str, str]) -> int | None:
     """Frames per second, from the user or the archive; None where neither has it."""
     value: Any = options.get("rate")
     if value is None:
-        entry = next((entries[name] for name in _RATES if name in entries and entries[name].header.shape == ()), None)
+        entry = next((entries[name] for name in _RATES if name in entries and entries[name].shape == ()), None)
         if entry is None:
             return None
         value = entry.whole().item()
@@ -262,11 +201,11 @@ def _find_rate(path: Path, entries: Mapping[str, Entry], options: Mapping[str, s
     return rate
 
 
-def _get(path: Path, entries: Mapping[str, Entry], name: str) -> Entry:
+def _get(path: Path, entries: Mapping[str, StoredArray], name: str) -> StoredArray:
     if name not in entries:
         raise BadInput(f"{path.name} has no array {name!r}", advice=f"it has: {_list(entries)}")
     return entries[name]
 
 
-def _list(entries: Mapping[str, Entry]) -> str:
+def _list(entries: Mapping[str, StoredArray]) -> str:
     return ", ".join(list(entries)[:12]) or "nothing"

@@ -39,6 +39,11 @@ class Columns:
     split: int | None = None
 
     @property
+    def source(self) -> int | None:
+        """The column of files or texts; None where samples are numbers."""
+        return self.path if self.path is not None else self.text
+
+    @property
     def label_name(self) -> str:
         """What the column of labels is called; empty where there is none."""
         return "" if self.label is None else self.names[self.label]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from edgewise.evaluating.formats.listing import SOUNDS
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.sounds import require_soundfile
 from edgewise.evaluating.formats.split import ALL, check_options, read_names
-from edgewise.evaluating.formats.strings import Strings
 
 _LISTS = {"test": "testing_list.txt", "validation": "validation_list.txt"}
 _NO_CLASS = ("_background_noise_",)
@@ -43,29 +41,19 @@ class Wav(BuiltInFormat):
 
 
 def _split_by_lists(root: Path, everything: Listed) -> dict[str, Listed]:
-    """By the lists of Speech Commands: what is on none of them is for training. Without lists: not split."""
+    """The splits by Speech Commands' lists: files on none of them are for training. Without lists: not split."""
     owner: dict[str, str] = {}
     for split, list_name in _LISTS.items():
         if (root / list_name).is_file():
-            owner.update(dict.fromkeys(_read_list(root / list_name), split))
+            owner.update(dict.fromkeys(read_names(root / list_name, "a list of files", most=_MAX_LIST_BYTES), split))
     if not owner:
         return {ALL: everything}
-    found: dict[str, Listed] = {}
-    labels = {split: array("q") for split in ("train", *_LISTS)}
-    files = {split: Strings() for split in labels}
-    for number, name in enumerate(everything.files):
-        split = owner.get(name, "train")
-        files[split].append(name)
-        if everything.labels is not None:
-            labels[split].append(everything.labels[number])
+    found = {split: Listed() for split in ("train", *_LISTS)}
+    for number, file in enumerate(everything.files):
+        own = found[owner.get(file, "train")]
+        own.files.append(file)
+        own.classes += everything.classes[number : number + 1]
     for split, list_name in _LISTS.items():
-        if split in owner.values() and not len(files[split]):
+        if split in owner.values() and not len(found[split].files):
             raise BadInput(f"none of the files that {root / list_name} names is there", advice="is the data complete?")
-    for split, own in files.items():
-        if len(own):
-            found[split] = Listed(root=root, files=own, labels=labels[split] if everything.labels is not None else None)
-    return found
-
-
-def _read_list(file: Path) -> list[str]:
-    return read_names(file, "a list of files", most=_MAX_LIST_BYTES)
+    return {split: own for split, own in found.items() if len(own.files)}

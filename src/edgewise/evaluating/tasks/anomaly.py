@@ -7,19 +7,22 @@ as one threshold. Both are as scikit-learn has them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
+from edgewise.evaluating.step_settings import Accepts
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.outputs import (
+    Finite,
+    OutputOptions,
     OutputScorer,
     OutputTask,
     brief,
-    choose_number,
     elements_of,
     scalar_label,
 )
@@ -29,18 +32,22 @@ Floats = NDArray[np.float64]
 
 _TINY = 1e-300
 """Above a threshold that no sample reaches there are no anomalies either: 0 / this is 0."""
-_SCORES = ("value", "max", "mean", "mse")
-_OPTIONS = {
-    "output": "NAME",
-    "score": "value, max, mean, mse (of a reconstruction) or the number of an output element",
-    "threshold": "NUMBER (above it a sample is called an anomaly)",
-    "normal": "NAME (of the data's class that is normal; all others are anomalies)",
-}
+_SCORE = "value, max, mean, mse (of a reconstruction) or the number of an output element"
 _NORMAL = frozenset({"normal", "good", "ok", "healthy"})
 _ANOMALOUS = frozenset({"anomaly", "anomalies", "anomalous", "abnormal", "bad", "defect", "defective", "faulty"})
 
 
-class AnomalyTable:
+class AnomalyOptions(OutputOptions):
+    """Options of anomaly detection."""
+
+    score: Annotated[str, Field(pattern="^(value|max|mean|mse|[0-9]{1,9})$"), Accepts(_SCORE)] | None = Field(
+        None, description=_SCORE
+    )
+    threshold: Finite | None = Field(None, description="NUMBER (above it a sample is called an anomaly)")
+    normal: str | None = Field(None, description="NAME (of the data's class that is normal; all others are anomalies)")
+
+
+class AnomalyTable(Table):
     """Scores and labels of many samples.
 
     Args:
@@ -66,8 +73,6 @@ class AnomalyTable:
         self._ends = np.searchsorted(descending, -scores_found[last], side="right") - 1
         self._last = last
         self._above = np.zeros(self.n + 1)
-        self.bounds: Mapping[str, tuple[float, float]] = {}
-        self.proportions: Mapping[str, Array] = {}
         self._pairs = None
         if threshold is not None:
             called = settled > threshold
@@ -77,7 +82,7 @@ class AnomalyTable:
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`."""
-        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        counts = self.counts(weights)
         ordered = counts[self._order]
         above = np.cumsum(ordered, out=self._above[1:])
         values = dict(zip(("auroc", "average_precision"), self._areas(ordered, above), strict=True))
@@ -121,11 +126,11 @@ class AnomalyScorer(OutputScorer):
 
     headline = "auroc"
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
-        super().__init__(context, task=task)
-        self._normal = _find_normal(context)
-        self._threshold = choose_number(context, "threshold")
-        self._score = _choose_score(context, self._number)
+    def __init__(self, context: TaskContext, options: AnomalyOptions, *, task: str) -> None:
+        super().__init__(context, options, task=task)
+        self._normal = _find_normal(context, options.normal)
+        self._threshold = options.threshold
+        self._score = options.score or _choose_score(context, self._number)
         self.settings = {**self.settings, "score": self._score, "threshold": self._threshold}
         if self._score == "mse":
             self.settings = {**self.settings, "reconstructed": "what the model was fed"}
@@ -181,7 +186,7 @@ class Anomaly(OutputTask):
     title = "Anomaly detection"
     kinds: Sequence[Kind] = ("array", "image", "audio")
     metrics: Sequence[str] = ("auroc", "average_precision", "error_rate")
-    options = _OPTIONS
+    options = AnomalyOptions
     scorer = AnomalyScorer
 
 
@@ -198,11 +203,6 @@ def _reconstruction_error(array: Floats, sample: Sample, preparation: Preparatio
 
 
 def _choose_score(context: TaskContext, number: int) -> str:
-    asked = context.options.get("score")
-    if asked is not None:
-        if asked not in _SCORES and not (asked.isdecimal() and len(asked) <= 9):
-            raise BadInput(f"--task-option score must be {_OPTIONS['score']}, from 0, not {asked}")
-        return asked
     size = elements_of(context.signature.outputs[number])
     inputs = context.signature.inputs
     if size == 1:
@@ -215,10 +215,9 @@ def _choose_score(context: TaskContext, number: int) -> str:
     )
 
 
-def _find_normal(context: TaskContext) -> int | None:
+def _find_normal(context: TaskContext, asked: str | None) -> int | None:
     """Which of the data's classes is the normal one; None where labels are 0 and 1 already."""
     names = [str(name) for name in context.data.classes]
-    asked = context.options.get("normal")
     if asked is not None:
         if asked not in names:
             known = ", ".join(names[:10]) or "none"

@@ -45,7 +45,7 @@ class Anchors:
     """
 
     boxes: Array
-    scales: tuple[float, float, float, float]
+    scales: tuple[float, ...]
     y_first: bool = False
 
 

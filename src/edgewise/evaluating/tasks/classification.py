@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.labels import Labels
 from edgewise.evaluating.tasks.outputs import (
     WIDE_INTEGERS,
-    Binary,
+    ClassOptions,
     OutputScorer,
     OutputTask,
-    choose_count,
     elements_of,
     row_of,
 )
@@ -43,10 +42,8 @@ NO_ANSWER = -1
 MOST_CLASSES = 1_000_000
 """An integer output beyond is not a class."""
 
-_OPTIONS = {"output": "NAME", "offset": "1 (outputs before the first class)", **Binary.OPTIONS}
 
-
-class ClassificationTable:
+class ClassificationTable(Table):
     """Labels and answers of many samples.
 
     Args:
@@ -65,10 +62,9 @@ class ClassificationTable:
         right = labels == answers
         near = (ranks < TOP) & (ranks >= 0)
         top5 = {"accuracy_top5": near.astype(np.float64)} if self._ranked else {}
-        self.proportions: Mapping[str, Array] = {
+        self.proportions = {
             "accuracy_top1": right.astype(np.float64), **top5, "error_rate": (~right).astype(np.float64)
         }  # fmt: skip
-        self.bounds: Mapping[str, tuple[float, float]] = {}
         self.classes = max(classes, int(labels.max(initial=-1)) + 1, int(answers.max(initial=-1)) + 1)
         # Samples with the same label, answer and place in the top five are interchangeable.
         codes = (labels * (self.classes + 1) + answers + 1) * 2 + near
@@ -181,14 +177,14 @@ class ClassificationScorer(OutputScorer):
 
     headline = "accuracy_top1"
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
-        super().__init__(context, task=task)
-        self._binary = Binary(context)
-        self._labels = Labels(context, offset=choose_count(context, "offset", default=0))
+    def __init__(self, context: TaskContext, options: ClassOptions, *, task: str) -> None:
+        super().__init__(context, options, task=task)
+        self._options = options
+        self._labels = Labels(context, offset=options.offset)
         width = elements_of(self._spec)
         if width is not None and not (width == 1 and self._spec.dtype in WIDE_INTEGERS):
             self._settle(width)
-        self.settings = {**self.settings, **self._labels.settings, **self._binary.settings}
+        self.settings = {**self.settings, **self._labels.settings, **options.settings}
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """As `Scorer.record`."""
@@ -203,7 +199,7 @@ class ClassificationScorer(OutputScorer):
         self._settle(row.size)
         label = self._labels.read(sample)
         if row.size == 1:
-            answer = NO_ANSWER if np.isnan(row[0]) else int(row[0] > (self._binary.threshold or 0.0))
+            answer = NO_ANSWER if np.isnan(row[0]) else int(row[0] > self._options.limit)
             return [label, answer, int(answer != label), 2]
         if np.isnan(row).any():
             return [label, NO_ANSWER, int(row.size), int(row.size)]
@@ -224,6 +220,11 @@ class ClassificationScorer(OutputScorer):
         classes = int(columns[:, 3].max(initial=0))
         return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
 
+    def answer(self, record: Record) -> tuple[int, int]:
+        """As `TellsAnswers.answer`."""
+        label, answer, _, _ = record
+        return answer, label
+
     def _record_class(self, answer: int, sample: Sample) -> Record:
         label, known = self._labels.read(sample), self._labels.known
         if answer >= (MOST_CLASSES if known is None else known):
@@ -235,12 +236,12 @@ class ClassificationScorer(OutputScorer):
 
     def _settle(self, width: int) -> None:
         """Check the number of the output's elements."""
-        if width == 1 and self._binary.positive is None:
+        if width == 1 and self._options.positive is None:
             raise BadInput(
                 "the model has a single output, which may be a logit or a probability",
                 advice="set --task-option positive=logit or positive=probability",
             )
-        if width > 1 and (self._binary.positive is not None or self._binary.threshold is not None):
+        if width > 1 and (self._options.positive is not None or self._options.threshold is not None):
             raise BadInput(
                 f"the model has {width} outputs: the best one is the answer",
                 advice="positive and threshold are for models with a single one",
@@ -258,7 +259,7 @@ class Classification(OutputTask):
         "accuracy_top1", "accuracy_top5", "error_rate", "accuracy_balanced",
         "precision_macro", "recall_macro", "f1_macro",
     )  # fmt: skip
-    options = _OPTIONS
+    options = ClassOptions
     scorer = ClassificationScorer
 
 

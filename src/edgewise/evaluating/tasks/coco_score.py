@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from edgewise.errors import Unavailable
+from edgewise.evaluating.task import Table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,14 +44,12 @@ class Matches:
     objects: Array
 
 
-@dataclass(slots=True, kw_only=True)
-class CocoTable:
+@dataclass(kw_only=True)
+class CocoTable(Table):
     """Detections and objects of n samples, matched; `values` adds them up."""
 
     n: int
     matches: Matches
-    proportions: Mapping[str, Array] = field(default_factory=dict)
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """The four metrics; NaN where no sample with weight has an object that counts.
@@ -62,7 +61,7 @@ class CocoTable:
         Raises:
             ValueError: weights that are not whole numbers.
         """
-        return add_up(self.matches, np.ones(self.n) if weights is None else np.asarray(weights, np.float64))
+        return add_up(self.matches, self.counts(weights))
 
 
 def tabulate_coco(records: Sequence[Mapping[str, Any]]) -> CocoTable:

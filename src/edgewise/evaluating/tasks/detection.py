@@ -30,21 +30,22 @@ class Detection:
 
     def prepare(self, context: TaskContext) -> Scorer:
         """The scorer. Raises `BadInput` for ambiguous options and outputs, `Unavailable` without pycocotools."""
-        from edgewise.evaluating.tasks.detection_options import read_class_map, read_options
-        from edgewise.evaluating.tasks.outputs import check_labelled
+        from edgewise.evaluating.tasks.detection_options import DetectionOptions, read_class_map, read_decoding
+        from edgewise.evaluating.tasks.outputs import check_labelled, read_options
 
         if find_spec("pycocotools") is None:
             raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
         check_labelled(context, self.name)
-        classes, origin = read_class_map(context)
-        reading, told = read_options(context, categories=len(context.data.classes))
+        options = read_options(DetectionOptions, context.options, self.name)
+        classes, origin = read_class_map(context, options.class_map)
+        reading, told = read_decoding(options, context.signature.outputs, categories=len(context.data.classes))
         same = classes is None or classes == tuple(range(len(context.data.classes)))
         return DetectionScorer(
             reading,
             settings={**told, "class_map": origin, "categories_of_classes": None if same else list(classes or ())},
             classes=classes,
             categories=len(context.data.classes),
-            mapped=context.options.get("class_map") is not None,
+            mapped=options.class_map is not None,
         )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BeforeValidator, Field
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.task import TaskContext
+from edgewise.evaluating.tasks import outputs as common
 from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, Array, Order
 from edgewise.evaluating.tasks.coco_classes import COCO80, COCO91
 from edgewise.evaluating.tasks.detection_outputs import (
@@ -24,11 +27,41 @@ from edgewise.evaluating.tasks.detection_outputs import (
 )
 from edgewise.model.signature import TensorSpec
 
-OPTIONS = (
-    "decode", "outputs", "order", "normalised", "conf", "iou", "max", "agnostic", "anchors", "scales", "activation",
-    "background", "labels", "axis", "class_map",
-)  # fmt: skip
 _LARGEST_FILE = 64 * 2**20
+
+_Unset = BeforeValidator(lambda value: None if value == "none" else value)
+_Share = Annotated[float, Field(ge=0, le=1), Accepts("a number from 0 to 1")]
+
+
+def _read_scales(value: str) -> tuple[float, ...]:
+    scales = tuple(float(each) for each in value.split(","))
+    if len(scales) != 4 or not all(0 < each < float("inf") for each in scales):
+        raise ValueError(value)
+    return scales
+
+
+class DetectionOptions(common.TaskOptions):
+    """Options of detection. An absent one is found from the outputs, or is the decoder's."""
+
+    decode: str | None = Field(None, description=" or ".join(DECODERS))
+    outputs: str | None = Field(None, description="boxes,scores,… (the role of each output, - for none)")
+    order: str | None = Field(None, description=" or ".join(ORDERS))
+    normalised: common.YesNo | None = Field(None, description="yes or no (boxes are parts of the input's size)")
+    conf: Annotated[_Share | None, _Unset] = Field(0.001, description="NUMBER (lower scores are dropped)")
+    iou: Annotated[_Share | None, _Unset] = Field(None, description="NUMBER (overlap that suppresses) or none")
+    max: Annotated[int, Field(ge=1, lt=10**9), Accepts("a whole number of at least 1")] = Field(
+        100, description="NUMBER (of boxes per image)"
+    )
+    agnostic: common.YesNo = Field("no", description="yes or no (boxes suppress those of other classes)")
+    anchors: Path | None = Field(None, description="FILE (.npy or .csv)")
+    scales: Annotated[tuple[float, ...], BeforeValidator(_read_scales), Accepts("four positive numbers")] = Field(
+        (10.0, 10.0, 5.0, 5.0), description="10,10,5,5 (of an SSD's encodings)"
+    )
+    activation: Literal["sigmoid", "softmax", "none"] | None = Field(None, description="sigmoid, softmax or none")
+    background: Annotated[common.Count | None, _Unset] = Field(None, description="NUMBER (of the class) or none")
+    labels: Literal["all", "best"] = Field("all", description="all or best (classes of a YOLO's box)")
+    axis: Literal["rows", "columns", "auto"] = Field("auto", description="rows, columns or auto (of a YOLO's boxes)")
+    class_map: str | None = Field(None, description="identity, coco80, coco91 or FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,50 +100,53 @@ class BoxDecoding:
     background: int | None = None
 
 
-def read_options(context: TaskContext, *, categories: int) -> tuple[BoxDecoding, dict[str, Any]]:
+def read_decoding(
+    options: DetectionOptions, outputs: Sequence[TensorSpec], *, categories: int
+) -> tuple[BoxDecoding, dict[str, Any]]:
     """The decoding, and its description for the record.
 
     Args:
+        outputs: of the model.
         categories: number of the data's; 0 where it is not known.
 
     Raises:
-        BadInput: an option that is unknown or invalid, or outputs that need one.
+        BadInput: an invalid option, or outputs that need one.
     """
-    given = dict(context.options)
-    for name in given:
-        if name not in OPTIONS:
-            raise BadInput(f"detection has no option {name!r}", advice=f"it has: {', '.join(OPTIONS)}")
-    outputs = context.signature.outputs
-    roles = read_roles(given, outputs)
-    decode = given.get("decode")
-    chosen_by = "the user"
+    roles = read_roles(options.outputs, outputs)
+    decode, chosen_by = options.decode, "the user"
     if decode is None:
-        decode, chosen_by = recognise(outputs, roles=roles, anchors="anchors" in given, categories=categories)
+        decode, chosen_by = recognise(outputs, roles=roles, anchors=options.anchors is not None, categories=categories)
     if decode not in DECODERS:
         raise BadInput(f"there is no decoder {decode!r}", advice=list_decoders())
-    roles = roles or roles_of(decode, outputs)
+    ssd, yolo = decode == "ssd", decode.startswith("yolo")
+    background = options.background if "background" in options.model_fields_set else 0 if ssd else None
+    if yolo and background is not None:
+        raise BadInput("YOLO outputs have no background class", advice="leave background= out")
+    if ssd and options.activation is None:
+        raise BadInput(
+            "the class scores of this SSD may be logits or probabilities",
+            advice="set activation=sigmoid, softmax or none",
+        )
     default_overlap = {"ssd": 0.5, "yolov5": 0.65, "yolov8": 0.65}.get(decode)
     reading = BoxDecoding(
         decode=decode,
-        roles=roles,
-        order=_order(given, decode, outputs),
-        normalised=_normalised(given, decode, outputs),
-        confidence=_number(given, "conf", 0.001) or 0.0,
-        overlap=_number(given, "iou", default_overlap),
-        most=_whole(given, "max", 100, low=1),
-        agnostic=_yes(given, "agnostic", default=False) or False,
-        every_class=_one_of(given, "labels", ("all", "best"), default="all") == "all",
-        columns=_columns(given) if decode == "yolov8" else None,
-        anchors=_anchors(given) if decode == "ssd" else None,
-        activation=_activation(given) if decode == "ssd" else "none",
-        background=_background(given, decode),
+        roles=roles or roles_of(decode, outputs),
+        order=_order(options.order, decode, outputs),
+        normalised=_normalised(options.normalised, decode, outputs),
+        confidence=options.conf or 0.0,
+        overlap=options.iou if "iou" in options.model_fields_set else default_overlap,
+        most=options.max,
+        agnostic=options.agnostic == "yes",
+        every_class=options.labels == "all",
+        columns=options.axis == "columns" if decode == "yolov8" and options.axis != "auto" else None,
+        anchors=_anchors(options) if ssd else None,
+        activation=(options.activation or "none") if ssd else "none",
+        background=background,
     )
-    if decode.startswith("yolo") and reading.background is not None:
-        raise BadInput("YOLO outputs have no background class", advice="leave background= out")
-    return reading, _told(reading, chosen_by=chosen_by, given=given)
+    return reading, _told(reading, chosen_by=chosen_by, order=options.order)
 
 
-def read_class_map(context: TaskContext) -> tuple[tuple[int | None, ...] | None, str]:
+def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | None, ...] | None, str]:
     """The category of each of the model's classes (None where the data has no such one), and how that came about.
 
     None instead of a tuple: they are the same, and their number is not known.
@@ -118,7 +154,6 @@ def read_class_map(context: TaskContext) -> tuple[tuple[int | None, ...] | None,
     Raises:
         BadInput: a file that can't be read, or names of which the data has none.
     """
-    word = context.options.get("class_map")
     data = tuple(context.data.classes)
     names: Sequence[str | None]
     if word == "identity" or (word is None and (not data or not context.classes or tuple(context.classes) == data)):
@@ -142,60 +177,42 @@ def read_class_map(context: TaskContext) -> tuple[tuple[int | None, ...] | None,
     return mapped, f"{origin}; {known} of the data's {len(data)} classes are known to the model"
 
 
-def _order(given: Mapping[str, str], decode: str, outputs: Sequence[TensorSpec]) -> Order:
+def _order(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> Order:
     default: str | None = {"rows": "ltrb", "yolov5": "cxcywh", "yolov8": "cxcywh"}.get(decode)
     if decode == "boxes" and is_postprocess(outputs):
         default = "yxyx"
     # An SSD's encodings are in the order of its anchors: TensorFlow's with y first, Caffe's and torchvision's with x.
     orders: tuple[str, ...] = ("cxcywh", "cycxhw") if decode == "ssd" else ORDERS
-    word = given.get("order", default)
+    word = given or default
     if word not in orders:
         problem = "the order of a box's four numbers is not known" if word is None else f"there is no order {word!r}"
         raise BadInput(problem, advice=f"order= one of {', '.join(orders)}")
     return "cxcywh" if decode == "ssd" else word  # type: ignore[return-value]
 
 
-def _normalised(given: Mapping[str, str], decode: str, outputs: Sequence[TensorSpec]) -> bool | None:
+def _normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> bool | None:
     seven = decode == "rows" and len(outputs) == 1 and (outputs[0].shape or ())[-1:] == (7,)
-    known = is_postprocess(outputs) or decode == "ssd" or seven
-    found = _yes(given, "normalised", default=True if known else None)
-    if found is None and decode in ("boxes", "rows"):
+    if given is not None:
+        return given == "yes"
+    if is_postprocess(outputs) or decode == "ssd" or seven:
+        return True
+    if decode in ("boxes", "rows"):
         raise BadInput(
             "boxes may be in pixels of the input or relative to its size",
             advice="set normalised=no or normalised=yes",
         )
-    return found
+    return None
 
 
-def _columns(given: Mapping[str, str]) -> bool | None:
-    word = _one_of(given, "axis", ("rows", "columns", "auto"), default="auto")
-    return None if word == "auto" else word == "columns"
-
-
-def _activation(given: Mapping[str, str]) -> str:
-    if "activation" not in given:
-        raise BadInput(
-            "the class scores of this SSD may be logits or probabilities",
-            advice="set activation=sigmoid, softmax or none",
-        )
-    return _one_of(given, "activation", ("sigmoid", "softmax", "none"), default="")
-
-
-def _background(given: Mapping[str, str], decode: str) -> int | None:
-    word = given.get("background", "0" if decode == "ssd" else "none")
-    return None if word == "none" else _whole({"background": word}, "background", 0, low=0)
-
-
-def _anchors(given: Mapping[str, str]) -> Anchors:
+def _anchors(options: DetectionOptions) -> Anchors:
     """The anchors of ``anchors=FILE``, as centre x, centre y, width, height."""
-    if "anchors" not in given:
+    path = options.anchors
+    if path is None:
         raise BadInput("an SSD needs its anchors", advice="anchors=FILE.npy or .csv with 4 columns")
-    path = Path(given["anchors"])
     boxes = _read_anchors(path)
     if boxes.ndim != 2 or boxes.shape[1] != 4 or not len(boxes) or not np.isfinite(boxes).all():
         raise BadInput(f"{path.name} is not a list of anchors: its shape is {boxes.shape}", advice="4 numbers each")
-    scales = _scales(given)
-    return Anchors(boxes=boxes, scales=scales, y_first=given.get("order") == "cycxhw")
+    return Anchors(boxes=boxes, scales=options.scales, y_first=options.order == "cycxhw")
 
 
 def _read_anchors(path: Path) -> Array:
@@ -212,17 +229,6 @@ def _read_anchors(path: Path) -> Array:
         raise BadInput(f"anchors can't be read from {path}: {error}", advice=advice) from error
 
 
-def _scales(given: Mapping[str, str]) -> tuple[float, float, float, float]:
-    word = given.get("scales", "10,10,5,5")
-    try:
-        a, b, c, d = (float(each) for each in word.split(","))
-    except ValueError:
-        a = b = c = d = float("nan")
-    if not all(0 < each < float("inf") for each in (a, b, c, d)):
-        raise BadInput(f"scales={word} are not four positive numbers", advice="such as 10,10,5,5")
-    return a, b, c, d
-
-
 def _read_names(path: Path) -> list[str | None]:
     try:
         if path.stat().st_size > _LARGEST_FILE:
@@ -236,45 +242,13 @@ def _read_names(path: Path) -> list[str | None]:
     return [line.strip() or None for line in lines]
 
 
-def _number(given: Mapping[str, str], name: str, default: float | None) -> float | None:
-    """An option from 0 to 1; ``none`` is None."""
-    word = given.get(name)
-    if word is None or word == "none":
-        return default if word is None else None
-    try:
-        found = float(word)
-    except ValueError:
-        found = float("nan")
-    if not 0.0 <= found <= 1.0:
-        raise BadInput(f"{name} must be a number from 0 to 1, not {word}", advice=f"such as {name}={default or 0.5}")
-    return found
-
-
-def _whole(given: Mapping[str, str], name: str, default: int, *, low: int) -> int:
-    word = given.get(name, str(default))
-    if not word.isascii() or not word.isdecimal() or int(word[:9]) < low or len(word) > 9:
-        raise BadInput(f"{name} must be a whole number of at least {low}, not {word}", advice=f"such as {default}")
-    return int(word)
-
-
-def _yes(given: Mapping[str, str], name: str, *, default: bool | None) -> bool | None:
-    return _one_of(given, name, ("yes", "no"), default="no") == "yes" if name in given else default
-
-
-def _one_of(given: Mapping[str, str], name: str, words: Sequence[str], *, default: str) -> str:
-    word = given.get(name, default)
-    if word not in words:
-        raise BadInput(f"{name} must be {' or '.join(words)}, not {word}", advice=f"such as {name}={words[0]}")
-    return word
-
-
-def _told(reading: BoxDecoding, *, chosen_by: str, given: Mapping[str, str]) -> dict[str, Any]:
+def _told(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:
     """The decoding for the record, JSON-shaped."""
     told: dict[str, Any] = {
         "decode": reading.decode,
         "decode_from": chosen_by,
         "outputs": [role or "-" for role in reading.roles],
-        "order": given.get("order", reading.order),
+        "order": order or reading.order,
         "normalised": "no, assumed" if reading.normalised is None else reading.normalised,
         "conf": reading.confidence,
         "iou": reading.overlap,

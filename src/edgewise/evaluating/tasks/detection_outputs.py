@@ -57,15 +57,15 @@ def list_decoders() -> str:
     return "decode=NAME with one of " + "; ".join(f"{name}: {what}" for name, what in DECODERS.items())
 
 
-def read_roles(given: Mapping[str, str], outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+def read_roles(given: str | None, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
     """The roles of ``outputs=boxes,scores,…``, empty without that option. Raises `BadInput`."""
-    if "outputs" not in given:
+    if given is None:
         return ()
-    roles = tuple(word.strip() for word in given["outputs"].split(","))
+    roles = tuple(word.strip() for word in given.split(","))
     wrong = len(roles) != len(outputs) or any(role not in (*_ROLES, "-") for role in roles)
     if wrong or "boxes" not in roles or any(roles.count(role) > 1 for role in _ROLES):
         raise BadInput(
-            f"outputs={given['outputs']} does not name the role of each of the model's {len(outputs)} outputs",
+            f"outputs={given} does not name the role of each of the model's {len(outputs)} outputs",
             advice=f"one of {', '.join(_ROLES)} or - for each, in their order: "
             + ", ".join(each.name for each in outputs),
         )

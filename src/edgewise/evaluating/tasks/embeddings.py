@@ -10,16 +10,17 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
-from edgewise.evaluating.tasks.outputs import OutputScorer, OutputTask, brief, choose_word, scalar_label
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
+from edgewise.evaluating.tasks.outputs import OutputOptions, OutputScorer, OutputTask, brief, scalar_label
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -29,10 +30,15 @@ MOST_NUMBERS = 65_536
 """Of one embedding."""
 CELLS = 1 << 21
 """Similarities that are held at once: 16 MiB."""
-DISTANCES = ("cosine", "euclidean")
 
 
-class EmbeddingsTable:
+class EmbeddingsOptions(OutputOptions):
+    """Options of embeddings."""
+
+    distance: Literal["cosine", "euclidean"] = Field("cosine", description="cosine or euclidean")
+
+
+class EmbeddingsTable(Table):
     """Which queries found a sample of their class.
 
     Args:
@@ -42,14 +48,13 @@ class EmbeddingsTable:
 
     def __init__(self, first: NDArray[np.intp]) -> None:
         self.n = int(first.size)
-        self.bounds: Mapping[str, tuple[float, float]] = {}
-        self.proportions: Mapping[str, Array] = {
+        self.proportions = {
             f"recall_at_{rank}": (first < rank).astype(np.float64) for rank in RANKS if rank == 1 or rank < self.n
         }
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`."""
-        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        counts = self.counts(weights)
         total = float(counts.sum())
         return {
             name: float(counts @ hits) / total if total > 0.0 else float("nan")
@@ -62,9 +67,9 @@ class EmbeddingsScorer(OutputScorer):
 
     headline = "recall_at_1"
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
-        super().__init__(context, task=task)
-        self._distance = choose_word(context, "distance", DISTANCES) or "cosine"
+    def __init__(self, context: TaskContext, options: EmbeddingsOptions, *, task: str) -> None:
+        super().__init__(context, options, task=task)
+        self._distance = options.distance
         self.settings = {**self.settings, "distance": self._distance}
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
@@ -102,7 +107,7 @@ class Embeddings(OutputTask):
     title = "Retrieval by embeddings"
     kinds: Sequence[Kind] = ("image", "array", "audio", "text")
     metrics: Sequence[str] = ("recall_at_1", "recall_at_5", "recall_at_10")
-    options: Mapping[str, str] = {"output": "NAME", "distance": " or ".join(DISTANCES)}
+    options = EmbeddingsOptions
     scorer = EmbeddingsScorer
 
 

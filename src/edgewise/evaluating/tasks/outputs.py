@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Sample
+from edgewise.evaluating.step_settings import Accepts, accepted
 from edgewise.evaluating.task import Scorer, TaskContext
 from edgewise.model.signature import TensorSpec
 
@@ -21,66 +24,98 @@ WIDE_INTEGERS = ("int32", "int64", "uint32", "uint64")
 _BRIEF = 60
 
 
+Count = Annotated[int, Field(ge=0, lt=10**9), Accepts("a whole number of at least 0")]
+Finite = Annotated[float, Field(allow_inf_nan=False), Accepts("a number")]
+YesNo = Literal["yes", "no"]
+
+
+class TaskOptions(BaseModel):
+    """Options of a task, ``--task-option NAME=VALUE``. The description of a field is shown beside its name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OutputOptions(TaskOptions):
+    """Options of a task that reads one output."""
+
+    output: str | None = Field(None, description="NAME")
+
+
+class ClassOptions(OutputOptions):
+    """Options of a task whose answers are classes."""
+
+    offset: Count = Field(0, description="1 (outputs before the first class)")
+    positive: Literal["logit", "probability"] | None = Field(
+        None, description="logit or probability (what a single output is)"
+    )
+    threshold: Finite | None = Field(None, description="NUMBER (of a single output; above it the answer is class 1)")
+
+    @property
+    def limit(self) -> float:
+        """The value of a single output above which the answer is class 1."""
+        if self.threshold is not None:
+            return self.threshold
+        return 0.5 if self.positive == "probability" else 0.0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How a single output is read, for the record."""
+        return {} if self.positive is None else {"positive": self.positive, "threshold": self.limit}
+
+
+_Options = TypeVar("_Options", bound=TaskOptions)
+
+
+def read_options(kind: type[_Options], given: Mapping[str, str], task: str) -> _Options:
+    """The options of a task. Raises `BadInput` for one that the task does not have, or an invalid value."""
+    for name in given:
+        if name not in kind.model_fields:
+            known = ", ".join(f"{key}={field.description}" for key, field in kind.model_fields.items())
+            raise BadInput(f"{task} has no option {name!r}", advice=f"its options are {known}")
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        name = str(error.errors(include_url=False)[0]["loc"][0])
+    field = kind.model_fields[name]
+    raise BadInput(
+        f"--task-option {name} must be {accepted(field.annotation, field.metadata)}, not {given[name]}",
+        advice=f"{name}={field.description}",
+    )
+
+
 class OutputTask:
     """A task whose scorer reads one output: subclasses set the attributes of `Task`.
 
     Attributes:
-        options: name → the values that it takes, in words.
-        scorer: made from the context and the task's name.
+        options: their model.
+        scorer: made from the context, the options and the task's name.
     """
 
     name: str
-    options: Mapping[str, str]
+    options: type[TaskOptions]
     scorer: type[Any]
 
     def prepare(self, context: TaskContext) -> Scorer:
         """As `Task.prepare`."""
-        for name in context.options:
-            if name not in self.options:
-                known = ", ".join(f"{key}={meaning}" for key, meaning in self.options.items())
-                raise BadInput(f"{self.name} has no option {name!r}", advice=f"its options are {known}")
+        options = read_options(self.options, context.options, self.name)
         check_labelled(context, self.name)
-        found: Scorer = self.scorer(context, task=self.name)
+        found: Scorer = self.scorer(context, options, task=self.name)
         return found
 
 
 class OutputScorer:
-    """What scorers of one output share.
+    """Base of the scorers of one output.
 
     Attributes:
         settings: as `Scorer.settings`; subclasses add theirs.
     """
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
+    def __init__(self, context: TaskContext, options: OutputOptions, *, task: str) -> None:
         self._data = context.data.name
         self._task = task
-        self._number = choose_output(context, task)
+        self._number = choose_output(context, options.output, task)
         self._spec = context.signature.outputs[self._number]
         self.settings: Mapping[str, Any] = {"output": self._spec.name}
-
-
-class Binary:
-    """How a single number becomes class 0 or 1: the options ``positive`` and ``threshold``.
-
-    Attributes:
-        positive: ``logit`` or ``probability``; None where it is not given.
-        threshold: above it the answer is class 1.
-        settings: for the record.
-    """
-
-    OPTIONS: Mapping[str, str] = {
-        "positive": "logit or probability (what a single output is)",
-        "threshold": "NUMBER (of a single output; above it the answer is class 1)",
-    }
-
-    def __init__(self, context: TaskContext) -> None:
-        defaults = {"logit": 0.0, "probability": 0.5}
-        self.positive = choose_word(context, "positive", tuple(defaults))
-        self.threshold = choose_number(context, "threshold")
-        self.settings: Mapping[str, Any] = {}
-        if self.positive is not None:
-            self.threshold = defaults[self.positive] if self.threshold is None else self.threshold
-            self.settings = {"positive": self.positive, "threshold": self.threshold}
 
 
 def check_labelled(context: TaskContext, task: str) -> None:
@@ -108,8 +143,8 @@ def brief(label: Any) -> str:
     return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"
 
 
-def choose_output(context: TaskContext, task: str) -> int:
-    """The number of the output to read: the option ``output`` (a name or a number), else the only one.
+def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
+    """The number of the output to read: the output `asked` for (a name or a number), else the only one.
 
     Raises:
         BadInput: several outputs and no option, or no such output.
@@ -117,7 +152,6 @@ def choose_output(context: TaskContext, task: str) -> int:
     outputs = context.signature.outputs
     names = [each.name for each in outputs]
     listed = ", ".join(f"{number}: {each.name} {_shape(each)}" for number, each in enumerate(outputs)) or "none"
-    asked = context.options.get("output")
     if asked is None:
         if len(outputs) == 1:
             return 0
@@ -130,38 +164,6 @@ def choose_output(context: TaskContext, task: str) -> int:
     if asked.isdecimal() and int(asked) < len(outputs):
         return int(asked)
     raise BadInput(f"the model has no output {asked!r}", advice=f"its outputs are {listed}")
-
-
-def choose_word(context: TaskContext, name: str, words: Sequence[str]) -> str | None:
-    """The option `name`, one of `words`; None where it is not given. Raises `BadInput`."""
-    given = context.options.get(name)
-    if given is not None and given not in words:
-        raise BadInput(f"--task-option {name} must be {' or '.join(words)}, not {given}")
-    return given
-
-
-def choose_number(context: TaskContext, name: str) -> float | None:
-    """The option `name`, a finite number; None where it is not given. Raises `BadInput`."""
-    given = context.options.get(name)
-    if given is None:
-        return None
-    try:
-        value = float(given)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise BadInput(f"--task-option {name} must be a number, not {given}")
-    return value
-
-
-def choose_count(context: TaskContext, name: str, *, default: int) -> int:
-    """The option `name`, a whole number from 0. Raises `BadInput`."""
-    given = context.options.get(name)
-    if given is None:
-        return default
-    if not given.isdecimal() or len(given) > 9:
-        raise BadInput(f"--task-option {name} must be a whole number of at least 0, not {given}")
-    return int(given)
 
 
 def elements_of(spec: TensorSpec) -> int | None:

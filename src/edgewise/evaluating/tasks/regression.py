@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
-from edgewise.evaluating.tasks.outputs import OutputScorer, OutputTask, brief, elements_of
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
+from edgewise.evaluating.tasks.outputs import OutputOptions, OutputScorer, OutputTask, brief, elements_of
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -27,13 +27,12 @@ NEGLIGIBLE = 1e-24
 """Share of the labels' sum of squares below which their spread is rounding."""
 
 
-class RegressionTable:
+class RegressionTable(Table):
     """Answers and labels, float64 (samples, outputs)."""
 
     def __init__(self, answers: Floats, labels: Floats) -> None:
         self.n = int(labels.shape[0])
-        self.proportions: Mapping[str, Array] = {}
-        self.bounds: Mapping[str, tuple[float, float]] = {
+        self.bounds = {
             "mae": (0.0, np.inf), "rmse": (0.0, np.inf), "r2": (-np.inf, 1.0)
         }  # fmt: skip
         self._broken: NDArray[np.bool_] = np.asarray(~np.isfinite(answers).all(axis=1))
@@ -43,7 +42,7 @@ class RegressionTable:
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """As `MetricTable.values`."""
-        counts = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        counts = self.counts(weights)
         total = float(counts.sum())
         used = counts > 0.0
         if total <= 0.0 or bool(self._broken[used].any()):
@@ -82,8 +81,8 @@ class RegressionScorer(OutputScorer):
 
     headline = "mae"
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
-        super().__init__(context, task=task)
+    def __init__(self, context: TaskContext, options: OutputOptions, *, task: str) -> None:
+        super().__init__(context, options, task=task)
         self._check_size(elements_of(self._spec) or 1)
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
@@ -137,5 +136,5 @@ class Regression(OutputTask):
     title = "Regression"
     kinds: Sequence[Kind] = ("array", "image", "audio")
     metrics: Sequence[str] = ("mae", "rmse", "r2")
-    options: Mapping[str, str] = {"output": "NAME"}
+    options = OutputOptions
     scorer = RegressionScorer

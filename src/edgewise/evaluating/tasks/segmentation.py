@@ -11,23 +11,17 @@ images, as scikit-learn's ``jaccard_score(average="macro")`` over all pixels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.labels import Labels
-from edgewise.evaluating.tasks.outputs import (
-    WIDE_INTEGERS,
-    Binary,
-    OutputScorer,
-    OutputTask,
-    choose_count,
-    choose_word,
-)
+from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, ClassOptions, Count, OutputScorer, OutputTask
 from edgewise.model.signature import Dimension
 
 Array = NDArray[Any]
@@ -37,17 +31,19 @@ IGNORE = 255
 NO_ANSWER = -1
 LAYOUTS = ("channels-first", "channels-last")
 MOST_CLASSES = 65_536
-_OPTIONS = {
-    "output": "NAME",
-    "layout": "channels-first or channels-last",
-    "ignore": f"NUMBER (a label that does not count; default {IGNORE})",
-    "offset": "1 (outputs before the first class)",
-    **Binary.OPTIONS,
-}
 _ADVICE = "choose another output with --task-option output=NAME, or another task"
 
 
-class SegmentationTable:
+class SegmentationOptions(ClassOptions):
+    """Options of segmentation."""
+
+    layout: Literal["channels-first", "channels-last"] | None = Field(
+        None, description="channels-first or channels-last"
+    )
+    ignore: Count = Field(IGNORE, description=f"NUMBER (a label that does not count; default {IGNORE})")
+
+
+class SegmentationTable(Table):
     """Pixels of many images by label and answer.
 
     Args:
@@ -57,8 +53,6 @@ class SegmentationTable:
 
     def __init__(self, images: Integers, labels: Integers, answers: Integers, counts: Integers, *, n: int) -> None:
         self.n = n
-        self.proportions: Mapping[str, Array] = {}
-        self.bounds: Mapping[str, tuple[float, float]] = {}
         self._images, self._counts = images, counts.astype(np.float64)
         self._labels, self._answers, self._right = labels, answers, labels == answers
         self.classes = max(int(labels.max(initial=-1)), int(answers.max(initial=-1))) + 1
@@ -100,12 +94,12 @@ class SegmentationScorer(OutputScorer):
 
     headline = "miou"
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
-        super().__init__(context, task=task)
-        self._ignore = choose_count(context, "ignore", default=IGNORE)
-        self._layout = choose_word(context, "layout", LAYOUTS)
-        self._binary = Binary(context)
-        self._labels = Labels(context, offset=choose_count(context, "offset", default=0))
+    def __init__(self, context: TaskContext, options: SegmentationOptions, *, task: str) -> None:
+        super().__init__(context, options, task=task)
+        self._options = options
+        self._ignore = options.ignore
+        self._layout: str | None = options.layout
+        self._labels = Labels(context, offset=options.offset)
         self._names = len(context.classes) or (
             len(context.data.classes) + self._labels.offset if context.data.classes else 0
         )
@@ -115,7 +109,7 @@ class SegmentationScorer(OutputScorer):
             "ignore": self._ignore,
             "sizes": "answers are brought to the size of the label map, nearest pixel",
             **self._labels.settings,
-            **self._binary.settings,
+            **options.settings,
         }
         shape = self._spec.shape
         if shape is not None and len(shape) == 4 and all(isinstance(size, int) for size in shape[1:]):
@@ -159,7 +153,7 @@ class SegmentationScorer(OutputScorer):
         scores = array[0] if layout == LAYOUTS[0] else np.moveaxis(array[0], -1, 0)
         if scores.shape[0] == 1:
             return self._map(scores[0], whole=whole)
-        if self._binary.positive is not None:
+        if self._options.positive is not None:
             raise BadInput(f"the output has {scores.shape[0]} channels: the best one is the answer",
                            advice="positive and threshold are for a single one")  # fmt: skip
         self._labels.settle(scores.shape[0])
@@ -168,9 +162,9 @@ class SegmentationScorer(OutputScorer):
 
     def _map(self, array: Array, *, whole: bool) -> Integers:
         """Of one number per pixel: a class, or how sure class 1 is."""
-        if self._binary.positive is not None and not whole:
+        if self._options.positive is not None and not whole:
             self._labels.settle(2)
-            sure = array > (self._binary.threshold or 0.0)
+            sure = array > self._options.limit
             return np.where(np.isnan(array), NO_ANSWER, sure.astype(np.intp))
         if not whole and not bool((array == np.rint(array)).all()):
             raise BadInput(
@@ -233,7 +227,7 @@ class Segmentation(OutputTask):
     title = "Semantic segmentation"
     kinds: Sequence[Kind] = ("image", "array")
     metrics: Sequence[str] = ("miou", "pixel_accuracy")
-    options = _OPTIONS
+    options = SegmentationOptions
     scorer = SegmentationScorer
 
 

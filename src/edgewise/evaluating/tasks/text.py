@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
+from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.steps_text import load_tokenizer
 from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.classification import Classification
-from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, OutputTask, choose_count, choose_output
+from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, Count, OutputOptions, OutputTask, YesNo, choose_output
 from edgewise.model.signature import TensorSpec
 from edgewise.text import one_line
 
@@ -21,16 +23,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-_OPTIONS = {
-    "tokenizer": "FILE (tokenizer.json of the model)",
-    "max_new_tokens": "NUMBER",
-    "eos": "TOKEN or its number (ends an answer)",
-    "stop": "TEXT (ends an answer and is no part of it)",
-    "prompt": "TEXT with {} where the sample goes",
-    "special": "yes or no (whether the prompt gets the tokenizer's special tokens)",
-    "pad": "NUMBER (of the token that fills the input up)",
-    "output": "NAME",
-}
 _ROLES = {
     "input_ids": "ids", "ids": "ids", "input_word_ids": "ids", "tokens": "ids",
     "attention_mask": "mask", "input_mask": "mask", "mask": "mask",
@@ -38,6 +30,7 @@ _ROLES = {
     "token_type_ids": "types", "segment_ids": "types", "input_type_ids": "types",
 }  # fmt: skip
 _MOST_TOKENS = 100_000
+_TASK = "text generation"
 
 Infer = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -50,19 +43,18 @@ class TextClassification(Classification):
     kinds: Sequence[Kind] = ("text", "array")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What ends an answer.
+class GenerationOptions(OutputOptions):
+    """Options of text generation."""
 
-    Attributes:
-        tokens: how many there are at most.
-        eos: number of the token that ends it.
-        stop: text that ends it.
-    """
-
-    tokens: int
-    eos: int | None
-    stop: str | None
+    tokenizer: str | None = Field(None, description="FILE (tokenizer.json of the model)")
+    max_new_tokens: Annotated[int, Field(ge=1, lt=10**9), Accepts("a whole number of at least 1")] = Field(
+        64, description="NUMBER"
+    )
+    eos: str | None = Field(None, description="TOKEN or its number (ends an answer)")
+    stop: str | None = Field(None, description="TEXT (ends an answer and is no part of it)")
+    prompt: str = Field("{}", description="TEXT with {} where the sample goes")
+    special: YesNo = Field("yes", description="yes or no (whether the prompt gets the tokenizer's special tokens)")
+    pad: Count | None = Field(None, description="NUMBER (of the token that fills the input up)")
 
 
 class GenerationScorer:
@@ -75,42 +67,31 @@ class GenerationScorer:
 
     headline = "exact_match"
 
-    def __init__(self, context: TaskContext, *, task: str) -> None:
-        self._output = choose_output(context, "text generation") if "output" in context.options else _choose(context)
+    def __init__(self, context: TaskContext, options: GenerationOptions, *, task: str) -> None:
+        del task
+        self._output = _choose(context) if options.output is None else choose_output(context, options.output, _TASK)
         spec = context.signature.outputs[self._output]
         self._writes = spec.dtype in WIDE_INTEGERS
-        self._inputs = context.signature.inputs
-        self._roles = _roles(self._inputs)
-        self._tokenizer, tokenizer = _open_tokenizer(context.options.get("tokenizer"))
-        self._limits = Limits(
-            tokens=min(choose_count(context, "max_new_tokens", default=64), _MOST_TOKENS),
-            eos=self._find_token(context.options.get("eos")),
-            stop=context.options.get("stop") or None,
-        )
-        if not self._limits.tokens:
-            raise BadInput("max_new_tokens must be at least 1", advice="1 or more")
-        self._prompt = context.options.get("prompt", "{}")
-        if "{}" not in self._prompt:
-            raise BadInput(f"prompt={self._prompt!r} has no place for the sample", advice="put {} where it goes")
-        self._special = context.options.get("special", "yes")
-        if self._special not in ("yes", "no"):
-            raise BadInput(f"special={self._special} is not possible", advice="yes or no")
-        self._pad = choose_count(context, "pad", default=0)
-        self._trims = "pad" in context.options
-        self._bleu, missing = _open_bleu()
+        self._roles = _roles(context.signature.inputs)
+        self._options = options
+        self._tokenizer, tokenizer = _open_tokenizer(options.tokenizer)
+        self._most = min(options.max_new_tokens, _MOST_TOKENS)
+        self._eos = self._find_token(options.eos)
+        if "{}" not in options.prompt:
+            raise BadInput(f"prompt={options.prompt!r} has no place for the sample", advice="put {} where it goes")
+        self._bleu, self._missing = _open_bleu()
         self.settings: Mapping[str, Any] = {
             "output": spec.name,
             "tokenizer": tokenizer,
             "decoding": "the model writes tokens itself" if self._writes else "greedy",
-            "max_new_tokens": self._limits.tokens,
-            "eos": self._limits.eos,
-            "stop": self._limits.stop,
-            "prompt": self._prompt,
-            "special": self._special,
+            "max_new_tokens": self._most,
+            "eos": self._eos,
+            "stop": options.stop or None,
+            "prompt": options.prompt,
+            "special": options.special,
             "normalised": "exact match and F1 as SQuAD: lower case, no punctuation, no articles",
-            "bleu": missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
+            "bleu": self._missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
         }
-        self._missing = missing
 
     def run_model(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
         """The tokens that the model writes, int64 [1, tokens].
@@ -135,24 +116,24 @@ class GenerationScorer:
             return [self._read_tokens(infer(self._fill(arrays, prompt))[self._output], prompt, sample)]
         tokens = list(prompt)
         # The last token that is written is not fed any more, so the input may be full by then.
-        most = min(len(prompt) + self._limits.tokens, window + 1)
+        most = min(len(prompt) + self._most, window + 1)
         while len(tokens) < most:
             token = _likeliest(infer(self._fill(arrays, tokens))[self._output], len(tokens), sample)
-            if token is None or token == self._limits.eos:
+            if token is None or token == self._eos:
                 break
             tokens.append(token)
-            if self._limits.stop is not None and self._limits.stop in self._decode(tokens[len(prompt) :], sample):
+            if self._options.stop and self._options.stop in self._decode(tokens[len(prompt) :], sample):
                 break
         return [np.array([tokens[len(prompt) :]], np.int64)]
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """As `Scorer.record`; `outputs` are those of `run_model`."""
         tokens = [int(each) for each in outputs[0].reshape(-1)]
-        if self._limits.eos in tokens:
-            tokens = tokens[: tokens.index(self._limits.eos)]
+        if self._eos in tokens:
+            tokens = tokens[: tokens.index(self._eos)]
         answer = self._decode(tokens, sample)
-        if self._limits.stop is not None:
-            answer = answer.split(self._limits.stop, 1)[0]
+        if self._options.stop:
+            answer = answer.split(self._options.stop, 1)[0]
         return {"answer": answer.strip(), "references": _references(sample), "tokens": len(tokens)}
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
@@ -167,20 +148,20 @@ class GenerationScorer:
         )
 
     def answer(self, record: Record) -> tuple[str, list[str]]:
-        """What the model wrote, and the references."""
+        """As `TellsAnswers.answer`."""
         return record["answer"], list(record["references"])
 
     def _tokens_of(self, arrays: Sequence[Array], sample: Sample) -> list[int]:
         """The prompt: of a text, by the tokenizer; else what was prepared, without what fills it up."""
         if isinstance(sample.data, str):
-            text = self._prompt.replace("{}", sample.data)
-            found = self._tokenizer.encode(text, add_special_tokens=self._special == "yes")
+            text = self._options.prompt.replace("{}", sample.data)
+            found = self._tokenizer.encode(text, add_special_tokens=self._options.special == "yes")
             return [int(each) for each in found.ids]
         row = arrays[self._roles.index("ids")].reshape(-1)
         if "mask" in self._roles:
             row = row[arrays[self._roles.index("mask")].reshape(-1) != 0]
         tokens = [int(each) for each in row]
-        while self._trims and tokens and tokens[-1] == self._pad:
+        while self._options.pad is not None and tokens and tokens[-1] == self._options.pad:
             tokens.pop()
         return tokens
 
@@ -192,7 +173,7 @@ class GenerationScorer:
         for role, array in zip(self._roles, arrays, strict=True):
             row = np.zeros(array.size, array.dtype)
             if role == "ids":
-                row[:] = self._pad
+                row[:] = self._options.pad or 0
                 row[: len(tokens)] = tokens
             elif role == "mask":
                 row[: len(tokens)] = 1
@@ -244,7 +225,7 @@ def _choose(context: TaskContext) -> int:
         for found in (named, deep):
             if len(found) == 1:
                 return found[0]
-    return choose_output(context, "text generation")
+    return choose_output(context, None, _TASK)
 
 
 def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
@@ -325,5 +306,5 @@ class TextGeneration(OutputTask):
     title = "Text generation"
     kinds: Sequence[Kind] = ("text", "array")
     metrics: Sequence[str] = ("exact_match", "f1_tokens", "bleu")
-    options = _OPTIONS
+    options = GenerationOptions
     scorer = GenerationScorer

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import Unavailable
+from edgewise.evaluating.task import Table
 from edgewise.text import one_line
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -70,7 +71,7 @@ class Bleu:
         return float(found.score) / 100.0
 
 
-class TextTable:
+class TextTable(Table):
     """Answers and references of n samples.
 
     Args:
@@ -89,8 +90,7 @@ class TextTable:
     ) -> None:
         pairs = list(zip(answers, references, strict=True))
         self.n = len(pairs)
-        self.proportions: Mapping[str, Array] = {"exact_match": np.array([match_exactly(*pair) for pair in pairs])}
-        self.bounds: Mapping[str, tuple[float, float]] = {}
+        self.proportions = {"exact_match": np.array([match_exactly(*pair) for pair in pairs])}
         self._f1 = np.array([f1_of_tokens(*pair) for pair in pairs])
         self._bleu = bleu
         rows = [] if bleu is None else [bleu.statistics(*pair) for pair in pairs]
@@ -99,7 +99,7 @@ class TextTable:
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """Exact match, F1 and BLEU; NaN without samples, and BLEU without sacrebleu."""
-        each = np.ones(self.n) if weights is None else np.asarray(weights, np.float64)
+        each = self.counts(weights)
         total = float(each.sum())
         if total <= 0:
             return dict.fromkeys(("exact_match", "f1_tokens", "bleu"), math.nan)

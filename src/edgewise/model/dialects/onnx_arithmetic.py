@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.onnx_options import (
+from edgewise.model.dialects.base import (
+    RawOperator,
     Rule,
+    Semantics,
     Unclear,
     add,
-    constant_size,
     data_dependent,
-    every_input,
+    each,
     function,
-    given,
-    input_at,
-    integer,
-    listed,
     mean,
     moving,
     multiply,
-    number,
-    output_at,
     per_element,
-    repeat,
+    reducing,
     size,
-    text,
     unknown,
-)
+)  # fmt: skip
 
 _STRINGS = "it works on strings, whose lengths depend on the data"
 
@@ -33,7 +26,7 @@ _STRINGS = "it works on strings, whose lengths depend on the data"
 def _read_variadic(raw: RawOperator, *, further: int = 0) -> Semantics:
     """Of n inputs, element by element: n − 1 operations and `further` ones."""
     operations = max(len(raw.inputs) - 1, 0) + further
-    return per_element(operations, weights=every_input(raw))
+    return per_element(operations, weights=raw.positions)
 
 
 def read_average(raw: RawOperator) -> Semantics:
@@ -46,18 +39,19 @@ def read_clip(raw: RawOperator) -> Semantics:
     if raw.version and raw.version < 11:
         bounds = sum(name in raw.attributes for name in ("min", "max"))
     else:
-        bounds = given(raw, 1) + given(raw, 2)
-    return function(("none", "relu", "clamp")[bounds])
+        bounds = raw.given(1) + raw.given(2)
+    return function(("none", "relu", "clamp")[bounds], weights=(0,))
 
 
 def read_gelu(raw: RawOperator) -> Semantics:
     """GELU, exact or with a hyperbolic tangent."""
-    return function("gelu-tanh" if text(raw, "approximate", "none") == "tanh" else "gelu")
+    name = "gelu-tanh" if raw.text("approximate", "none") == "tanh" else "gelu"
+    return function(name, weights=(0,))
 
 
 def _scaling(raw: RawOperator) -> int:
     """One multiplication where the factor inside a sigmoid is not 1."""
-    return 0 if number(raw, "alpha", 1.0) == 1.0 else 1
+    return 0 if raw.number("alpha", 1.0) == 1.0 else 1
 
 
 def read_swish(raw: RawOperator) -> Semantics:
@@ -72,12 +66,12 @@ def read_swish_gate(raw: RawOperator) -> Semantics:
 
 def read_dropout(raw: RawOperator) -> Semantics:
     """Nothing when inferring; in training a draw, a comparison and two multiplications per element."""
-    if not given(raw, 2):
+    if not raw.given(2):
         return moving(0)
     values = raw.values(2)
     if not values:
         return unknown("whether it drops anything depends on an input")
-    return per_element(4, weights=()) if values[0] else moving(0)
+    return per_element(4) if values[0] else moving(0)
 
 
 _REDUCTIONS: dict[str, tuple[int, int]] = {
@@ -100,23 +94,22 @@ _WITHOUT_AXES = {"ReduceL1": 1, "ReduceL2": 2, "ReduceSumSquare": 1, "ReduceLogS
 
 def read_reduction(raw: RawOperator) -> Semantics:
     """A reduction, or what is left of it where `noop_with_empty_axes` leaves no axis to reduce."""
-    if integer(raw, "noop_with_empty_axes", 0) and not listed(raw, "axes"):
+    if raw.integer("noop_with_empty_axes", 0) and not raw.listed("axes"):
         values = raw.values(1)
-        axes = len(values) if values is not None else size(input_at(raw, 1), 0)
-        if axes is None and given(raw, 1):
+        axes = len(values) if values is not None else size(raw.input(1), 0)
+        if axes is None and raw.given(1):
             return unknown("whether it reduces anything depends on an input")
         if not axes:
             left = _WITHOUT_AXES.get(raw.op, 0)
-            return per_element(left, weights=()) if left else moving()
-    per_input, per_output = _REDUCTIONS[raw.op]
-    return mean("reduction", per_input=per_input, per_output=per_output)
+            return per_element(left) if left else moving()
+    return reducing(*_REDUCTIONS[raw.op])
 
 
 def read_scatter(raw: RawOperator) -> Semantics:
     """Movement, or one operation per update where updates are combined with what is there."""
-    if text(raw, "reduction", "none") == "none":
+    if raw.text("reduction", "none") == "none":
         return moving(0)
-    return mean("reduction", data=2, per_input=1, per_output=0, weights=(0,))
+    return reducing(data=2, weights=(0,))
 
 
 def read_loop(raw: RawOperator) -> Semantics:
@@ -125,35 +118,29 @@ def read_loop(raw: RawOperator) -> Semantics:
     Without a condition as input, the count alone decides. With one that is true at first, the body may still end the
     loop early: whoever sees the body must take `trips` away where it computes the condition anew.
     """
-    condition = raw.values(1) if given(raw, 1) else (True,)
+    condition = raw.values(1) if raw.given(1) else (True,)
     if condition and not condition[0]:
         return mean("loop", trips=0)
-    return mean("loop", trips=constant_size(raw, 0) if condition else None)
+    return mean("loop", trips=raw.constant_size(0) if condition else None)
 
 
 def read_scan(raw: RawOperator) -> Semantics:
     """A loop along an axis of its scanned inputs; the first version of the operator has a batch around it."""
-    scanned = integer(raw, "num_scan_inputs", 1)
+    scanned = raw.integer("num_scan_inputs", 1)
     if not 1 <= scanned <= len(raw.inputs):
         raise Unclear(f"it scans {scanned} of {len(raw.inputs)} inputs")
-    first = input_at(raw, len(raw.inputs) - scanned)
+    first = raw.input(len(raw.inputs) - scanned)
     if raw.version and raw.version < 9:
         return mean("loop", trips=multiply(size(first, 0), size(first, 1)))
-    axes = listed(raw, "scan_input_axes") or (0,)
+    axes = raw.listed("scan_input_axes") or (0,)
     if not isinstance(axes[0], int):
         raise Unclear("its scan axis is not a whole number")
     return mean("loop", trips=size(first, axes[0]))
 
 
-def read_overlapping_columns(raw: RawOperator) -> Semantics:
-    """Col2Im: each element is added to the place in the image that it comes from."""
-    del raw
-    return mean("reduction", per_input=1, per_output=0)
-
-
 def read_affine_grid(raw: RawOperator) -> Semantics:
     """Each coordinate is a row of `theta` times a homogeneous point: 3 MACs in the plane, 4 in space."""
-    return mean("matrix-multiplication", reduction=add(size(output_at(raw, 0), -1), 1))
+    return mean("matrix-multiplication", reduction=add(size(raw.output(), -1), 1))
 
 
 _TWO_OPERANDS = (
@@ -184,14 +171,14 @@ _MOVING_NO_PARAMETERS = (
 )
 
 TABLE: dict[str, Rule] = {
-    **dict(repeat(_TWO_OPERANDS, per_element(1))),
-    **dict(repeat(_ONE_OPERAND, per_element(1, weights=(0,)))),
-    **{op: function(name) for op, name in _FUNCTIONS.items()},
-    **dict(repeat(_MOVING, moving(0))),
-    **dict(repeat(_MOVING_NO_PARAMETERS, moving())),
+    **each(_TWO_OPERANDS, per_element(1, weights=(0, 1))),
+    **each(_ONE_OPERAND, per_element(1, weights=(0,))),
+    **{op: function(name, weights=(0,)) for op, name in _FUNCTIONS.items()},
+    **each(_MOVING, moving(0)),
+    **each(_MOVING_NO_PARAMETERS, moving()),
     **dict.fromkeys(_REDUCTIONS, read_reduction),
-    **dict(repeat("Sum Max Min", _read_variadic)),
-    **dict(repeat("ScatterElements ScatterND", read_scatter)),
+    **each("Sum Max Min", _read_variadic),
+    **each("ScatterElements ScatterND", read_scatter),
     "Mean": read_average,
     "Where": moving(1, 2),
     "PRelu": function("leaky-relu", weights=(1,)),
@@ -201,23 +188,23 @@ TABLE: dict[str, Rule] = {
     "Gelu": read_gelu,
     "Swish": read_swish,
     "SwiGLU": read_swish_gate,
-    "Concat": lambda raw: moving(*every_input(raw)),
+    "Concat": lambda raw: moving(*raw.positions),
     "Dropout": read_dropout,
-    "Col2Im": read_overlapping_columns,
+    "Col2Im": reducing(),  # each element is added to the place in the image that it comes from
     "AffineGrid": read_affine_grid,
-    **dict(repeat("ArgMax ArgMin", mean("reduction", per_input=1, per_output=0))),
+    **each("ArgMax ArgMin", reducing()),
     # A drawn random number is one call of a library, then it is scaled and shifted, or compared.
-    **dict(repeat("RandomNormal RandomNormalLike RandomUniform RandomUniformLike", per_element(3, weights=()))),
-    "Bernoulli": per_element(2, weights=()),
+    **each("RandomNormal RandomNormalLike RandomUniform RandomUniformLike", per_element(3)),
+    "Bernoulli": per_element(2),
     "Multinomial": data_dependent("how many classes a draw looks at depends on the data"),
-    **dict(repeat("TopK NonZero Unique NonMaxSuppression", Semantics(kind="sorting"))),
+    **each("TopK NonZero Unique NonMaxSuppression", data_dependent()),
     "MaxRoiPool": data_dependent("how many elements a region has depends on the data"),
     "TfIdfVectorizer": data_dependent("how many n-grams it finds depends on the data"),
     "If": Semantics(kind="branch"),
     "Loop": read_loop,
     "Scan": read_scan,
     "SequenceMap": Semantics(kind="loop"),
-    **dict(repeat("StringConcat StringNormalizer StringSplit RegexFullMatch", unknown(_STRINGS))),
+    **each("StringConcat StringNormalizer StringSplit RegexFullMatch", unknown(_STRINGS)),
     "ImageDecoder": unknown("the cost of decoding depends on the image"),
     # Operators that ONNX had before its first stable set, and that some engines still run.
     "Affine": per_element(2, weights=(0,)),
@@ -225,7 +212,7 @@ TABLE: dict[str, Rule] = {
     "ImageScaler": per_element(2, weights=(0,)),
     "ParametricSoftplus": mean("elementwise", per_element=2, activation="softplus", weights=(0,)),
     "ScaledTanh": mean("elementwise", per_element=2, activation="tanh", weights=(0,)),
-    **dict(repeat("Crop DynamicSlice", moving(0))),
+    **each("Crop DynamicSlice", moving(0)),
     "GivenTensorFill": moving(),
 }
 """Operator of the standard set → what it means."""

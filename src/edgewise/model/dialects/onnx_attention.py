@@ -6,31 +6,25 @@ one addition per score; a mask of truth values selects and is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 from edgewise.model.cost import ACTIVATIONS
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.onnx_options import (
+from edgewise.model.dialects.base import (
+    OPEN,
+    RawOperator,
     Rule,
+    Semantics,
     Unclear,
     add,
-    constant_size,
     counted,
     divide,
     elements,
-    given,
-    input_at,
-    integer,
     mean,
     multiply,
-    natural,
-    number,
-    output_at,
     per_element,
     rank,
     size,
-    sizes,
-)
+)  # fmt: skip
 from edgewise.model.graph import Tensor
 
 _ROTATION = 3
@@ -40,51 +34,23 @@ _ROOT_NORM = 4
 """Operations per element of a root-mean-square norm."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heads:
-    """What the formula of attention takes; None where it is open."""
-
-    batch: int | None
-    heads: int | None
-    queries: int | None
-    keys: int | None
-    depth: int | None
-    value_depth: int | None
-
-    @property
-    def scores(self) -> int | None:
-        """How often a query meets a key."""
-        return multiply(self.batch, self.heads, self.queries, self.keys)
-
-
 def attend(
-    heads: Heads,
     *,
     per_score: int = 0,
     macs: int | None = 0,
     ops: int | None = 0,
     weights: tuple[int, ...] = (),
+    **heads: Any,
 ) -> Semantics:
-    """Attention; with more operations per score, or further MACs and ops beside it, all of them counted."""
-    if not per_score and macs == 0 and ops == 0:
-        return mean(
-            "attention",
-            batch=heads.batch,
-            heads=heads.heads,
-            queries=heads.queries,
-            keys=heads.keys,
-            depth=heads.depth,
-            value_depth=heads.value_depth,
-            weights=weights,
-        )
-    all_macs = add(multiply(heads.scores, add(heads.depth, heads.value_depth)), macs)
-    all_ops = add(multiply(2, all_macs), multiply(heads.scores, 6 + per_score), ops)
-    return counted(all_macs, all_ops, weights=weights)
+    """Attention of `heads`, the numbers of its formula, with the MACs and operations of what is fused with it."""
+    if macs is None or ops is None:
+        return Semantics(kind="attention", weights=weights, why=OPEN)
+    return mean("attention", per_score=per_score, further_macs=macs, further_ops=ops, weights=weights, **heads)
 
 
 def _soft_cap(raw: RawOperator) -> int:
     """Divide, hyperbolic tangent, multiply."""
-    return 0 if number(raw, "softcap", 0.0) == 0.0 else ACTIVATIONS["tanh"] + 2
+    return 0 if raw.number("softcap", 0.0) == 0.0 else ACTIVATIONS["tanh"] + 2
 
 
 def _adds(mask: Tensor | None) -> int:
@@ -104,61 +70,56 @@ def _sequence(tensor: Tensor | None, heads: int) -> tuple[int | None, int | None
 
 def read_attention(raw: RawOperator) -> Semantics:
     """ONNX's attention: Q, K, V, mask, and the keys and values of earlier steps."""
-    query, key, value, mask, past = (input_at(raw, at) for at in range(5))
+    query, key, value, mask, past = (raw.input(at) for at in range(5))
     packed = rank(query) == 3
-    heads = natural(raw, "q_num_heads", 0) if packed else size(query, 1)
-    queries, depth = _sequence(query, natural(raw, "q_num_heads", 0))
-    length, _ = _sequence(key, natural(raw, "kv_num_heads", 0))
-    _, value_depth = _sequence(value, natural(raw, "kv_num_heads", 0))
+    heads = raw.natural("q_num_heads", 0) if packed else size(query, 1)
+    queries, depth = _sequence(query, raw.natural("q_num_heads", 0))
+    length, _ = _sequence(key, raw.natural("kv_num_heads", 0))
+    _, value_depth = _sequence(value, raw.natural("kv_num_heads", 0))
     return attend(
-        Heads(
-            batch=size(query, 0),
-            heads=heads,
-            queries=queries,
-            keys=add(length, size(past, 2) if past is not None else 0),
-            depth=depth,
-            value_depth=value_depth,
-        ),
+        batch=size(query, 0),
+        heads=heads,
+        queries=queries,
+        keys=add(length, size(past, 2) if past is not None else 0),
+        depth=depth,
+        value_depth=value_depth,
         per_score=_adds(mask) + _soft_cap(raw),
     )
 
 
 def read_projected_attention(raw: RawOperator, *, bias: int = 2, past: int = 4, added: int = 5) -> Semantics:
     """The `Attention` of onnxruntime: one product makes queries, keys and values from [batch, length, features]."""
-    data, weight = input_at(raw, 0), input_at(raw, 1)
-    heads = natural(raw, "num_heads", 0)
-    hidden = sizes(raw, "qkv_hidden_sizes")
+    data, weight = raw.input(0), raw.input(1)
+    heads = raw.natural("num_heads", 0)
+    hidden = raw.sizes("qkv_hidden_sizes")
     if hidden is not None and len(hidden) != 3:
         raise Unclear("it does not have three sizes of queries, keys and values")
     third = divide(size(weight, 1), 3) if hidden is None else None
     query, key, value = hidden or (third, third, third)
     tokens = multiply(size(data, 0), size(data, 1))
     width = add(query, key, value)
-    rotated = multiply(_ROTATION, add(query, key)) if integer(raw, "do_rotary", 0) else 0
-    earlier = size(input_at(raw, past), 3) if given(raw, past) else 0
-    if integer(raw, "past_present_share_buffer", 0):
+    rotated = multiply(_ROTATION, add(query, key)) if raw.integer("do_rotary", 0) else 0
+    earlier = size(raw.input(past), 3) if raw.given(past) else 0
+    if raw.integer("past_present_share_buffer", 0):
         earlier = None
-    found = Heads(
+    return attend(
         batch=size(data, 0),
         heads=heads,
         queries=size(data, 1),
         keys=add(size(data, 1), earlier),
         depth=divide(query, heads),
         value_depth=divide(value, heads),
-    )
-    return attend(
-        found,
-        per_score=int(given(raw, added)),
+        per_score=int(raw.given(added)),
         macs=multiply(tokens, size(data, 2), width),
-        ops=multiply(tokens, add(width if given(raw, bias) else 0, rotated)),
+        ops=multiply(tokens, add(width if raw.given(bias) else 0, rotated)),
         weights=(1, bias),
     )
 
 
 def read_multi_head_attention(raw: RawOperator) -> Semantics:
     """The `MultiHeadAttention` of onnxruntime; all of queries, keys and values, or only the last two, may be packed."""
-    query, key, value = (input_at(raw, at) for at in range(3))
-    heads = natural(raw, "num_heads", 0)
+    query, key, value = (raw.input(at) for at in range(3))
+    heads = raw.natural("num_heads", 0)
     depth = size(query, 4) if rank(query) == 5 else divide(size(query, 2), heads)
     batch, queries = size(query, 0), size(query, 1)
     if rank(query) == 5:
@@ -171,20 +132,22 @@ def read_multi_head_attention(raw: RawOperator) -> Semantics:
         # Keys that come as [batch, heads, length, depth] had their bias before.
         projected = 0 if rank(key) == 4 else 2
     wide = multiply(heads, add(depth, value_depth)) if projected else 0
-    bias = multiply(batch, add(multiply(queries, heads, depth), multiply(length, wide))) if given(raw, 3) else 0
-    earlier = size(input_at(raw, 6), 2) if given(raw, 6) else 0
-    if given(raw, 8):
+    bias = multiply(batch, add(multiply(queries, heads, depth), multiply(length, wide))) if raw.given(3) else 0
+    earlier = size(raw.input(6), 2) if raw.given(6) else 0
+    if raw.given(8):
         # The past lies in a buffer that is longer than it.
-        earlier = constant_size(raw, 8)
-    found = Heads(
+        earlier = raw.constant_size(8)
+    return attend(
         batch=batch,
         heads=heads,
         queries=queries,
         keys=add(length, earlier),
         depth=depth,
         value_depth=value_depth,
+        per_score=int(raw.given(5)),
+        ops=bias,
+        weights=(3,),
     )
-    return attend(found, per_score=int(given(raw, 5)), ops=bias, weights=(3,))
 
 
 def read_group_query_attention(raw: RawOperator) -> Semantics:
@@ -192,26 +155,30 @@ def read_group_query_attention(raw: RawOperator) -> Semantics:
 
     Where the length of the past is an input, the cache's whole length is counted.
     """
-    query, key = input_at(raw, 0), input_at(raw, 1)
-    heads, shared = natural(raw, "num_heads", 0), natural(raw, "kv_num_heads", 0)
+    query, key = raw.input(0), raw.input(1)
+    heads, shared = raw.natural("num_heads", 0), raw.natural("kv_num_heads", 0)
     batch, length = size(query, 0), size(query, 1)
     depth = divide(size(query, 2), heads if key is not None else heads + 2 * shared)
-    keys = constant_size(raw, 6)
+    keys = raw.constant_size(6)
     if keys is None:
-        keys = size(output_at(raw, 1), 2)
+        keys = size(raw.output(1), 2)
     if keys is None:
         new = length if key is None else size(key, 1)
-        keys = add(new, size(input_at(raw, 3), 2) if given(raw, 3) else 0)
-    each = _ROTATION if integer(raw, "do_rotary", 0) else 0
-    each += _ROOT_NORM if given(raw, 14) else 0
+        keys = add(new, size(raw.input(3), 2) if raw.given(3) else 0)
+    each = _ROTATION if raw.integer("do_rotary", 0) else 0
+    each += _ROOT_NORM if raw.given(14) else 0
     rotated = multiply(batch, length, depth, heads + shared, each) if each else 0
     # A further term in each softmax's sum: an exponential and an addition.
-    sunk = given(raw, 11) or integer(raw, "smooth_softmax", 0) == 1
+    sunk = raw.given(11) or raw.integer("smooth_softmax", 0) == 1
     smooth = multiply(batch, length, heads, 2) if sunk else 0
-    found = Heads(batch=batch, heads=heads, queries=length, keys=keys, depth=depth, value_depth=depth)
     return attend(
-        found,
-        per_score=given(raw, 10) + _soft_cap(raw),
+        batch=batch,
+        heads=heads,
+        queries=length,
+        keys=keys,
+        depth=depth,
+        value_depth=depth,
+        per_score=raw.given(10) + _soft_cap(raw),
         ops=add(rotated, smooth),
         weights=(11, 14, 15),
     )
@@ -219,18 +186,18 @@ def read_group_query_attention(raw: RawOperator) -> Semantics:
 
 def read_rotation(raw: RawOperator) -> Semantics:
     """Rotary embedding: three operations for each element that is rotated."""
-    data = input_at(raw, 0)
-    part = natural(raw, "rotary_embedding_dim", 0)
+    data = raw.input(0)
+    part = raw.natural("rotary_embedding_dim", 0)
     if not part:
-        return per_element(_ROTATION, weights=())
-    whole = size(data, 3) if rank(data) == 4 else divide(size(data, 2), natural(raw, "num_heads", 0))
+        return per_element(_ROTATION)
+    whole = size(data, 3) if rank(data) == 4 else divide(size(data, 2), raw.natural("num_heads", 0))
     rotated = multiply(_ROTATION, divide(elements(data), whole), part) if whole else None
     return counted(0, rotated)
 
 
 def read_embedding(raw: RawOperator) -> Semantics:
     """Embeddings of words, positions and segments are added and normalised, 8 operations per element."""
-    return per_element(8 + (2 if given(raw, 1) else 1), kind="normalization", weights=(2, 3, 4, 5, 6))
+    return per_element(8 + (2 if raw.given(1) else 1), kind="normalization", weights=(2, 3, 4, 5, 6))
 
 
 TABLE: dict[str, Rule] = {"Attention": read_attention, "RotaryEmbedding": read_rotation}

@@ -6,13 +6,30 @@ the real ones they stand for, as in `edgewise.model.dialects.onnx_network`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from edgewise.model.dialects import onnx_attention, onnx_recurrent
-from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.dialects.base import (
+    RawOperator,
+    Rule,
+    Semantics,
+    Unclear,
+    counted,
+    data_dependent,
+    each,
+    elements,
+    function,
+    mean,
+    moving,
+    multiply,
+    per_element,
+    product_of,
+    rank,
+    reducing,
+    size,
+    transform_operations,
+    unknown,
+)  # fmt: skip
 from edgewise.model.dialects.onnx_arithmetic import read_gelu
 from edgewise.model.dialects.onnx_network import (
-    accumulate,
     fused_function,
     inner_dimension,
     interpolation,
@@ -26,30 +43,7 @@ from edgewise.model.dialects.onnx_network import (
     read_resize,
     read_transposed_convolution,
 )
-from edgewise.model.dialects.onnx_options import (
-    Rule,
-    Unclear,
-    counted,
-    elements,
-    function,
-    given,
-    input_at,
-    integer,
-    mean,
-    moving,
-    multiply,
-    natural,
-    number,
-    output_at,
-    per_element,
-    product_of,
-    rank,
-    repeat,
-    size,
-    text,
-    unknown,
-)
-from edgewise.model.dialects.onnx_signal import read_inverse, transform_operations
+from edgewise.model.dialects.onnx_signal import read_inverse
 from edgewise.model.graph import Tensor
 
 
@@ -58,8 +52,8 @@ def _operand_inner(raw: RawOperator, at: int, letter: str) -> int | None:
 
     With `transBatch…` the batch lies between the two dimensions of the matrix instead of before them.
     """
-    operand: Tensor | None = input_at(raw, at)
-    turned, spread = integer(raw, f"trans{letter}", 0), integer(raw, f"transBatch{letter}", 0)
+    operand: Tensor | None = raw.input(at)
+    turned, spread = raw.integer(f"trans{letter}", 0), raw.integer(f"transBatch{letter}", 0)
     if rank(operand) == 1:
         return size(operand, 0)
     first = 0 if spread else -2
@@ -72,34 +66,35 @@ def read_fused_product(raw: RawOperator) -> Semantics:
     reduction = _operand_inner(raw, 0, "A")
     if reduction is None:
         reduction = _operand_inner(raw, 1, "B")
-    scaled = number(raw, "alpha", 1.0) != 1.0
+    scaled = raw.number("alpha", 1.0) != 1.0
     activation = fused_function(raw)
-    return accumulate(raw, reduction, further=int(scaled), activation=activation, weights=(0, 1))
+    return mean(
+        "matrix-multiplication", reduction=reduction, further=int(scaled), activation=activation, weights=(0, 1)
+    )
 
 
 def read_packed_product(raw: RawOperator) -> Semantics:
     """A product with weights of few bits: K says what it sums over, as the weights' own shape does not."""
-    inner = natural(raw, "K", 0)
+    inner = raw.natural("K", 0)
     if inner < 1:
         raise Unclear("it has no equation")
-    added = raw.op == "MatMulNBits" and given(raw, 5)
-    semantics = accumulate(raw, inner, bias=added, weights=(1, 5))
-    bits = number(raw, "bits", 4) if raw.op == "MatMulNBits" else 4
-    return replace(semantics, geometry={**semantics.geometry, "packed": max(1, 8 // max(1, int(bits)))})
+    added = raw.op == "MatMulNBits" and raw.given(5)
+    bits = raw.number("bits", 4) if raw.op == "MatMulNBits" else 4
+    packed = max(1, 8 // max(1, int(bits)))
+    return mean("matrix-multiplication", reduction=inner, bias=added, packed=packed, weights=(1, 5))
 
 
 def read_half_known_product(raw: RawOperator) -> Semantics:
     """A product whose weight's shape is packed too."""
-    semantics = accumulate(raw, size(input_at(raw, 0), -1), weights=(1,))
-    return replace(semantics, geometry={**semantics.geometry, "packed": 2})
+    return mean("matrix-multiplication", reduction=size(raw.input(0), -1), packed=2, weights=(1,))
 
 
 def read_gelu_product(raw: RawOperator) -> Semantics:
     """The product X · W + bias, then GELU with a hyperbolic tangent."""
-    return accumulate(
-        raw,
-        inner_dimension(input_at(raw, 0), input_at(raw, 1)),
-        bias=given(raw, 2),
+    return mean(
+        "matrix-multiplication",
+        reduction=inner_dimension(raw.input(0), raw.input(1)),
+        bias=raw.given(2),
         activation="gelu-tanh",
         weights=(1, 2),
     )
@@ -107,44 +102,44 @@ def read_gelu_product(raw: RawOperator) -> Semantics:
 
 def read_fast_gelu(raw: RawOperator) -> Semantics:
     """GELU with a hyperbolic tangent, of x + bias where there is one."""
-    return mean("elementwise", per_element=int(given(raw, 1)), activation="gelu-tanh", weights=(1,))
+    return mean("elementwise", per_element=int(raw.given(1)), activation="gelu-tanh", weights=(1,))
 
 
 def read_quick_gelu(raw: RawOperator) -> Semantics:
     """Swish with its own α: x · sigmoid(α · x)."""
-    scaled = number(raw, "alpha", 1.702) != 1.0
+    scaled = raw.number("alpha", 1.702) != 1.0
     return mean("elementwise", per_element=int(scaled), activation="silu", weights=(0,))
 
 
 def read_bias_softmax(raw: RawOperator) -> Semantics:
     """A softmax of x + bias."""
-    return counted(0, multiply(6, elements(output_at(raw, 0))))
+    return counted(0, multiply(6, elements(raw.output())))
 
 
 def read_bias_dropout(raw: RawOperator) -> Semantics:
     """The sum x + bias + residual; nothing is dropped when inferring."""
-    if given(raw, 4):
+    if raw.given(4):
         training = raw.values(4)
         if training is None or any(training):
             return unknown("it is, or may be, training")
-    return per_element(1 + given(raw, 2), weights=(1,))
+    return per_element(1 + raw.given(2), weights=(1,))
 
 
 def read_skip_normalization(raw: RawOperator) -> Semantics:
     """The sum x + skip (+ bias), normalised over mean and variance, scaled, and shifted where there is a shift."""
-    operations = 7 + given(raw, 3) + 1 + given(raw, 4)
+    operations = 7 + raw.given(3) + 1 + raw.given(4)
     return per_element(operations, kind="normalization", weights=(2, 3, 4))
 
 
 def read_skip_root_normalization(raw: RawOperator) -> Semantics:
     """The sum x + skip (+ bias), normalised over its mean square and scaled."""
-    return per_element(4 + 1 + given(raw, 3), kind="normalization", weights=(2, 3))
+    return per_element(4 + 1 + raw.given(3), kind="normalization", weights=(2, 3))
 
 
 def read_group_normalization(raw: RawOperator) -> Semantics:
     """Eight operations per element, the sums before it in the `Skip` form, and SiLU where `activation` is 1."""
-    added = (given(raw, 3) + given(raw, 4)) if raw.op == "SkipGroupNorm" else 0
-    activation = {0: "none", 1: "silu"}.get(integer(raw, "activation", 0))
+    added = (raw.given(3) + raw.given(4)) if raw.op == "SkipGroupNorm" else 0
+    activation = {0: "none", 1: "silu"}.get(raw.integer("activation", 0))
     if activation is None:
         raise Unclear("its function is neither none nor SiLU")
     weights = (1, 2, 4) if added else (1, 2)
@@ -153,7 +148,7 @@ def read_group_normalization(raw: RawOperator) -> Semantics:
 
 def read_quantized_global_average(raw: RawOperator) -> Semantics:
     """The mean of all that a channel has."""
-    last = integer(raw, "channels_last", 0)
+    last = raw.integer("channels_last", 0)
     return read_global_pooling(raw, average=True, channels_first=not last)
 
 
@@ -164,9 +159,9 @@ def read_quantized_concatenation(raw: RawOperator) -> Semantics:
 
 def read_real_transform(raw: RawOperator) -> Semantics:
     """Rfft and Irfft over the last `signal_ndim` dimensions: 2.5·N·log₂ N per transform, as in `onnx_signal`."""
-    dimensions = natural(raw, "signal_ndim", 1)
+    dimensions = raw.natural("signal_ndim", 1)
     # The real side has the signal's own length; the other holds half of it, and pairs.
-    signal = input_at(raw, 0) if raw.op == "Rfft" else output_at(raw, 0)
+    signal = raw.input(0) if raw.op == "Rfft" else raw.output()
     count = rank(signal)
     if count is None:
         return counted(0, None)
@@ -179,23 +174,17 @@ def read_real_transform(raw: RawOperator) -> Semantics:
 
 def read_distances(raw: RawOperator) -> Semantics:
     """Of each pair of rows: subtract, square, add per feature; the root unless it is squared."""
-    metric = text(raw, "metric", "sqeuclidean")
+    metric = raw.text("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         raise Unclear(f"it has no metric {metric!r}")
-    features = size(input_at(raw, 0), -1)
+    features = size(raw.input(0), -1)
     each = None if features is None else 3 * features + (metric == "euclidean")
     return mean("elementwise", per_element=each, weights=(0, 1))
 
 
 def read_crop_and_resize(raw: RawOperator) -> Semantics:
     """Interpolation in the two dimensions of each region."""
-    return mean("resize", per_element=interpolation(text(raw, "mode", "bilinear"), 2))
-
-
-def read_attention_gate(raw: RawOperator) -> Semantics:
-    """Bias on both halves, GELU of the right one, times the left one: per element of the result."""
-    del raw
-    return mean("elementwise", per_element=3, activation="gelu", weights=(1,))
+    return mean("resize", per_element=interpolation(raw.text("mode", "bilinear"), 2))
 
 
 _GENERATION = "it runs a decoder until the text ends, which depends on the data"
@@ -207,11 +196,11 @@ MICROSOFT: dict[str, Rule] = {
     "NhwcConv": lambda raw: read_convolution(raw, channels_first=False),
     "NhwcFusedConv": lambda raw: read_convolution(raw, residual=3, channels_first=False),
     "QLinearConv": lambda raw: read_convolution(
-        raw, weight=3, bias=8, channels_first=not integer(raw, "channels_last", 0)
+        raw, weight=3, bias=8, channels_first=not raw.integer("channels_last", 0)
     ),
     "ConvTransposeWithDynamicPads": lambda raw: read_transposed_convolution(raw, bias=3),
     "CausalConvWithState": read_causal_convolution,
-    **dict(repeat("FusedMatMul FusedMatMulActivation TransposeMatMul", read_fused_product)),
+    **each("FusedMatMul FusedMatMulActivation TransposeMatMul", read_fused_product),
     "FusedGemm": read_gemm,
     "GemmFloat8": read_gemm,
     "GemmFastGelu": read_gelu_product,
@@ -219,17 +208,17 @@ MICROSOFT: dict[str, Rule] = {
     "MatMulInteger16": read_product,
     "MatMulIntegerToFloat": lambda raw: read_product(raw, bias=6),
     "DynamicQuantizeMatMul": lambda raw: read_product(raw, bias=4),
-    **dict(repeat("MatMulNBits MatMulBnb4", read_packed_product)),
+    **each("MatMulNBits MatMulBnb4", read_packed_product),
     "MatMulFpQ4": read_half_known_product,
     "QLinearAdd": per_element(1, weights=(0, 3)),
     "QLinearMul": per_element(1, weights=(0, 3)),
     "QLinearWhere": per_element(1, weights=(1, 4)),
     "MulInteger": per_element(1, weights=(0, 2)),
-    "QLinearSigmoid": function("sigmoid"),
-    "QLinearLeakyRelu": function("leaky-relu"),
+    "QLinearSigmoid": function("sigmoid", weights=(0,)),
+    "QLinearLeakyRelu": function("leaky-relu", weights=(0,)),
     "QLinearSoftmax": Semantics(kind="softmax"),
-    "QLinearReduceMean": mean("reduction", per_input=1, per_output=1),
-    "ReduceSumInteger": mean("reduction", per_input=1, per_output=0),
+    "QLinearReduceMean": reducing(1, 1),
+    "ReduceSumInteger": reducing(),
     "QLinearAveragePool": lambda raw: read_pooling(raw, average=True),
     "QLinearGlobalAveragePool": read_quantized_global_average,
     "QLinearConcat": read_quantized_concatenation,
@@ -240,29 +229,30 @@ MICROSOFT: dict[str, Rule] = {
     "FastGelu": read_fast_gelu,
     "BiasGelu": mean("elementwise", per_element=1, activation="gelu", weights=(1,)),
     "QuickGelu": read_quick_gelu,
-    "BiasSplitGelu": read_attention_gate,
+    # Bias on both halves, GELU of the right one, times the left one: per element of the result.
+    "BiasSplitGelu": mean("elementwise", per_element=3, activation="gelu", weights=(1,)),
     "BiasAdd": per_element(2, weights=(1,)),  # bias and skip
     "BiasSoftmax": read_bias_softmax,
     "BiasDropout": read_bias_dropout,
     "SkipLayerNormalization": read_skip_normalization,
     "SkipSimplifiedLayerNormalization": read_skip_root_normalization,
     "SimplifiedLayerNormalization": per_element(4, kind="normalization", weights=(1,)),
-    **dict(repeat("GroupNorm SkipGroupNorm", read_group_normalization)),
+    **each("GroupNorm SkipGroupNorm", read_group_normalization),
     "NhwcMaxPool": read_pooling,
     "GridSample": read_grid_sample,
     "CropAndResize": read_crop_and_resize,
     "Inverse": read_inverse,
-    **dict(repeat("Rfft Irfft", read_real_transform)),
+    **each("Rfft Irfft", read_real_transform),
     # (a + bi)(c + di) is four products and two sums for two numbers.
-    **dict(repeat("ComplexMul ComplexMulConj", per_element(3))),
+    **each("ComplexMul ComplexMulConj", per_element(3, weights=(0, 1))),
     "CDist": read_distances,
     "DynamicQuantizeLSTM": onnx_recurrent.read_recurrent,
     "LinearAttention": onnx_recurrent.read_linear_attention,
-    **dict(repeat("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0))),
+    **each("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0)),
     "Range": moving(),
-    "Unique": Semantics(kind="sorting"),
-    **dict(repeat("BeamSearch GreedySearch Sampling WhisperBeamSearch", unknown(_GENERATION))),
-    **dict(repeat("EPContext Snpe", unknown(_OPAQUE))),
+    "Unique": data_dependent(),
+    **each("BeamSearch GreedySearch Sampling WhisperBeamSearch", unknown(_GENERATION)),
+    **each("EPContext Snpe", unknown(_OPAQUE)),
     "Tokenizer": unknown("it works on strings, whose lengths depend on the data"),
 }
 """Operator of ``com.microsoft`` → what it means."""
@@ -274,6 +264,6 @@ BLOCKED: dict[str, Rule] = {
     "GlobalMaxPool": read_global_pooling,
     "GlobalAveragePool": lambda raw: read_global_pooling(raw, average=True),
     "Upsample": read_resize,
-    **dict(repeat("ReorderInput ReorderOutput", moving(0))),
+    **each("ReorderInput ReorderOutput", moving(0)),
 }
 """Operator of ``com.microsoft.nchwc`` (channels in blocks of the processor's vectors; a block's rest is padding)."""

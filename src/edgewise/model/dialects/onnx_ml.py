@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.onnx_network import accumulate
-from edgewise.model.dialects.onnx_options import (
+from edgewise.model.dialects.base import (
+    RawOperator,
     Rule,
+    Semantics,
     Unclear,
-    every_input,
-    input_at,
+    each,
+    mean,
     moving,
     per_element,
-    repeat,
     size,
-    text,
     unknown,
-)
+)  # fmt: skip
 
 _AFTERWARDS = {"NONE": "none", "LOGISTIC": "sigmoid"}
 
 
 def read_linear_regressor(raw: RawOperator) -> Semantics:
     """Features × targets; the coefficients are an option of the operator and no tensor."""
-    afterwards = text(raw, "post_transform", "NONE")
-    return accumulate(
-        raw,
-        size(input_at(raw, 0), -1),
+    afterwards = raw.text("post_transform", "NONE")
+    return mean(
+        "matrix-multiplication",
+        reduction=size(raw.input(0), -1),
         bias="intercepts" in raw.attributes,
         activation=_AFTERWARDS.get(afterwards, afterwards),
     )
@@ -33,11 +31,11 @@ def read_linear_regressor(raw: RawOperator) -> Semantics:
 
 def read_normalizer(raw: RawOperator) -> Semantics:
     """Each value over the maximum, or over the norm: absolute value or square, add, divide."""
-    norm = text(raw, "norm", "MAX")
+    norm = raw.text("norm", "MAX")
     operations = {"MAX": 2, "L1": 3, "L2": 3}.get(norm)
     if operations is None:
         raise Unclear(f"it has no norm {norm!r}")
-    return per_element(operations, kind="normalization", weights=())
+    return per_element(operations, kind="normalization")
 
 
 _TREES = "the depth that it reaches in each tree depends on the data"
@@ -47,17 +45,17 @@ _STEP = "it is a step of training"
 
 CLASSICAL: dict[str, Rule] = {
     "ArrayFeatureExtractor": moving(0),
-    "FeatureVectorizer": lambda raw: moving(*every_input(raw)),
-    "Binarizer": per_element(1, weights=()),
-    "Imputer": per_element(1, weights=()),
-    "Scaler": per_element(2, weights=()),
+    "FeatureVectorizer": lambda raw: moving(*raw.positions),
+    "Binarizer": per_element(1),
+    "Imputer": per_element(1),
+    "Scaler": per_element(2),
     "Normalizer": read_normalizer,
     "LinearRegressor": read_linear_regressor,
     "LinearClassifier": unknown("the cost of computing labels from scores depends on the data"),
-    **dict(repeat("TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor", unknown(_TREES))),
-    **dict(repeat("SVMClassifier SVMRegressor", unknown(_VECTORS))),
-    **dict(repeat("CategoryMapper LabelEncoder OneHotEncoder DictVectorizer", unknown(_TABLE))),
-    **dict(repeat("CastMap ZipMap", unknown("it works on maps, whose sizes depend on the data"))),
+    **each("TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor", unknown(_TREES)),
+    **each("SVMClassifier SVMRegressor", unknown(_VECTORS)),
+    **each("CategoryMapper LabelEncoder OneHotEncoder DictVectorizer", unknown(_TABLE)),
+    **each("CastMap ZipMap", unknown("it works on maps, whose sizes depend on the data")),
 }
 """Operator of ``ai.onnx.ml`` → what it means."""
 
@@ -80,7 +78,7 @@ OPTION_WEIGHTS: dict[str, frozenset[str]] = {
 }
 """Operator of ``ai.onnx.ml`` → the options that hold its parameters: numbers that were learnt."""
 
-TRAINING: dict[str, Rule] = dict(repeat("Adagrad Adam Gradient Momentum", unknown(_STEP)))
+TRAINING: dict[str, Rule] = each("Adagrad Adam Gradient Momentum", unknown(_STEP))
 """Operator of ``ai.onnx.preview.training`` → what it means."""
 
 PREVIEW: dict[str, Rule] = {

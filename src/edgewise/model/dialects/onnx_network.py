@@ -6,69 +6,28 @@ the rescaling of sums are not counted, as in TFLite's kernels. How coordinates a
 
 from __future__ import annotations
 
-from edgewise.model.cost import ACTIVATIONS
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.onnx_einsum import read_einsum
-from edgewise.model.dialects.onnx_options import (
+from edgewise.model.dialects.base import (
+    RawOperator,
     Rule,
+    Semantics,
     Unclear,
     add,
     counted,
     divide,
+    each,
     elements,
-    given,
-    input_at,
-    integer,
-    listed,
     mean,
     multiply,
-    natural,
-    number,
-    output_at,
     per_element,
     product_of,
     rank,
-    repeat,
+    reducing,
     size,
-    sizes,
-    text,
     unknown,
-)
+)  # fmt: skip
+from edgewise.model.dialects.einsum import read_einsum
 from edgewise.model.graph import Tensor
 from edgewise.model.signature import Dimension
-
-
-def accumulate(
-    raw: RawOperator,
-    reduction: int | None,
-    *,
-    kind: str = "matrix-multiplication",
-    bias: bool = False,
-    further: int = 0,
-    activation: str = "none",
-    depthwise: bool | None = None,
-    weights: tuple[int, ...] = (),
-) -> Semantics:
-    """Sums of `reduction` products each, a bias, `further` single operations per output, and a function.
-
-    The formulas of convolution and matrix multiplication know nothing further; where there is, all is counted here.
-    """
-    if not further:
-        return mean(
-            kind,
-            reduction=reduction,
-            bias=bias,
-            activation=activation,
-            depthwise=depthwise,
-            weights=weights,
-        )
-    if activation not in ACTIVATIONS:
-        return Semantics(weights=weights, why=f"the function {activation!r} has no known cost")
-    outputs = elements(output_at(raw, 0))
-    macs = multiply(outputs, reduction)
-    beside = multiply(outputs, bias + further + ACTIVATIONS[activation])
-    return counted(macs, add(multiply(2, macs), beside), weights=weights)
-
 
 _FUSED = {
     "": "none", "Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "LeakyRelu": "leaky-relu", "Clip": "clamp",
@@ -80,7 +39,7 @@ _FUSED = {
 
 def fused_function(raw: RawOperator) -> str:
     """The function that an operator applies to its outputs, of `ACTIVATIONS`, or the file's name for another."""
-    name = text(raw, "activation", "")
+    name = raw.text("activation", "")
     return _FUSED.get(name, name)
 
 
@@ -89,7 +48,7 @@ def _reduction_of(raw: RawOperator, data: Tensor | None, weight: Tensor | None) 
     found = product_of(weight, 1)
     if found is not None:
         return found
-    kernel, group = sizes(raw, "kernel_shape"), natural(raw, "group", 1)
+    kernel, group = raw.sizes("kernel_shape"), raw.natural("group", 1)
     return None if kernel is None else multiply(divide(size(data, 1), group), *kernel)
 
 
@@ -103,37 +62,36 @@ def read_convolution(
     channels_first: bool = True,
 ) -> Semantics:
     """Weight [M, C/group, kernel…]; `residual` is an input that is added to the outputs."""
-    filters = input_at(raw, weight)
+    filters = raw.input(weight)
     if rank(filters) in (0, 1, 2):
         raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
-    image = input_at(raw, data) if channels_first else None
-    reduction, kernel = _reduction_of(raw, image, filters), sizes(raw, "kernel_shape")
+    image = raw.input(data) if channels_first else None
+    reduction, kernel = _reduction_of(raw, image, filters), raw.sizes("kernel_shape")
     window = product_of(filters, 2) if kernel is None else multiply(*kernel)
-    return accumulate(
-        raw,
-        reduction,
-        kind="convolution",
-        bias=given(raw, bias),
-        further=int(residual is not None and given(raw, residual)),
+    return mean(
+        "convolution",
+        reduction=reduction,
+        bias=raw.given(bias),
+        further=int(raw.given(residual)),
         activation=fused_function(raw),
-        depthwise=natural(raw, "group", 1) > 1 and reduction is not None and reduction == window,
+        depthwise=raw.natural("group", 1) > 1 and reduction is not None and reduction == window,
         weights=(weight, bias),
     )
 
 
 def read_transposed_convolution(raw: RawOperator, *, bias: int = 2) -> Semantics:
     """Weight [C, M/group, kernel…]: each input element is multiplied with all that follows the first dimension."""
-    filters = input_at(raw, 1)
+    filters = raw.input(1)
     if rank(filters) in (0, 1, 2):
         raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
     reduction = product_of(filters, 1)
-    if reduction is None and (kernel := sizes(raw, "kernel_shape")) is not None:
-        channels = divide(size(output_at(raw, 0), 1), natural(raw, "group", 1))
+    if reduction is None and (kernel := raw.sizes("kernel_shape")) is not None:
+        channels = divide(size(raw.output(), 1), raw.natural("group", 1))
         reduction = multiply(channels, *kernel)
     return mean(
         "transposed-convolution",
         reduction=reduction,
-        bias=given(raw, bias),
+        bias=raw.given(bias),
         activation=fused_function(raw),
         weights=(1, bias),
     )
@@ -141,24 +99,23 @@ def read_transposed_convolution(raw: RawOperator, *, bias: int = 2) -> Semantics
 
 def read_deformable_convolution(raw: RawOperator) -> Semantics:
     """A convolution whose inputs are interpolated: 4 products and 3 sums per sample, and a product with its mask."""
-    image, filters, output = input_at(raw, 0), input_at(raw, 1), output_at(raw, 0)
+    image, filters, output = raw.input(0), raw.input(1), raw.output()
     reduction = _reduction_of(raw, image, filters)
     outputs = elements(output)
     macs = multiply(outputs, reduction)
     kernel = product_of(filters, 2)
     samples = multiply(size(image, 0), size(image, 1), product_of(output, 2), kernel)
-    ops = add(multiply(2, macs), multiply(outputs, int(given(raw, 3))), multiply(samples, 7 + given(raw, 4)))
+    ops = add(multiply(2, macs), multiply(outputs, int(raw.given(3))), multiply(samples, 7 + raw.given(4)))
     return counted(macs, ops, weights=(1, 3))
 
 
 def read_causal_convolution(raw: RawOperator) -> Semantics:
     """One filter [channels, 1, k] per channel over the past: k MACs per output."""
-    filters = input_at(raw, 1)
-    return accumulate(
-        raw,
-        product_of(filters, 1),
-        kind="convolution",
-        bias=given(raw, 2),
+    filters = raw.input(1)
+    return mean(
+        "convolution",
+        reduction=product_of(filters, 1),
+        bias=raw.given(2),
         activation=fused_function(raw),
         depthwise=True,
         weights=(1, 2),
@@ -175,33 +132,39 @@ def inner_dimension(left: Tensor | None, right: Tensor | None) -> int | None:
 
 def read_product(raw: RawOperator, *, right: int = 1, bias: int | None = None) -> Semantics:
     """A product of the input 0 and the input `right`, vectors, matrices or batches of them."""
-    added = bias is not None and given(raw, bias)
+    added = raw.given(bias)
     weights = (0, right) if bias is None else (0, right, bias)
-    reduction = inner_dimension(input_at(raw, 0), input_at(raw, right))
-    return accumulate(raw, reduction, bias=added, weights=weights)
+    reduction = inner_dimension(raw.input(0), raw.input(right))
+    return mean("matrix-multiplication", reduction=reduction, bias=added, weights=weights)
 
 
 def read_gemm(raw: RawOperator, *, right: int = 1, bias: int = 2, activation: str = "") -> Semantics:
     """α·A·B + β·C of matrices: a factor that is not 1 is one more operation per output."""
-    added = given(raw, bias) and number(raw, "beta", 1.0) != 0.0
-    further = (number(raw, "alpha", 1.0) != 1.0) + (added and number(raw, "beta", 1.0) != 1.0)
-    reduction = size(input_at(raw, 0), -2 if integer(raw, "transA", 0) else -1)
+    added = raw.given(bias) and raw.number("beta", 1.0) != 0.0
+    further = (raw.number("alpha", 1.0) != 1.0) + (added and raw.number("beta", 1.0) != 1.0)
+    reduction = size(raw.input(0), -2 if raw.integer("transA", 0) else -1)
     if reduction is None:
-        reduction = size(input_at(raw, right), -1 if integer(raw, "transB", 0) else -2)
-    name = activation or fused_function(raw)
-    return accumulate(raw, reduction, bias=added, further=further, activation=name, weights=(right, bias))
+        reduction = size(raw.input(right), -1 if raw.integer("transB", 0) else -2)
+    return mean(
+        "matrix-multiplication",
+        reduction=reduction,
+        bias=added,
+        further=further,
+        activation=activation or fused_function(raw),
+        weights=(right, bias),
+    )
 
 
 def read_pooling(raw: RawOperator, *, average: bool = False) -> Semantics:
     """A window's maximum or mean."""
-    kernel = sizes(raw, "kernel_shape")
+    kernel = raw.sizes("kernel_shape")
     window = None if kernel is None else multiply(*kernel)
     return mean("pooling", window=window, average=average)
 
 
 def read_global_pooling(raw: RawOperator, *, average: bool = False, channels_first: bool = True) -> Semantics:
     """Pooling of all that a channel has."""
-    image = input_at(raw, 0)
+    image = raw.input(0)
     window = product_of(image, 2) if channels_first else product_of(image, 1, -1)
     return mean("pooling", window=window, average=average)
 
@@ -213,16 +176,16 @@ def _norm_operations(power: int) -> tuple[int, int]:
 
 def read_norm_pooling(raw: RawOperator) -> Semantics:
     """The p-norm of each window: absolute value or square, add; then the root."""
-    kernel = sizes(raw, "kernel_shape")
-    each, whole = _norm_operations(integer(raw, "p", 2))
+    kernel = raw.sizes("kernel_shape")
+    each, whole = _norm_operations(raw.integer("p", 2))
     window = None if kernel is None else multiply(each, *kernel)
-    return counted(0, multiply(elements(output_at(raw, 0)), add(window, whole)))
+    return counted(0, multiply(elements(raw.output()), add(window, whole)))
 
 
 def read_global_norm_pooling(raw: RawOperator) -> Semantics:
     """The p-norm of all that a channel has."""
-    each, whole = _norm_operations(integer(raw, "p", 2))
-    return mean("reduction", per_input=each, per_output=whole)
+    each, whole = _norm_operations(raw.integer("p", 2))
+    return reducing(each, whole)
 
 
 def read_batch_normalization(raw: RawOperator) -> Semantics:
@@ -230,26 +193,26 @@ def read_batch_normalization(raw: RawOperator) -> Semantics:
     if raw.version and raw.version < 14:
         training = sum(tensor is not None for tensor in raw.outputs) > 1
     else:
-        training = bool(integer(raw, "training_mode", 0))
+        training = bool(raw.integer("training_mode", 0))
     return per_element(8 if training else 2, kind="normalization", weights=(1, 2, 3, 4))
 
 
 def read_layer_normalization(raw: RawOperator) -> Semantics:
     """Eight operations per element, seven without the shift."""
-    return per_element(7 + given(raw, 2), kind="normalization", weights=(1, 2))
+    return per_element(7 + raw.given(2), kind="normalization", weights=(1, 2))
 
 
 def read_local_normalization(raw: RawOperator) -> Semantics:
     """LRN: x / (bias + α/n · Σ x²)^β over n channels: n products, n − 1 sums, scale, bias, power, division."""
-    channels = integer(raw, "size", 0)
+    channels = raw.integer("size", 0)
     if channels < 1:
         raise Unclear(f"it normalises over {channels} channels")
-    return per_element(2 * channels + 3, kind="normalization", weights=())
+    return per_element(2 * channels + 3, kind="normalization")
 
 
 def read_norm_division(raw: RawOperator) -> Semantics:
     """A vector over its p-norm: absolute value or square, add, divide."""
-    return per_element(1 + _norm_operations(integer(raw, "p", 2))[0], kind="normalization", weights=())
+    return per_element(1 + _norm_operations(raw.integer("p", 2))[0], kind="normalization")
 
 
 def interpolation(mode: str, dimensions: int | None) -> int | None:
@@ -277,31 +240,31 @@ def _changes(old: Dimension, new: Dimension) -> bool | None:
 
 def _changing(raw: RawOperator) -> int | None:
     """How many dimensions a resizing changes, from the shapes or else the scales."""
-    before, after = input_at(raw, 0), output_at(raw, 0)
+    before, after = raw.input(0), raw.output()
     if before is not None and after is not None and before.shape is not None and after.shape is not None:
         if len(before.shape) != len(after.shape):
             raise Unclear("its input and output differ in rank")
         changes = [_changes(old, new) for old, new in zip(before.shape, after.shape, strict=True)]
         if None not in changes:
             return changes.count(True)
-    scales = listed(raw, "scales") or raw.values(1 if raw.op == "Upsample" else 2)
+    scales = raw.listed("scales") or raw.values(1 if raw.op == "Upsample" else 2)
     return sum(scale != 1 for scale in scales) if scales else None
 
 
 def read_resize(raw: RawOperator) -> Semantics:
     """Interpolation in the dimensions that change."""
-    if integer(raw, "antialias", 0):
+    if raw.integer("antialias", 0):
         return unknown("the number of elements in an antialiased output is the engine's choice")
-    mode = text(raw, "mode", "nearest")
-    if text(raw, "coordinate_transformation_mode", "") == "tf_crop_and_resize" and mode != "nearest":
+    mode = raw.text("mode", "nearest")
+    if raw.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and mode != "nearest":
         return unknown("how many dimensions it interpolates depends on the regions that it crops")
     return mean("resize", per_element=interpolation(mode, _changing(raw)))
 
 
 def read_grid_sample(raw: RawOperator) -> Semantics:
     """Interpolation at the grid's points, in all dimensions after the first two."""
-    dimensions = rank(input_at(raw, 0))
-    mode = text(raw, "mode", "linear")
+    dimensions = rank(raw.input(0))
+    mode = raw.text("mode", "linear")
     return mean("resize", per_element=interpolation(mode, None if dimensions is None else max(dimensions - 2, 0)))
 
 
@@ -325,19 +288,19 @@ TABLE: dict[str, Rule] = {
     "GlobalLpPool": read_global_norm_pooling,
     "BatchNormalization": read_batch_normalization,
     "LayerNormalization": read_layer_normalization,
-    **dict(repeat("InstanceNormalization GroupNormalization", per_element(8, kind="normalization", weights=(1, 2)))),
+    **each("InstanceNormalization GroupNormalization", per_element(8, kind="normalization", weights=(1, 2))),
     # Mean of squares (multiply, add), normalise, scale. `Simplified…` is onnxruntime's name for it.
-    **dict(repeat("RMSNormalization SimplifiedLayerNormalization", per_element(4, kind="normalization", weights=(1,)))),
-    "MeanVarianceNormalization": per_element(6, kind="normalization", weights=()),
+    **each("RMSNormalization SimplifiedLayerNormalization", per_element(4, kind="normalization", weights=(1,))),
+    "MeanVarianceNormalization": per_element(6, kind="normalization"),
     "LpNormalization": read_norm_division,
     "LRN": read_local_normalization,
     "Softmax": Semantics(kind="softmax"),
     "LogSoftmax": mean("softmax", logarithm=True),
-    **dict(repeat("Resize Upsample", read_resize)),
+    **each("Resize Upsample", read_resize),
     "GridSample": read_grid_sample,
     "QuantizeLinear": per_element(4, kind="quantize", weights=(0,)),
     "DequantizeLinear": per_element(2, kind="dequantize", weights=(0,)),
     # Minimum and maximum of all elements, then quantised; the few operations for the scale itself are not counted.
-    "DynamicQuantizeLinear": per_element(6, kind="quantize", weights=()),
+    "DynamicQuantizeLinear": per_element(6, kind="quantize"),
 }
 """Operator of the standard set → what it means."""

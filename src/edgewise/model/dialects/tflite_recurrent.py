@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgewise.model.cost import ACTIVATIONS
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.tflite_sizes import (
-    elements_at,
-    fused,
-    known,
-    positive,
-    product,
-    size_at,
-    tensor_at,
-    total,
+from edgewise.model.dialects.base import (
+    RawOperator,
+    Semantics,
+    add,
+    counted,
+    elements,
+    mean,
+    multiply,
+    other_functions,
+    size_of,
 )
+from edgewise.model.dialects.tflite_layers import fused, positive
 
 _NORMALIZATION = 8  # per element: mean 1, variance 3, normalise 2, scale and shift 2
 
@@ -49,43 +50,41 @@ _TWO_FORWARD = _Cell(range(1, 5), range(5, 9), range(9, 12), range(12, 16), 16, 
 _TWO_BACKWARD = _Cell(range(18, 22), range(22, 26), range(26, 29), range(29, 33), 33, 34, (), range(44, 48))
 
 
-def run_lstm_step(raw: RawOperator) -> Semantics:
-    """LSTM: one step. The basic kernel keeps all its weights in one matrix [4 × hidden, input + hidden]."""
-    if raw.attributes.get("kernel_type") != "BASIC":
-        return _run_lstm(raw, steps=1, batch=size_at(raw, 0, 0), cells=[_FORWARD])
-    rows, features = size_at(raw, 2, 0), size_at(raw, 0, -1)
-    hidden = rows // 4 if rows is not None else None
-    geometry = known(gates=4, hidden=hidden, input=features, steps=1, batch=size_at(raw, 0, 0), directions=1, biases=1)
-    return Semantics(kind="recurrent", geometry=geometry, weights=(2, 3))
+def _sequence(raw: RawOperator) -> tuple[int | None, int | None]:
+    """Steps and batch of data [time, batch, features] (time-major), [batch, time, features] or [batch, features]."""
+    first, second = size_of(raw.input(0), 0), size_of(raw.input(0), 1)
+    if raw.op in ("LSTM", "RNN"):
+        return 1, first
+    major = raw.attributes.get("time_major", raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM")
+    return (first, second) if major else (second, first)
 
 
 def run_lstm(raw: RawOperator) -> Semantics:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    """LSTM (one step), UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM."""
     steps, batch = _sequence(raw)
-    return _run_lstm(raw, steps=steps, batch=batch, cells=[_FORWARD])
-
-
-def run_lstm_both_ways(raw: RawOperator) -> Semantics:
-    """BIDIRECTIONAL_SEQUENCE_LSTM."""
-    steps, batch = _sequence(raw, major=True)
-    return _run_lstm(raw, steps=steps, batch=batch, cells=[_TWO_FORWARD, _TWO_BACKWARD])
-
-
-def run_rnn_step(raw: RawOperator) -> Semantics:
-    """RNN: one step."""
-    return _run_rnn(raw, steps=1, batch=size_at(raw, 0, 0), cells=[(1, 2, 3, None)])
-
-
-def run_rnn(raw: RawOperator) -> Semantics:
-    """UNIDIRECTIONAL_SEQUENCE_RNN."""
-    steps, batch = _sequence(raw)
-    return _run_rnn(raw, steps=steps, batch=batch, cells=[(1, 2, 3, None)])
-
-
-def run_rnn_both_ways(raw: RawOperator) -> Semantics:
-    """BIDIRECTIONAL_SEQUENCE_RNN."""
-    steps, batch = _sequence(raw)
-    return _run_rnn(raw, steps=steps, batch=batch, cells=[(1, 2, 3, 10), (5, 6, 7, 11)])
+    if raw.op == "LSTM" and raw.attributes.get("kernel_type") == "BASIC":
+        # All weights are in one matrix [4 × hidden, input + hidden].
+        rows, features = size_of(raw.input(2), 0), size_of(raw.input(0), -1)
+        hidden = rows // 4 if rows is not None else None
+        return mean("recurrent", gates=4, hidden=hidden, input=features, steps=1, batch=batch, biases=1, weights=(2, 3))
+    cells = [_TWO_FORWARD, _TWO_BACKWARD] if raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM" else [_FORWARD]
+    weights = tuple(at for cell in cells for at in cell.weights)
+    if len(cells) == 1 and _is_plain(raw, cell := cells[0]):
+        return mean(
+            "recurrent",
+            gates=4,
+            hidden=size_of(raw.input(cell.gates[1]), 0),
+            input=size_of(raw.input(cell.gates[1]), 1),
+            steps=steps,
+            batch=batch,
+            state=size_of(raw.input(cell.recurrent[1]), 1),
+            biases=1 if _there(raw, cell.biases) else 0,
+            peepholes=len(_there(raw, cell.peepholes)),
+            projection=size_of(raw.input(cell.projection), 0),
+            weights=weights,
+        )
+    macs, ops = zip(*(_count_lstm(raw, cell) for cell in cells), strict=True)
+    return counted(multiply(steps, batch, add(*macs)), multiply(steps, batch, add(*ops)), weights=weights)
 
 
 def filter_in_time(raw: RawOperator) -> Semantics:
@@ -93,51 +92,20 @@ def filter_in_time(raw: RawOperator) -> Semantics:
 
     Each step projects the features and filters the last `memory` projections; `rank` filters are summed to one unit.
     """
-    batch, filters = size_at(raw, 0, 0), size_at(raw, 1, 0)
+    batch, filters = size_of(raw.input(0), 0), size_of(raw.input(1), 0)
     rank = positive(raw, "rank")
     units = filters // rank if filters is not None and rank else None
-    features, memory = size_at(raw, 1, 1), size_at(raw, 2, 1)
-    macs = product(batch, filters, total(features, memory))
-    sums = product(units, rank - 1) if rank else None
-    bias = units if tensor_at(raw.inputs, 3) is not None else 0
+    features, memory = size_of(raw.input(1), 1), size_of(raw.input(2), 1)
+    macs = multiply(batch, filters, add(features, memory))
+    sums = multiply(units, rank - 1) if rank else None
+    bias = units if raw.given(3) else 0
     function = ACTIVATIONS.get(fused(raw))
-    ops = total(product(2, macs), product(batch, total(sums, bias, product(units, function))))
-    return Semantics(kind="counted", geometry=known(macs=macs, ops=ops), weights=(1, 2, 3))
-
-
-def _sequence(raw: RawOperator, *, major: bool = False) -> tuple[int | None, int | None]:
-    """Steps and batch of an input [time, batch, features] (time-major) or [batch, time, features]."""
-    first, second = size_at(raw, 0, 0), size_at(raw, 0, 1)
-    return (first, second) if raw.attributes.get("time_major", major) else (second, first)
+    ops = add(multiply(2, macs), multiply(batch, add(sums, bias, multiply(units, function))))
+    return counted(macs, ops, weights=(1, 2, 3))
 
 
 def _there(raw: RawOperator, positions: Sequence[int]) -> list[int]:
-    return [at for at in positions if tensor_at(raw.inputs, at) is not None]
-
-
-def _run_lstm(raw: RawOperator, *, steps: int | None, batch: int | None, cells: Sequence[_Cell]) -> Semantics:
-    weights = tuple(at for cell in cells for at in cell.weights)
-    if len(cells) == 1 and _is_plain(raw, cells[0]):
-        cell = cells[0]
-        hidden = size_at(raw, cell.gates[1], 0)
-        projection = size_at(raw, cell.projection, 0) if _there(raw, [cell.projection]) else None
-        geometry = known(
-            gates=4,
-            hidden=hidden,
-            input=size_at(raw, cell.gates[1], 1),
-            steps=steps,
-            batch=batch,
-            directions=1,
-            state=size_at(raw, cell.recurrent[1], 1),
-            biases=1 if _there(raw, cell.biases) else 0,
-            peepholes=len(_there(raw, cell.peepholes)),
-            projection=projection,
-        )
-        return Semantics(kind="recurrent", geometry=geometry, weights=weights)
-    counts = [_count_lstm(raw, cell) for cell in cells]
-    macs = product(steps, batch, total(*(each[0] for each in counts)))
-    ops = product(steps, batch, total(*(each[1] for each in counts)))
-    return Semantics(kind="counted", geometry=known(macs=macs, ops=ops), weights=weights)
+    return [at for at in positions if raw.given(at)]
 
 
 def _is_plain(raw: RawOperator, cell: _Cell) -> bool:
@@ -161,45 +129,55 @@ def _count_lstm(raw: RawOperator, cell: _Cell) -> tuple[int | None, int | None]:
     product per unit.
     """
     gates = _there(raw, cell.gates)
-    hidden = size_at(raw, cell.gates[1], 0)
+    hidden = size_of(raw.input(cell.gates[1]), 0)
     function = ACTIVATIONS.get(fused(raw))
-    products = [elements_at(raw.inputs, at) for at in (*gates, *_there(raw, cell.auxiliary))]
-    recurrent = [elements_at(raw.inputs, at) for at in _there(raw, cell.recurrent)]
+    macs = add(*(elements(raw.input(at)) for at in (*gates, *_there(raw, (*cell.auxiliary, *cell.recurrent)))))
     projection = _there(raw, [cell.projection])
-    macs = total(*products, *recurrent, *(elements_at(raw.inputs, at) for at in projection))
+    macs = add(macs, *(elements(raw.input(at)) for at in projection))
     # Sigmoids of the gates but the cell's, the function twice, the sums of input and state, f∘c + i∘g and o∘….
-    per_unit = total(4 * (len(gates) - 1), product(2, function), len(gates), 4)
-    per_unit = total(per_unit, len(_there(raw, cell.biases)), 2 * len(_there(raw, cell.peepholes)))
-    per_unit = total(
+    per_unit = add(4 * (len(gates) - 1), multiply(2, function), len(gates), 4)
+    per_unit = add(
         per_unit,
+        len(_there(raw, cell.biases)),
+        2 * len(_there(raw, cell.peepholes)),
         _NORMALIZATION * len(_there(raw, cell.norms)),
         len(_there(raw, cell.auxiliary)),
         1 if len(gates) == 3 else 0,
         2 if raw.attributes.get("cell_clip") else 0,
     )
-    outputs = size_at(raw, cell.projection, 0) if projection else 0
+    outputs = size_of(raw.input(cell.projection), 0) if projection else 0
     after = len(_there(raw, [cell.projection_bias])) + (2 if raw.attributes.get("proj_clip") else 0)
-    return macs, total(product(2, macs), product(hidden, per_unit), product(outputs, after))
+    return macs, add(multiply(2, macs), multiply(hidden, per_unit), multiply(outputs, after))
 
 
-def _run_rnn(
-    raw: RawOperator, *, steps: int | None, batch: int | None, cells: Sequence[tuple[int, int, int, int | None]]
-) -> Semantics:
-    """`cells`: positions of the weights, the recurrent weights, the bias and the auxiliary weights, per direction."""
-    positions = tuple(at for cell in cells for at in cell if at is not None)
-    function = fused(raw)
-    sizes = [(size_at(raw, cell[0], 0), size_at(raw, cell[0], 1)) for cell in cells]
-    auxiliary = [at for cell in cells if (at := cell[3]) is not None and tensor_at(raw.inputs, at) is not None]
-    if function == "tanh" and len(set(sizes)) == 1 and not auxiliary:
-        hidden, features = sizes[0]
-        geometry = known(
-            gates=1, hidden=hidden, input=features, steps=steps, batch=batch, directions=len(cells), biases=1
+def run_rnn(raw: RawOperator) -> Semantics:
+    """RNN (one step), UNIDIRECTIONAL_SEQUENCE_RNN and BIDIRECTIONAL_SEQUENCE_RNN.
+
+    Per direction: weights, recurrent weights, bias and, both ways, auxiliary weights.
+    """
+    steps, batch = _sequence(raw)
+    cells = [(1, 2, 3, 10), (5, 6, 7, 11)] if raw.op == "BIDIRECTIONAL_SEQUENCE_RNN" else [(1, 2, 3)]
+    positions = tuple(at for cell in cells for at in cell)
+    function = ACTIVATIONS.get(fused(raw))
+    sizes = {(size_of(raw.input(cell[0]), 0), size_of(raw.input(cell[0]), 1)) for cell in cells}
+    auxiliary = _there(raw, [at for cell in cells for at in cell[3:]])
+    if function is not None and len(sizes) == 1 and not auxiliary:
+        hidden, features = sizes.pop()
+        further = len(cells) * other_functions(1, [function])
+        return mean(
+            "recurrent",
+            gates=1,
+            hidden=hidden,
+            input=features,
+            steps=steps,
+            batch=batch,
+            directions=len(cells),
+            biases=1,
+            further=further,
+            weights=positions,
         )
-        return Semantics(kind="recurrent", geometry=geometry, weights=positions)
-    products = [elements_at(raw.inputs, at) for cell in cells for at in cell[:2]]
-    macs = product(steps, batch, total(*products, *(elements_at(raw.inputs, at) for at in auxiliary)))
-    each = total(ACTIVATIONS.get(function), 2)
-    units = total(*(hidden for hidden, _ in sizes))
-    more = total(product(units, each), *(size_at(raw, at, 0) for at in auxiliary))
-    ops = total(product(2, macs), product(steps, batch, more))
-    return Semantics(kind="counted", geometry=known(macs=macs, ops=ops), weights=positions)
+    products = add(*(elements(raw.input(at)) for cell in cells for at in cell[:2]))
+    macs = multiply(steps, batch, add(products, *(elements(raw.input(at)) for at in auxiliary)))
+    units = add(*(size_of(raw.input(cell[0]), 0) for cell in cells))
+    more = add(multiply(units, add(function, 2)), *(size_of(raw.input(at), 0) for at in auxiliary))
+    return counted(macs, add(multiply(2, macs), multiply(steps, batch, more)), weights=positions)

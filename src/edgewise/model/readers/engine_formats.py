@@ -139,8 +139,10 @@ def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advi
 
 
 def _run(path: Path, location: str) -> dict[str, Any]:
-    command = [sys.executable, "-P", "-m", "edgewise.runtime.describing", location, str(path.absolute())]
-    done = run_child(command, seconds=TIMEOUT_S)
+    request = json.dumps({"runtime": location, "path": str(path.absolute())}).encode()
+    done = run_child([sys.executable, "-P", "-m", "edgewise.runtime.describing"], request=request, seconds=TIMEOUT_S)
+    if done.returncode == 1:  # the engine raised an error
+        return {"error": done.tail.rpartition("\n")[2]}
     if done.failure:
         return {"error": f"its process {done.failure}"}
     try:

@@ -5,16 +5,14 @@ The schema is tensorflow/lite/schema/schema.fbs. Every offset is checked before 
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import damaged, make_signature
 from edgewise.model.readers.tflite_graph import read_network
 from edgewise.model.readers.tflite_schema import DTYPES
-from edgewise.model.readers.tflite_tables import Table, Tables
+from edgewise.model.readers.tflite_tables import Table, Tables, open_tables
 from edgewise.model.readers.tflite_tensors import TensorReader
 from edgewise.model.signature import Signature, TensorSpec
 
@@ -34,7 +32,7 @@ class TfliteReader:
 
     def read_signature(self, path: Path) -> Signature:
         """Inputs and outputs of the first subgraph, in its order and by its tensors' names; −1 is an open dimension."""
-        with _open_tables(path) as tables:
+        with open_tables(path) as tables:
             return _read_signature(path, tables, tables.read_model())
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
@@ -47,7 +45,7 @@ class TfliteReader:
             BadModel: it is damaged, cyclic or absurdly large.
             BadInput: a name in `shapes` is no input, or a shape does not fit.
         """
-        with _open_tables(path) as tables:
+        with open_tables(path) as tables:
             model = tables.read_model()
             _read_signature(path, tables, model)
             return read_network(path, tables, model, shapes=shapes or {})
@@ -56,18 +54,6 @@ class TfliteReader:
         """None: all weights are inside."""
         del path
         return ()
-
-
-@contextmanager
-def _open_tables(path: Path) -> Iterator[Tables]:
-    # Mapped, not read: a signature needs a few pages of a file that may be gigabytes of weights.
-    with path.open("rb") as file:
-        try:
-            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise damaged(path, "it is empty") from error
-    with buffer:
-        yield Tables(path, buffer)
 
 
 def _read_signature(path: Path, tables: Tables, model: Table) -> Signature:

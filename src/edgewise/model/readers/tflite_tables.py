@@ -7,9 +7,11 @@ where they are until somebody asks for them, for most of the file is weights.
 
 from __future__ import annotations
 
+import mmap
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
-from mmap import mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,10 +58,23 @@ class Vector(NamedTuple):
     table: str = ""
 
 
+@contextmanager
+def open_tables(path: Path) -> Iterator[Tables]:
+    """The tables of the file at `path`. Raises `BadModel` where it is empty, or OSError."""
+    # Mapped, not read: a signature needs a few pages of a file that may be gigabytes of weights.
+    with path.open("rb") as file:
+        try:
+            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise damaged(path, "it is empty") from error
+    with buffer:
+        yield Tables(path, buffer)
+
+
 class Tables:
     """The tables of one file."""
 
-    def __init__(self, path: Path, buffer: mmap) -> None:
+    def __init__(self, path: Path, buffer: mmap.mmap) -> None:
         self.path = path
         self.buffer = buffer
         self.size = len(buffer)

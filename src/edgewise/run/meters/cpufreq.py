@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from edgewise.constraints.hierarchy import ROOT, read_text
 from edgewise.registry import Availability
-from edgewise.run.counters import ROOT, read_text, usable_cores
+from edgewise.run.counters import usable_cores
 from edgewise.run.meters.base import Reading
 
 CPUS = "/sys/devices/system/cpu"

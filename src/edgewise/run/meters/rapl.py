@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgewise.constraints.hierarchy import ROOT, read_text
 from edgewise.registry import Availability
-from edgewise.run.counters import ROOT, read_text
 from edgewise.run.meters.base import Reading
 
 POWERCAP = "/sys/class/powercap"

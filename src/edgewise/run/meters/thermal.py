@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgewise.constraints.hierarchy import ROOT, read_text
 from edgewise.registry import Availability
-from edgewise.run.counters import ROOT, read_text
 from edgewise.run.meters.base import Reading
 
 ZONES = "/sys/class/thermal"

@@ -1,17 +1,17 @@
-"""Einstein sums: which indices there are, how big, and which of them are summed over."""
+"""Einstein sums: indices, their sizes, and which of them are summed over."""
 
 from __future__ import annotations
 
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.onnx_options import (
+from edgewise.model.dialects.base import (
+    RawOperator,
+    Semantics,
     Unclear,
     counted,
-    every_input,
     mean,
     moving,
     multiply,
     per_element,
-    text,
+    reducing,
 )
 from edgewise.model.graph import Tensor
 
@@ -21,28 +21,33 @@ _ELLIPSIS = "..."
 Sizes = dict[str, int | None]
 
 
-def read_einsum(raw: RawOperator) -> Semantics:
+def read_einsum(raw: RawOperator, *, most: int = _LONGEST) -> Semantics:
     """Two operands: one MAC per value of all indices where one is summed over, else products element by element.
 
     More than two are counted by the definition: one MAC per value of all indices, and a product for each further
-    operand. Engines may take them two at a time and need fewer.
+    operand. Engines may multiply two at a time and need fewer.
+
+    Args:
+        most: number of operands beyond which the cost is unknown, as the format leaves their order to the engine.
     """
-    terms, result = _split(text(raw, "equation", ""), len(raw.inputs))
+    terms, result = _split(raw.text("equation", ""), len(raw.inputs))
+    operands, weights = len(terms), raw.positions
+    if operands > most:
+        raise Unclear("the order in which more than two inputs are contracted decides its cost")
     found: Sizes = {}
     for term, tensor in zip(terms, raw.inputs, strict=True):
         _gather(term, tensor, found)
     if absent := [index for index in result if index not in found and index != _ELLIPSIS]:
         raise Unclear(f"its result has an index {absent[0]!r} that no operand has")
     shared = {index for index in found if index not in result and (index.isalpha() or _ELLIPSIS not in result)}
-    operands, weights = len(terms), every_input(raw)
     if not shared:
         return per_element(operands - 1, weights=weights) if operands > 1 else moving(*weights)
     if operands == 1:
-        return counted(0, multiply(*found.values()), weights=weights)
+        repeats = len(terms[0]) > len(set(terms[0]))
+        return counted(0, multiply(*found.values()), weights=weights) if repeats else reducing(weights=weights)
     if operands == 2:
-        reduction = multiply(*(found[index] for index in sorted(shared)))
-        return mean("matrix-multiplication", reduction=reduction, bias=False, weights=weights)
-    macs = multiply(*(found[index] for index in sorted(found)))
+        return mean("matrix-multiplication", reduction=multiply(*map(found.get, shared)), weights=weights)
+    macs = multiply(*found.values())
     return counted(macs, multiply(operands, macs), weights=weights)
 
 
@@ -57,7 +62,7 @@ def _split(equation: str, operands: int) -> tuple[list[list[str]], list[str]]:
     if arrow:
         return terms, _indices(right)
     flat = [index for term in terms for index in term]
-    # Without a result, it has the indices that come once, in order, after what the ellipses stand for.
+    # Without a result, it has the indices that come once, in order, after the dimensions of ellipses.
     once = sorted(index for index in set(flat) if index != _ELLIPSIS and flat.count(index) == 1)
     return terms, [_ELLIPSIS, *once] if _ELLIPSIS in flat else once
 
@@ -70,7 +75,7 @@ def _indices(term: str) -> list[str]:
 
 
 def _gather(term: list[str], tensor: Tensor | None, found: Sizes) -> None:
-    """Adds the sizes of one operand's indices; the dimensions of an ellipsis are numbered from the last."""
+    """Add the sizes of one operand's indices; the dimensions of an ellipsis are numbered from the last."""
     if tensor is None or tensor.shape is None:
         for index in term:
             found.setdefault(index, None)
@@ -78,21 +83,17 @@ def _gather(term: list[str], tensor: Tensor | None, found: Sizes) -> None:
     hidden = len(tensor.shape) - (len(term) - (_ELLIPSIS in term))
     if hidden < 0 or (hidden and _ELLIPSIS not in term):
         raise Unclear(f"{tensor.name!r} has {len(tensor.shape)} dimensions, which contradicts the equation")
-    names = [name for index in term for name in (_numbered(hidden) if index == _ELLIPSIS else [index])]
+    numbered = [str(place) for place in range(hidden, 0, -1)]
+    names = [name for index in term for name in (numbered if index == _ELLIPSIS else [index])]
     for name, dimension in zip(names, tensor.shape, strict=True):
-        known = dimension if isinstance(dimension, int) else None
-        _note(name, known, found)
+        _note(name, dimension if isinstance(dimension, int) else None, found)
 
 
 def _note(name: str, known: int | None, found: Sizes) -> None:
-    """Keeps the size of an index: a dimension of 1 is repeated, so another operand's size is the one that counts."""
+    """Keep the size of an index; a dimension of 1 is repeated, so another operand's size replaces it."""
     if name not in found or found[name] == 1:
         found[name] = known
     elif known not in (None, 1):
         if found[name] not in (None, known):
             raise Unclear(f"its index {name!r} is both {found[name]} and {known} long")
         found[name] = known
-
-
-def _numbered(hidden: int) -> list[str]:
-    return [str(place) for place in range(hidden, 0, -1)]

@@ -1,0 +1,40 @@
+"""Which mechanism holds the limits: the best that works here, or the one that was named."""
+
+from __future__ import annotations
+
+from edgewise.constraints.base import Group
+from edgewise.constraints.cgroups import V1, V2, find_cgroup
+from edgewise.constraints.process_limits import MECHANISM, ProcessLimits
+from edgewise.errors import Unavailable
+
+MECHANISMS = (V2.name, V1.name, MECHANISM)
+"""Names, the best first."""
+
+
+def find_group(
+    *, cpus: float | None = None, memory_bytes: int | None = None, mechanism: str | None = None
+) -> tuple[Group, tuple[str, ...]]:
+    """A group that was not entered yet, and why better mechanisms were left out.
+
+    Args:
+        cpus: processors that the group may use, 1.0 is one core; None sets no limit.
+        memory_bytes: memory of all processes together; None sets no limit.
+        mechanism: one of `MECHANISMS`; None is the best that works here.
+
+    Raises:
+        Unavailable: the named mechanism does not work here.
+    """
+    reasons: list[str] = []
+    for version in (V2, V1):
+        if mechanism in (None, version.name):
+            found = find_cgroup(version, cpus=cpus, memory_bytes=memory_bytes)
+            if not isinstance(found, str):
+                return found, tuple(reasons)
+            reasons.append(found)
+    if mechanism not in (None, MECHANISM):
+        raise Unavailable(
+            f"the mechanism {mechanism} does not work here: {'; '.join(reasons)}",
+            advice="run as root, or in a session with delegated control groups (systemd-run --user --scope -p "
+            "Delegate=yes)",
+        )
+    return ProcessLimits(cpus=cpus, memory_bytes=memory_bytes), tuple(reasons)

@@ -1,0 +1,77 @@
+"""Splits whose samples are rows of arrays in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
+from edgewise.evaluating.formats.labels import Labels
+from edgewise.evaluating.formats.split import Split, stamp_files
+from edgewise.workload.arrays import Array, StoredArray
+
+
+@dataclass(kw_only=True)
+class Rows(Split):
+    """Rows of arrays.
+
+    Attributes:
+        inputs: input → array, all of one length; the only input of most data is named after its array.
+        labels: of every sample; None where they are read with it, or there are none.
+        masks: labels that are arrays, read with the sample.
+        rate: frames per second of sound.
+        stored: the files, all in one folder.
+    """
+
+    inputs: Mapping[str, StoredArray]
+    labels: Labels | None
+    masks: StoredArray | None = None
+    rate: int | None = None
+    stored: Sequence[Path]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def read(self, index: int) -> Sample:
+        """The sample, decoded now. Raises `CorruptSample`, and `BadInput` where a file is damaged."""
+        first, array = next(iter(self.inputs.items()))
+        name = f"{first}[{index}]"
+        data: Array | str | Mapping[str, Array]
+        if len(self.inputs) > 1:
+            data = {each: array.row(index) for each, array in self.inputs.items()}
+        elif self.kind == "text":
+            data = str(array.row(index))
+        else:
+            data = _as_kind(array.row(index), self.kind)
+        label = self._read_mask(self.masks, index, name) if self.masks is not None else None
+        if self.labels is not None:
+            label = self.labels.values[index]
+        return Sample(index=index, name=name, data=data, label=label, rate=self.rate)
+
+    def _read_mask(self, masks: StoredArray, index: int, name: str) -> Array:
+        mask = masks.row(index)
+        if mask.dtype.kind == "f" and not np.isfinite(mask).all():
+            raise CorruptSample(name, "its label holds values that are not finite")
+        if mask.dtype.kind == "i" and mask.size and mask.min() < 0:
+            raise CorruptSample(name, f"its label holds the class {mask.min()}, and a class is 0 or more")
+        return mask
+
+    def stamp(self) -> str:
+        """From names, sizes and times."""
+        inputs = [(name, array.shape, array.dtype.str) for name, array in self.inputs.items()]
+        labels = None if self.labels is None else (self.labels.kind, self.labels.classes)
+        extra = (self.split, self.kind, self.rate, inputs, labels)
+        return stamp_files(self.stored[0].parent, [file.name for file in self.stored], extra=extra)
+
+
+def _as_kind(row: Array, kind: Kind) -> Array:
+    """A row in the shape and type that samples of its kind have."""
+    if kind == "image" and row.ndim == 2:
+        return row[:, :, None]
+    if kind == "audio":
+        scaled = row.astype(np.float32) / np.float32(2**15) if row.dtype == np.int16 else row.astype(np.float32)
+        return scaled[:, None] if scaled.ndim == 1 else scaled
+    return row

@@ -1,0 +1,230 @@
+"""The run of a program from its executions: measurements, cautions, and the cause of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from edgewise.child_process import signal_name
+from edgewise.metrics import METRICS
+from edgewise.record import Caution, Constraints, Failure, Job, Measurement, ModelRef, Run, SessionRecord, new_run_id
+from edgewise.run.command import NOT_STARTED, Execution
+from edgewise.run.counters import usable_cores
+from edgewise.run.measurements import distribution
+from edgewise.run.trust import grade_of
+from edgewise.text import means_out_of_memory
+from edgewise.units import format_bytes
+
+HELD = 1.05
+"""Processor time may exceed the limit by this factor: the kernel books it in slices."""
+SLACK_S = 0.1
+"""One period of the quota: what a short command may use more."""
+FULL = 0.9
+"""Below this share of the limit the processors were not used fully."""
+
+NOT_A_MODEL = ("program", "name")
+"""Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
+
+_NO_COUNTER = "the mechanism {mechanism} does not count it"
+
+
+def build_run(job: Job, executions: Sequence[Execution], *, environment: Mapping[str, Any], group: str) -> Run:
+    """The run of a job's executions; an execution that failed gives the run its failure.
+
+    Measurements are those of the executions that succeeded; if none did, of all of them but the total time.
+    """
+    limits = job.target.constraints or Constraints()
+    failures = [failure_of(one, limits) for one in executions]
+    failure = next((each for each in failures if each is not None), None)
+    good = [one for one, why in zip(executions, failures, strict=True) if why is None]
+    rows = measurements_of(good or executions, limits)
+    if job.model.format not in NOT_A_MODEL:
+        rows.append(_size(job.model))
+    if not good and failure is not None:
+        rows = [_absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
+    cautions = tuple(cautions_of(good or executions, limits, failed=failure is not None))
+    last = executions[-1]
+    return Run(
+        id=new_run_id(),
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        job=job,
+        status="failed" if failure else "done",
+        group=group,
+        failure=failure,
+        effective={"mechanism": last.mechanism, "passed_over": list(last.passed_over)},
+        environment=dict(environment),
+        measurements=tuple(rows),
+        sessions=tuple(
+            SessionRecord(
+                index=index,
+                started_at=one.started_at,
+                pid=one.pid,
+                phases={"command": one.seconds},
+                stopped_because="deadline" if one.late else "the command ended",
+                facts=one.facts(),
+            )
+            for index, one in enumerate(executions)
+        ),
+        cautions=cautions,
+        trust=grade_of(cautions, measured=rows[0].value is not None),
+    )
+
+
+def failure_of(one: Execution, limits: Constraints) -> Failure | None:
+    """Why an execution failed; None if it ended with exit code 0 and the kernel killed nothing in it."""
+    code = one.returncode
+    memory = "the memory" if limits.memory_bytes is None else f"the memory limit of {format_bytes(limits.memory_bytes)}"
+    told = code > 0 and means_out_of_memory(one.tail) and limits.memory_bytes is not None
+    common: dict[str, Any] = {
+        "phase": "command",
+        "stderr_tail": one.tail if code else "",
+        "exit_code": code if code >= 0 else None,
+        "signal": signal_name(-code) if code < 0 else None,
+    }
+    if one.usage.oom_kills or told:
+        message = f"the command ran out of memory: {memory} was reached"
+        return Failure(cause="OutOfMemory", message=message, advice="raise --memory or use a smaller model", **common)
+    if one.late:
+        message = f"the command had not ended after {one.seconds:.3g} s and was killed"
+        return Failure(cause="Timeout", message=message, advice="raise --timeout", **common)
+    if code in NOT_STARTED:
+        message = f"the command could not be started (exit code {code})"
+        return Failure(cause="CommandFailed", message=message, advice="see its output", **common)
+    if code > 0:
+        return Failure(cause="CommandFailed", message=f"the command ended with exit code {code}", **common)
+    if code < 0:
+        return Failure(cause="Killed", message=f"the command was ended by {signal_name(-code)}", **common)
+    return None
+
+
+def measurements_of(executions: Sequence[Execution], limits: Constraints) -> list[Measurement]:
+    """Every measurement, total time first. One value per execution, a median and its interval over them."""
+    n = len(executions)
+    over = f"{n} execution{'s' if n > 1 else ''}"
+    mechanism = executions[0].mechanism
+    counted = f"counters of {mechanism}"
+
+    def row(metric: str, value: Callable[[Execution], float | None], method: str, because: str = "") -> Measurement:
+        values = [value(one) for one in executions]
+        known = [[float(each)] for each in values if each is not None]
+        if len(known) < n:
+            return _absent(metric, because or _NO_COUNTER.format(mechanism=mechanism))
+        return distribution(metric, known, f"{method}, {over}")
+
+    too_short = "the command ended before the second sample; use a shorter --sample"
+    rusage = "resource usage of the process and of the descendants that it waited for"
+    interfaces = "the system does not count traffic"
+    rows = [
+        row("total_time", lambda one: one.seconds, "monotonic clock from the start to the end of the process"),
+        row("cpu_time", lambda one: one.cpu_s, counted if executions[0].usage.cpu_s is not None else rusage),
+        row("cpu_utilization", _utilization, "processor time divided by total time; 1 = one core"),
+        row("cpu_utilization_peak", _peak_utilization, "highest between two samples", too_short),
+        row("throttled_time", lambda one: one.usage.throttled_s, counted),
+        row("memory_average", _average_memory, "mean over samples", "no sample was taken; use a shorter --sample"),
+        row(
+            "memory_group_peak",
+            _peak_memory,
+            f"{counted}, page cache included"
+            if executions[0].usage.memory_peak_bytes is not None
+            else "highest resident memory of one of the processes (ru_maxrss)",
+        ),
+        row("memory_limit_hits", lambda one: one.usage.limit_hits, counted),
+        row("network_received", lambda one: one.network and one.network[0], "/proc/net/dev without lo", interfaces),
+        row("network_sent", lambda one: one.network and one.network[1], "/proc/net/dev without lo", interfaces),
+    ]
+    for metric, name, field in (
+        ("block_read", "read_bytes", "ru_inblock"),
+        ("block_written", "written_bytes", "ru_oublock"),
+    ):
+        has_counter = all(getattr(one.usage, name) is not None for one in executions)
+        counter = _counter(name) if has_counter else _blocks(field)
+        rows.append(row(metric, counter, counted if has_counter else rusage))
+    for metric, fields in (
+        ("page_faults", ("ru_minflt",)),
+        ("page_faults_major", ("ru_majflt",)),
+        ("context_switches", ("ru_nvcsw", "ru_nivcsw")),
+    ):
+        rows.append(row(metric, _rusage_sum(fields), rusage))
+    if limits.memory_bytes is None:
+        rows.append(_absent("memory_limit", "no memory limit was set"))
+    else:
+        rows.append(row("memory_limit", lambda _: limits.memory_bytes, f"set through {mechanism}"))
+    return rows
+
+
+def _utilization(one: Execution) -> float | None:
+    return one.cpu_s / one.seconds if one.cpu_s is not None and one.seconds > 0 else None
+
+
+def _peak_utilization(one: Execution) -> float | None:
+    """Highest processor time per wall time between two samples; the start counts as one."""
+    points = [(0.0, 0.0), *((at, usage.cpu_s) for at, usage in one.samples if usage.cpu_s is not None)]
+    rates = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(points)]
+    return max(rates) if rates else None
+
+
+def _average_memory(one: Execution) -> float | None:
+    known = [usage.memory_bytes for _, usage in one.samples if usage.memory_bytes is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _peak_memory(one: Execution) -> float | None:
+    if one.usage.memory_peak_bytes is not None:
+        return one.usage.memory_peak_bytes
+    return None if one.rusage is None else one.rusage.ru_maxrss * 1024
+
+
+def _counter(name: str) -> Callable[[Execution], float | None]:
+    return lambda one: getattr(one.usage, name)
+
+
+def _blocks(field: str) -> Callable[[Execution], float | None]:
+    """Linux counts these in units of 512 B (getrusage(2))."""
+    return lambda one: None if one.rusage is None else getattr(one.rusage, field) * 512
+
+
+def _rusage_sum(fields: Sequence[str]) -> Callable[[Execution], float | None]:
+    return lambda one: None if one.rusage is None else sum(getattr(one.rusage, field) for field in fields)
+
+
+def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed: bool) -> list[Caution]:
+    """Limits that did not hold, processors that were not used fully, too few executions, processes left behind."""
+    found = []
+    first, cores = executions[0], len(usable_cores())
+    if first.cannot_hold:
+        found.append(Caution.of("limit-not-held", f"{first.mechanism}: {first.cannot_hold}"))
+    shares = [share for one in executions if (share := _utilization(one)) is not None]
+    if limits.cpus and cores and limits.cpus > cores:
+        message = f"the limit of {limits.cpus:g} CPUs has no effect: this machine has {cores} usable cores"
+        found.append(Caution.of("limit-not-held", message))
+    elif limits.cpus and any(
+        one.cpu_s is not None and one.cpu_s > limits.cpus * (one.seconds * HELD + SLACK_S) for one in executions
+    ):
+        message = f"the command used up to {max(shares):.3g} CPUs; the limit is {limits.cpus:g}"
+        found.append(Caution.of("limit-not-held", message))
+    peak = max((one.usage.memory_peak_bytes or 0 for one in executions), default=0)
+    if limits.memory_bytes and peak > limits.memory_bytes:
+        message = f"the command used {format_bytes(peak)}; the limit is {format_bytes(limits.memory_bytes)}"
+        found.append(Caution.of("limit-not-held", message))
+    if limits.cpus and shares and min(shares) < FULL * min(limits.cpus, cores or limits.cpus) and not failed:
+        message = f"the command used {min(shares):.3g} of {limits.cpus:g} CPUs on average"
+        found.append(Caution.of("cpu-not-used", message))
+    if left := max(one.left for one in executions):
+        found.append(Caution.of("processes-left", f"up to {left} processes were still running when the command ended"))
+    if len(executions) == 1:
+        found.append(Caution.of("single-session", "one execution: there is no interval; use --repeat"))
+    return found
+
+
+def _size(model: ModelRef) -> Measurement:
+    return Measurement(
+        metric="model_size", unit="B", basis="measured", method="size of the file", value=float(model.size_bytes)
+    )
+
+
+def _absent(metric: str, reason: str) -> Measurement:
+    return Measurement(
+        metric=metric, unit=METRICS[metric].unit, basis=None, method="", value=None, absent_because=reason
+    )

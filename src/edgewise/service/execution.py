@@ -1,0 +1,139 @@
+"""Carries out `exec`: programs within the limits of a smaller device."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from edgewise.cancellation import Cancelled
+from edgewise.errors import BadField, BadInput, StoreError, Unavailable
+from edgewise.progress import RunFinished, StageStarted, emit
+from edgewise.record import Job, ModelRef, Run, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload, new_run_id
+from edgewise.run.command import Execution, execute
+from edgewise.run.command_run import build_run
+from edgewise.run.environment import fingerprint
+from edgewise.service.context import Context
+from edgewise.service.measuring import Measured
+from edgewise.service.requests import PLACEHOLDER, ExecRequest
+
+MOST_MODELS = 1000
+
+
+def plan_commands(request: ExecRequest) -> list[Job]:
+    """One job per model, or a single one. Raises `BadInput`."""
+    models = list(request.model_names)
+    if request.models_file is not None:
+        models += _read_lines(Path(request.models_file))
+    if len(models) > MOST_MODELS:
+        raise BadField(f"{{model_names}} must be at most {MOST_MODELS}, not {len(models)}")
+    jobs = []
+    for model in dict.fromkeys(models) or [""]:
+        command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
+        jobs.append(
+            Job(
+                model=_reference(Path(model) if model else _program(command[0]), is_program=not model),
+                runtime=RuntimeSpec(name="command"),
+                target=TargetSpec(constraints=request.constraints()),
+                workload=Workload(
+                    scenario=Scenario(kind="command"),
+                    seed=request.seed,
+                    stopping=Stopping(sessions=request.repeat, timeout_s=request.timeout or 0.0),
+                ),
+                command=command,
+            )
+        )
+    for job in jobs:
+        _program(job.command[0])
+    return jobs
+
+
+def run_commands(request: ExecRequest, context: Context) -> Measured:
+    """Execute every command `repeat` times, in rounds of random order, and save each run when it is complete."""
+    jobs = plan_commands(request)
+    environment, group, order = fingerprint(), new_run_id(), random.Random(request.seed)  # noqa: S311 - an order, no secret
+    done: list[list[Execution]] = [[] for _ in jobs]
+    runs: dict[int, Run] = {}
+    errors: list[StoreError] = []
+    interrupted = False
+    with context.saving() as save:
+        try:
+            for number in range(request.repeat):
+                for index in order.sample(range(len(jobs)), len(jobs)):
+                    round_text = f" ({number + 1} of {request.repeat})" if request.repeat > 1 else ""
+                    emit(StageStarted(title=f"{jobs[index].model.name}: {jobs[index].label}{round_text}"))
+                    done[index].append(_execute(jobs[index], request))
+                    if number + 1 == request.repeat:
+                        runs[index] = build_run(jobs[index], done[index], environment=environment, group=group)
+                        _save(runs[index], save, errors)
+        except (Cancelled, KeyboardInterrupt):
+            interrupted = True
+            for index, executions in enumerate(done):
+                if executions and index not in runs:
+                    run = build_run(jobs[index], executions, environment=environment, group=group)
+                    runs[index] = replace(run, status="cancelled" if run.status == "done" else run.status)
+                    _save(runs[index], save, errors)
+            if not runs:
+                raise
+    return Measured(runs=[runs[index] for index in sorted(runs)], save_errors=tuple(errors), interrupted=interrupted)
+
+
+def _execute(job: Job, request: ExecRequest) -> Execution:
+    try:
+        return execute(
+            job.command, constraints=request.constraints(), sample_s=request.sample, timeout_s=request.timeout
+        )
+    except OSError as error:
+        raise Unavailable(
+            f"the limits can't be set: {error.strerror or error}", advice="name another {mechanism} or raise the limits"
+        ) from error
+
+
+def _save(run: Run, save: Callable[[Run], None], errors: list[StoreError]) -> None:
+    emit(RunFinished(run=run))
+    try:
+        save(run)
+    except StoreError as error:
+        errors.append(error)
+
+
+def _program(name: str) -> Path:
+    """The file of a program. Raises `BadInput`."""
+    found = shutil.which(name)
+    if found is None:
+        raise BadInput(
+            f"the command {name!r} does not exist or is not executable",
+            advice="check its name and path; shell syntax needs a shell: -- sh -c 'A | B'",
+        )
+    return Path(found)
+
+
+def _reference(path: Path, *, is_program: bool) -> ModelRef:
+    """The identity of a model's or a program's file; a name that is no file is identified by its text."""
+    if not path.is_file():
+        digest = hashlib.sha256(str(path).encode()).hexdigest()
+        return ModelRef(name=path.name, path=str(path), format="name", sha256=digest, size_bytes=0)
+    try:
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"can't read {path}: {error.strerror}") from error
+    size = path.stat().st_size
+    kind = "program" if is_program else path.suffix.removeprefix(".") or "file"
+    return ModelRef(name=path.name, path=str(path.absolute()), format=kind, sha256=digest, size_bytes=size)
+
+
+def _read_lines(path: Path) -> Sequence[str]:
+    """The models in a file, one per line. Raises `BadInput`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BadField(f"can't read {{models_file={path}}}: {reason}") from error
+    models = [line.strip() for line in lines if line.strip()]
+    if not models:
+        raise BadField(f"{{models_file={path}}} names no model", advice="write one model per line")
+    return models

@@ -1,1 +1,0 @@
-"""Alembic's environment: how the tables of an older store become those of this version."""

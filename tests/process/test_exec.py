@@ -1,0 +1,225 @@
+"""Programs within real limits: what the kernel counted, how they end, and that nothing is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.constraints.base import PERIOD_S
+from edgewise.constraints.cgroups import V1, V2, Cgroup, find_cgroup
+from edgewise.errors import ExitCode
+
+pytestmark = pytest.mark.cold
+MIB = 2**20
+BURN = "import time\nend = time.process_time() + {cpu}\nwhile time.process_time() < end: pass"
+HUNGRY = "x = bytearray(400 << 20)"
+
+
+def best():
+    """The control groups of this machine, or why there are none."""
+    found = [find_cgroup(version, cpus=0.5, memory_bytes=MIB) for version in (V2, V1)]
+    return next((one for one in found if isinstance(one, Cgroup)), "; ".join(map(str, found)))
+
+
+@pytest.fixture
+def parents():
+    """The folders in which groups are made; the test is skipped where none can be made."""
+    found = best()
+    if isinstance(found, str):
+        pytest.skip(f"no control group can be made here: {found}")
+    return tuple(found.parents.values())
+
+
+def execute(capfd, *words, code=ExitCode.DONE):
+    assert run(["exec", "--no-store", "--quiet", "--json", *words]) == code
+    (record,) = json.loads(capfd.readouterr().out)["runs"]
+    return record
+
+
+def value(record, metric):
+    return next(row["value"] for row in record["measurements"] if row["metric"] == metric)
+
+
+def groups(parents):
+    return [each for parent in parents for each in parent.glob("edgewise-*")]
+
+
+def is_running(mark):
+    def has(folder):
+        try:
+            return mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    return any(has(folder) for folder in Path("/proc").glob("[0-9]*"))
+
+
+def gone(condition):
+    """Whether `condition` ends; a killed process takes a moment."""
+    for _ in range(500):
+        if not condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.slow
+def test_a_quota_holds_processor_time_per_wall_time(capfd, parents):
+    record = execute(capfd, "--cpus", "0.2", "--", sys.executable, "-I", "-S", "-c", BURN.format(cpu=0.5))
+    assert record["effective"]["mechanism"] in ("cgroup-v1", "cgroup-v2")
+    # 0.5 s of processor time at 0.2 CPUs take 2.5 s; a busy machine may take longer, a limit that holds never less.
+    assert value(record, "total_time") >= 0.95 * (0.5 / 0.2 - PERIOD_S)
+    # The end may fall behind the quota's share of a period that has only begun.
+    assert value(record, "cpu_time") <= 1.05 * 0.2 * (value(record, "total_time") + PERIOD_S)
+    assert record["sessions"][0]["facts"]["throttled_periods"] > 0
+    assert record["job"]["target"]["constraints"]["cpus"] == 0.2
+    assert record["job"]["command"][0] == sys.executable
+    assert not groups(parents)
+
+
+def test_a_hungry_program_runs_out_of_memory(capfd, parents):
+    record = execute(
+        capfd, "--memory", "200MiB", "--", sys.executable, "-I", "-S", "-c", HUNGRY, code=ExitCode.RUN_FAILED
+    )
+    assert record["failure"]["cause"] == "OutOfMemory"
+    assert record["failure"]["signal"] == "SIGKILL"
+    assert record["sessions"][0]["facts"]["oom_kills"] == 1
+    assert value(record, "memory_group_peak") <= 200 * MIB
+    assert not groups(parents)
+
+
+def test_memory_is_counted_for_all_processes(capfd, parents):
+    code = "import os\nchild = os.fork()\nx = bytearray(b'1' * (40 << 20))\nif child: os.wait()"
+    record = execute(capfd, "--memory", "500MiB", "--", sys.executable, "-I", "-S", "-c", code)
+    assert value(record, "memory_group_peak") >= 2 * 40 * MIB
+    assert value(record, "page_faults") > 0
+    assert value(record, "context_switches") > 0
+
+
+def test_affinity_and_rlimits_stand_in_for_control_groups(capfd):
+    limits = ["--mechanism", "affinity-rlimit", "--cpus", "1", "--memory", "200MiB", "--"]
+    code = "import os; assert len(os.sched_getaffinity(0)) == 1"
+    record = execute(capfd, *limits, sys.executable, "-I", "-S", "-c", code)
+    assert record["effective"]["mechanism"] == "affinity-rlimit"
+    assert "limit-not-held" in [one["code"] for one in record["cautions"]]
+    assert value(record, "cpu_time") > 0
+    record = execute(capfd, *limits, sys.executable, "-I", "-S", "-c", HUNGRY, code=ExitCode.RUN_FAILED)
+    assert record["failure"]["cause"] == "OutOfMemory"
+
+
+@pytest.mark.parametrize("mechanism", ["best", "affinity-rlimit"])
+def test_a_program_that_never_ends_is_killed_with_its_daemons(capfd, mechanism):
+    chosen = [] if mechanism == "best" else ["--mechanism", mechanism]
+    mark = f"731.{os.getpid()}"
+    words = ["--timeout", "0.5s", *chosen, "--", "sh", "-c", f"setsid sleep {mark} & exec sleep {mark}"]
+    record = execute(capfd, *words, code=ExitCode.RUN_FAILED)
+    assert record["failure"]["cause"] == "Timeout"
+    assert gone(lambda: is_running(mark))
+
+
+@pytest.mark.parametrize("mechanism", ["best", "affinity-rlimit"])
+def test_daemons_that_a_program_leaves_are_killed_and_reported(capfd, mechanism):
+    chosen = [] if mechanism == "best" else ["--mechanism", mechanism]
+    mark = f"732.{os.getpid()}"
+    record = execute(capfd, *chosen, "--", "sh", "-c", f"setsid sleep {mark} & sleep 0.2")
+    assert record["sessions"][0]["facts"]["processes_left"] == 1
+    assert "processes-left" in [one["code"] for one in record["cautions"]]
+    assert gone(lambda: is_running(mark))
+
+
+def test_nothing_is_left_when_edgewise_is_killed():
+    mark = f"733.{os.getpid()}"
+    found = best()
+    command = [sys.executable, "-P", "-m", "edgewise", "exec", "--no-store", "--", "sh", "-c"]
+    parent = subprocess.Popen([*command, f"setsid sleep {mark} & exec sleep {mark}"], stderr=subprocess.DEVNULL)
+    try:
+        assert gone(lambda: not is_running(mark))
+    finally:
+        parent.kill()
+        parent.wait()
+    assert gone(lambda: is_running(mark))
+    if isinstance(found, Cgroup):
+        assert gone(lambda: [one for one in groups(found.parents.values()) if f"-{parent.pid}-" in one.name])
+
+
+def test_ctrl_c_ends_the_program():
+    mark = f"734.{os.getpid()}"
+    command = [sys.executable, "-P", "-m", "edgewise", "exec", "--no-store", "--json", "--"]
+    command += ["sh", "-c", f"exec sleep {mark}"]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert gone(lambda: not is_running(mark))
+        parent.send_signal(signal.SIGINT)
+        parent.communicate(timeout=60)
+    finally:
+        parent.kill()
+    assert parent.returncode == ExitCode.INTERRUPTED
+    assert gone(lambda: is_running(mark))
+
+
+def test_models_are_put_in_the_command_and_ranked(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.bin").write_bytes(b"12345")
+    Path("list.txt").write_text("a.bin\n\nb.bin\n")
+    words = ["exec", "--no-store", "--repeat", "2", "-f", "list.txt", "--sample", "0s"]
+    assert run([*words, "--json", "--", "test", "{model}", "!=", "c.bin"]) == ExitCode.DONE
+    told = json.loads(capfd.readouterr().out)
+    assert [one["job"]["command"] for one in told["runs"]] == [
+        ["test", "a.bin", "!=", "c.bin"], ["test", "b.bin", "!=", "c.bin"],
+    ]  # fmt: skip
+    assert [one["job"]["model"]["size_bytes"] for one in told["runs"]] == [5, 0]
+    assert all(len(one["sessions"]) == 2 for one in told["runs"])
+    assert told["recommendation"] is None
+    assert run([*words, "-m", "c.bin", "--details", "--", "sh", "-c", "true {model}"]) == ExitCode.DONE
+    shown = capfd.readouterr().out
+    assert "Models, fastest first: command" in shown
+    assert "Recommended" not in shown
+
+
+def test_output_goes_to_standard_error_and_a_failure_keeps_its_end(capfd):
+    assert run(["exec", "--no-store", "--json", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]) == 4
+    told = capfd.readouterr()
+    (record,) = json.loads(told.out)["runs"]
+    assert "out\nerr\n" in told.err
+    assert (record["failure"]["cause"], record["failure"]["exit_code"]) == ("CommandFailed", 3)
+    assert record["failure"]["stderr_tail"] == "out\nerr"
+
+
+def test_a_request_says_the_same_as_the_command_line(capfd, tmp_path):
+    line = ["exec", "--cpus", "1", "--memory", "64MiB", "--no-store", "--dry-run"]
+    assert run([*line, "--json", "--", "echo", "--debug", "-x"]) == ExitCode.DONE
+    text = capfd.readouterr().out
+    assert json.loads(text)["command"] == ["echo", "--debug", "-x"]
+    (tmp_path / "request.json").write_text(text)
+    assert run(["run", "--no-store", str(tmp_path / "request.json")]) == ExitCode.DONE
+    told = capfd.readouterr()
+    assert "this request runs code: echo --debug -x" in told.err
+    assert "total time" in told.out
+    assert run([*line, "--", "echo", "a b"]) == ExitCode.DONE
+    shown = capfd.readouterr().out.splitlines()[0]
+    assert shown == "would run: edgewise exec --cpus 1.0 --memory 67108864B -- echo 'a b'"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--", "no-such-program"], "does not exist or is not executable"),
+        (["--cpus", "0", "--", "true"], "--cpus must be 0.01 to 1024, not 0"),
+        (["--memory", "1KiB", "--", "true"], "--memory must be at least 1 MiB, not 1024 B"),
+        (["--repeat", "0", "--", "true"], "--repeat must be at least 1"),
+        (["--mechanism", "magic", "--", "true"], "--mechanism must be one of"),
+        (["-m", "a", "--", "true"], "need a placeholder in the command"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_input_has_exit_code_2_and_advice(capfd, words, message):
+    assert run(["exec", "--no-store", *words]) == ExitCode.BAD_INPUT
+    assert message in capfd.readouterr().err

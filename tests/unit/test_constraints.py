@@ -1,0 +1,248 @@
+"""Control groups on a fake tree: which folder is chosen, what is written, and what the counters say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgewise.constraints.cgroups import PREFIX, V1, V2, Cgroup, find_cgroup, remove_stale
+from edgewise.constraints.process_limits import ProcessLimits
+from edgewise.errors import BadField
+from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, TargetSpec
+from edgewise.run.command import Execution, Usage, network_bytes
+from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
+from edgewise.service.requests import ExecRequest, check_constraints
+
+MIB = 2**20
+
+
+def write(folder, files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def tree(root, *, mounts, own):
+    """A machine whose ``/proc`` names these mounts (folder, type, options) and these own groups."""
+    write(root / "proc/self", {
+        "cgroup": own,
+        "mountinfo": "".join(f"30 1 0:1 / /{place} rw - {kind} x {options}\n" for place, kind, options in mounts),
+    })  # fmt: skip
+    return root
+
+
+def test_version_1_is_found_in_the_own_folder_of_each_hierarchy(tmp_path):
+    mounts = [(f"sys/fs/cgroup/{one}", "cgroup", f"rw,{one}") for one in ("cpu,cpuacct", "memory")]
+    root = tree(tmp_path, mounts=mounts, own="3:cpu,cpuacct:/\n2:memory:/mine\n")
+    write(root / "sys/fs/cgroup/cpu,cpuacct", {"cgroup.procs": ""})
+    write(root / "sys/fs/cgroup/memory/mine", {"cgroup.procs": ""})
+    found = find_cgroup(V1, cpus=0.5, memory_bytes=MIB, root=root)
+    assert isinstance(found, Cgroup)
+    assert dict(found.parents) == {
+        "cpu": root / "sys/fs/cgroup/cpu,cpuacct",
+        "cpuacct": root / "sys/fs/cgroup/cpu,cpuacct",
+        "memory": root / "sys/fs/cgroup/memory/mine",
+    }
+    assert find_cgroup(V2, cpus=0.5, root=root) == "cgroup-v2: no writable hierarchy for cpu"
+
+
+def test_version_2_is_found_where_the_children_have_the_controllers(tmp_path):
+    root = tree(tmp_path, mounts=[("sys/fs/cgroup", "cgroup2", "rw")], own="0::/user/app\n")
+    base = root / "sys/fs/cgroup"
+    for folder, children in (("", "cpu memory io"), ("user", "cpu memory"), ("user/app", "")):
+        write(
+            base / folder, {"cgroup.procs": "", "cgroup.controllers": "cpu memory", "cgroup.subtree_control": children}
+        )
+    found = find_cgroup(V2, cpus=1.0, memory_bytes=MIB, root=root)
+    # io is delegated further up, where a group for cpu and memory would not be the same group
+    assert found == "cgroup-v2: its controllers are delegated at different levels"
+    (base / "cgroup.subtree_control").write_text("cpu memory")
+    found = find_cgroup(V2, cpus=1.0, memory_bytes=MIB, root=root)
+    assert isinstance(found, Cgroup)
+    assert set(found.parents.values()) == {base / "user"}
+    assert find_cgroup(V1, cpus=1.0, root=root) == "cgroup-v1: no writable hierarchy for cpu, cpuacct"
+
+
+@pytest.mark.parametrize(
+    ("version", "settings"),
+    [
+        (V1, [("cpu", "cpu.cfs_period_us", "100000"), ("cpu", "cpu.cfs_quota_us", "150000"),
+              ("memory", "memory.limit_in_bytes", "1048576")]),
+        (V2, [("cpu", "cpu.max", "150000 100000"), ("memory", "memory.max", "1048576")]),
+    ],
+)  # fmt: skip
+def test_limits_are_written_as_the_kernel_reads_them(version, settings):
+    assert version.settings(1.5, MIB)[0] == settings
+    assert version.settings(None, None) == ([], [])
+
+
+def test_counters_of_version_1_are_read_in_si_units(tmp_path):
+    write(tmp_path, {
+        "cpuacct.usage": "2500000000\n", "cpu.stat": "nr_periods 20\nnr_throttled 7\nthrottled_time 1250000000\n",
+        "memory.usage_in_bytes": "5000\n", "memory.stat": "cache 9\ninactive_file 1\ntotal_inactive_file 1000\n",
+        "memory.max_usage_in_bytes": "9000\n", "memory.failcnt": "3\n", "memory.oom_control": "under_oom 0\noom_kill 2\n",
+        "blkio.throttle.io_service_bytes_recursive": "8:0 Read 4096\n8:0 Write 512\n8:16 Read 4\nTotal 4612\n",
+    })  # fmt: skip
+    group = Cgroup(version=V1, parents={}, folders=dict.fromkeys(V1.controllers, tmp_path))
+    assert group.usage() == Usage(
+        cpu_s=2.5, periods=20, throttled_periods=7, throttled_s=1.25, memory_bytes=4000, memory_peak_bytes=9000,
+        limit_hits=3, oom_kills=2, read_bytes=4100, written_bytes=512,
+    )  # fmt: skip
+
+
+def test_counters_of_version_2_are_read_in_si_units_and_what_is_missing_is_none(tmp_path):
+    write(tmp_path, {
+        "cpu.stat": "usage_usec 2500000\nuser_usec 1\nnr_periods 20\nnr_throttled 7\nthrottled_usec 1250000\n",
+        "memory.current": "5000\n", "memory.stat": "inactive_file 1000\n", "io.stat": "",
+        "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\noom_group_kill 0\n",
+    })  # fmt: skip
+    group = Cgroup(version=V2, parents={}, folders=dict.fromkeys(V2.controllers, tmp_path))
+    assert group.usage() == Usage(
+        cpu_s=2.5, periods=20, throttled_periods=7, throttled_s=1.25, memory_bytes=4000, memory_peak_bytes=None,
+        limit_hits=3, oom_kills=2, read_bytes=0, written_bytes=0,
+    )  # fmt: skip
+
+
+def test_only_groups_whose_edgewise_is_gone_are_removed(tmp_path):
+    (tmp_path / f"{PREFIX}1-old").mkdir()
+    (tmp_path / "others").mkdir()
+    with Cgroup(version=V1, parents={"memory": tmp_path}) as group:
+        (kept,) = group.folders.values()
+        assert remove_stale(tmp_path) == 0
+        assert sorted(each.name for each in tmp_path.iterdir()) == sorted([kept.name, "others"])
+    assert [each.name for each in tmp_path.iterdir()] == ["others"]
+
+
+def test_network_counts_leave_loopback_out(tmp_path):
+    rows = ("lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0", "eth0: 7 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0",
+            "wlan0:5 1 0 0 0 0 0 0 2 1 0 0 0 0 0 0")  # fmt: skip
+    write(tmp_path / "proc/self/net", {"dev": "Inter-|\n face |bytes\n" + "\n".join(f"  {row}" for row in rows)})
+    assert network_bytes(tmp_path) == (12, 32)
+    assert network_bytes(tmp_path / "nowhere") is None
+
+
+def test_affinity_and_rlimits_say_what_they_cannot_hold():
+    assert ProcessLimits().cannot_hold == ""
+    assert ProcessLimits(cpus=0.5).cannot_hold == "0.5 CPUs are held as 1 whole core"
+    assert "each process on its own" in ProcessLimits(memory_bytes=MIB).cannot_hold
+
+
+def test_processes_with_the_mark_are_pinned_limited_and_killed():
+    code = (
+        "import resource, os, sys; print(len(os.sched_getaffinity(0)), resource.getrlimit(resource.RLIMIT_DATA)[0]); "
+    )
+    code += "sys.stdout.flush(); sys.stdin.read()"
+    group = ProcessLimits(cpus=0.5, memory_bytes=300 * MIB)
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", 'read _ && exec "$@"', "sh", sys.executable, "-I", "-S", "-c", code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **group.environment},
+    )  # fmt: skip
+    with group, child:
+        group.admit(child.pid)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline().split() == [b"1", str(300 * MIB).encode()]
+        usage = group.usage()
+        assert usage.cpu_s >= 0
+        assert usage.memory_bytes > MIB
+        assert group.kill() == 1
+        assert child.wait() == -9
+        assert group.usage() == Usage()
+
+
+def execution(**changes):
+    told = {"seconds": 2.0, "usage": Usage(cpu_s=1.0, memory_peak_bytes=50 * MIB, oom_kills=0)}
+    return Execution(started_at="2026-01-01T00:00:00Z", mechanism="cgroup-v1", cannot_hold="", **(told | changes))
+
+
+def codes(limits, *executions):
+    return [one.code for one in cautions_of(executions, limits, failed=False)]
+
+
+def test_cautions_tell_whether_limits_held_and_processors_were_used():
+    limits = Constraints(cpus=0.5, memory_bytes=100 * MIB)
+    assert codes(limits, execution(), execution()) == []
+    assert codes(limits, execution()) == ["single-session"]
+    over = execution(usage=Usage(cpu_s=1.3, memory_peak_bytes=101 * MIB))
+    assert codes(limits, over, over) == ["limit-not-held", "limit-not-held"]
+    idle = execution(usage=Usage(cpu_s=0.8))
+    assert codes(limits, execution(), idle) == ["cpu-not-used"]
+    assert codes(limits, execution(left=2), execution()) == ["processes-left"]
+    assert codes(Constraints(cpus=1000), execution(), execution()) == ["limit-not-held", "cpu-not-used"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({}, None),
+        ({"usage": Usage(oom_kills=1), "returncode": -9}, "OutOfMemory"),
+        ({"usage": Usage(oom_kills=1)}, "OutOfMemory"),
+        ({"returncode": 1, "tail": "MemoryError"}, "OutOfMemory"),
+        ({"returncode": 1, "tail": "ValueError"}, "CommandFailed"),
+        ({"returncode": -9, "late": True}, "Timeout"),
+        ({"returncode": -9}, "Killed"),
+        ({"returncode": 127}, "CommandFailed"),
+    ],
+)
+def test_each_end_has_its_cause(changes, cause):
+    failure = failure_of(execution(**changes), Constraints(memory_bytes=MIB))
+    assert (failure and failure.cause) == cause
+
+
+def test_measurements_are_counters_and_totals():
+    samples = [(0.5, Usage(cpu_s=0.4, memory_bytes=10)), (1.0, Usage(cpu_s=0.5, memory_bytes=30))]
+    rows = {row.metric: row for row in measurements_of([execution(samples=samples, network=(5, 6))] * 2, Constraints())}
+    values = {name: row.value for name, row in rows.items()}
+    assert values["total_time"] == 2.0
+    assert values["cpu_time"] == 1.0
+    assert values["cpu_utilization"] == 0.5
+    assert values["cpu_utilization_peak"] == pytest.approx(0.8)
+    assert values["memory_average"] == 20
+    assert values["memory_group_peak"] == 50 * MIB
+    assert (values["network_received"], values["network_sent"]) == (5, 6)
+    assert rows["block_read"].absent_because == "the mechanism cgroup-v1 does not count it"
+    assert rows["memory_limit"].absent_because == "no memory limit was set"
+
+
+def test_a_run_of_failures_has_no_total_time():
+    job = Job(model=ModelRef(name="x", path="/x", format="program", sha256="0" * 64, size_bytes=1),
+              runtime=RuntimeSpec(name="command"), command=("x",))  # fmt: skip
+    run = build_run(job, [execution(returncode=3, tail="why")], environment={}, group="g")
+    assert run.status == "failed"
+    assert run.failure.exit_code == 3
+    assert run.failure.stderr_tail == "why"
+    assert (
+        run.measurement("total_time").absent_because == "the command did not finish: the command ended with exit code 3"
+    )
+
+
+def test_limits_are_part_of_the_key_of_a_job_and_their_absence_is_not():
+    model = ModelRef(name="x", path="/x", format="onnx", sha256="0" * 64, size_bytes=1)
+    plain = Job(model=model, runtime=RuntimeSpec(name="onnxruntime"))
+    assert plain.key == "36002eb154ef5ffd"
+    limited = Job(model=model, runtime=plain.runtime, target=TargetSpec(constraints=Constraints(cpus=1.0)))
+    assert limited.key != plain.key
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Constraints(cpus=0.0), Constraints(cpus=5000), Constraints(memory_bytes=1000), Constraints(mechanism="docker")],
+)
+def test_limits_that_no_program_can_run_in_are_refused(limits):
+    with pytest.raises(BadField):
+        check_constraints(limits)
+
+
+def test_a_placeholder_and_models_need_each_other():
+    with pytest.raises(BadField, match="placeholder in command needs"):
+        ExecRequest(command=("run", "{model}"))
+    with pytest.raises(BadField, match="need a placeholder"):
+        ExecRequest(command=("run",), model_names=("a",))
+    assert ExecRequest(command=("run", "--model={model}"), models_file="f").functions == ("run --model={model}",)
+
+
+def test_the_hierarchy_of_this_machine_is_read():
+    assert isinstance(find_cgroup(V1, root=Path("/nowhere")), str)
