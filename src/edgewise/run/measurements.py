@@ -372,7 +372,7 @@ def _absent(metric: str, reason: str) -> Measurement:
 def session_record(session: SessionResult) -> SessionRecord:
     """What is kept of one worker beside its samples."""
     steady = session.facts.get("steady", {})
-    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
+    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters", "constraints")
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,

@@ -14,6 +14,7 @@ from edgewise.formatting import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
 from edgewise.run.host_protocol import SessionResult
+from edgewise.run.limit_cautions import about_limits
 from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
@@ -146,8 +147,13 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     if switches is not None and switches > SWITCHES_PER_S:
         found.append(Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second"))
     throttled = _worst(sessions, "throttled_s")
+    limits = job.target.constraints
+    if limits is not None:
+        found += about_limits(limits, [session.facts for session in sessions])
     if throttled:
-        found.append(Caution.of("throttled", f"a cgroup quota paused the worker for {throttled:.2f} s"))
+        expected = limits is not None and limits.cpus is not None
+        code, cause = ("paused-by-limit", "the processor limit") if expected else ("throttled", "a cgroup quota")
+        found.append(Caution.of(code, f"{cause} paused the worker for {throttled:.2f} s"))
     if job.runtime.threads is not None and job.runtime.threads > usable_cores:
         found.append(Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores"))
     return found
