@@ -102,7 +102,7 @@ def describe(
         settings=dict(settings),
         classes=tuple(classes or instructions.classes or data.classes)[:MOST_CLASSES],
         confusion=None
-        if confusion is None or len(confusion) > MOST_CLASSES
+        if not confusion or len(confusion) > MOST_CLASSES
         else tuple(tuple(int(count) for count in row) for row in confusion),
         skipped=tuple(Skipped(name=entry.name, reason=entry.reason) for entry in skipped[:MOST_SKIPPED]),
         skipped_count=len(skipped),

@@ -49,7 +49,7 @@ _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
 
 def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
     """Where jobs with this target run. Raises `Unavailable`."""
-    return find_target(spec.transport)
+    return find_target(spec.device)
 
 
 def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availability:
@@ -98,7 +98,8 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise Unavailable(
-            f"{target.name} can't be used: {error}", advice=f"check the connection and {_python(target)}"
+            f"{target.name} can't be used: {error}",
+            advice=getattr(error, "advice", "") or f"check the connection and {_python(target)}",
         ) from error
 
 

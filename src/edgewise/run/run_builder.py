@@ -126,7 +126,7 @@ class RunBuilder:
 
     def _place(self, target: TargetSpec) -> _Place:
         """What is known of a target, asked once."""
-        key = (target.transport, target.constraints)
+        key = (target.device, target.constraints)
         if key not in self._places:
             environment = _limited(environment_at(target), target.constraints)
             self._places[key] = _Place(
