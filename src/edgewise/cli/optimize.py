@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from edgewise.cli import options, words
 from edgewise.cli.console import complain
 from edgewise.cli.options import Values, argument, option, request_of, takes
-from edgewise.cli.verb import Output, Presentation, finish, output_of, perform
-from edgewise.errors import ExitCode
+from edgewise.cli.verb import Output, Presentation, output_of, perform
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +104,7 @@ class OptimizePresentation(Presentation["Optimization"]):
     """How the result of a search is shown."""
 
     files = "OPTIMIZATION"
+    left = "the best so far is above; the same command continues with the variants already made"
 
     def show(self, result: Optimization, console: Console, *, output: Output) -> None:
         """Variants before and after, and the choice."""
@@ -112,16 +112,14 @@ class OptimizePresentation(Presentation["Optimization"]):
 
         print_optimization(result, console, details=output.details)
 
-    def finish(self, result: Optimization, *, output: Output) -> int:
-        """Exit code 4 where no variant keeps to the bounds."""
-        if not result.interrupted and result.unmet:
+    def has_failed(self, result: Optimization) -> bool:
+        """Whether no variant keeps to the bounds; says what is the closest."""
+        if result.unmet:
             complain(
                 f"nothing meets the bounds: {result.unmet}",
                 f"the closest is {result.closest or 'none'}; loosen a bound, or add --passes or time",
             )
-            return ExitCode.RUN_FAILED
-        left = "the best so far is above; the same command continues with the variants already made"
-        return finish(result, output=output, interrupted=left)
+        return bool(result.unmet)
 
 
 PRESENTATION = OptimizePresentation()
