@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform, say_skipped
-from edgewise.cli.words import seconds
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ OPTIONS = (
         options.MEASURE,
         "Spread the sessions over this time (default: 10 sessions), so that the interval includes the "
         "variation of the machine's speed",
-        read=seconds,
+        read=parse_duration,
     ),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,

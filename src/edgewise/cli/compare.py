@@ -8,6 +8,7 @@ from edgewise.cli import options, words
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
 from edgewise.errors import BadInput
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +41,7 @@ OPTIONS = (
         "--time-budget T",
         options.MEASURE,
         "Time limit of measuring (default: 60s for two variants, 30s more for each further one)",
-        read=words.seconds,
+        read=parse_duration,
     ),
     option(
         "--rounds N",

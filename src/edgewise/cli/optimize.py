@@ -9,6 +9,7 @@ from edgewise.cli import options, words
 from edgewise.cli.console import complain
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +89,7 @@ OPTIONS = (
         min=1,
     ),
     options.SHAPES,
-    option("--time-budget T", options.MEASURE, "Time limit of the whole search", read=words.seconds, default="5min"),
+    option("--time-budget T", options.MEASURE, "Time limit of the whole search", read=parse_duration, default="5min"),
     options.MEMORY_LIMIT,
     option("--fresh", options.MEASURE, "Ignore files and answers kept from an earlier search", bool),
     option("-o --output FOLDER", options.OUTPUT, "Folder for variants and the result (default: MODEL-optimized)", Path),
