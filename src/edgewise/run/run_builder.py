@@ -25,6 +25,7 @@ from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import measurements_of, session_record
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
+from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.trust import cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
@@ -140,26 +141,22 @@ class RunBuilder:
         job: Job,
         *,
         index: int,
-        layers: bool = False,
-        turns: bool = False,
-        samples: bool = False,
+        mode: Mode = "measure",
         cores: tuple[int, ...] = (),
     ) -> SessionRequest:
         """What the worker of session `index` of `job` is asked to do."""
         sensors = self._place(job.target).sensors
         # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
-        metered = not layers and (index == 0 or job.workload.interleave is not None)
+        metered = mode != "layers" and (index == 0 or job.workload.interleave is not None)
         return SessionRequest(
             job=job,
             index=index,
             runtime=self._runtimes.location(job.runtime.name),
             meters=sensors.locations if metered else (),
             beside=sensors.beside if metered else (),
-            options=asdict(replace(_load_options(job), profile=layers)),
-            outputs=index == 0 and not layers,
-            profile=layers,
-            turns=turns,
-            samples=samples,
+            options=asdict(replace(_load_options(job), profile=mode == "layers")),
+            mode=mode,
+            outputs=index == 0 and mode != "layers",
             cores=cores,
         )
 
