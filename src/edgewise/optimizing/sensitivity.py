@@ -96,7 +96,7 @@ class SensitivityTest:
         return Sensitivities(layers=tuple(closer.get(one.layer, one) for one in ranked))
 
     def _look_closer(self, layers: Sequence[LayerSensitivity], jobs: Mapping[str, Job]) -> dict[str, LayerSensitivity]:
-        """Name → layer with its loss of accuracy when it alone is changed, and its gain in SNR when it alone is spared."""
+        """Name → layer with the accuracy lost when it alone is changed and the SNR gained when it alone is spared."""
         if not layers or self._is_late:
             return {}
         spared = [replace(self.task, keep_float=(*self.task.keep_float, one.layer)) for one in layers]
