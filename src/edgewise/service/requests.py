@@ -16,6 +16,7 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.choice import MECHANISMS
+from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
@@ -31,7 +32,7 @@ class _Target(Request):
     """Where to run, and on inputs of which shape.
 
     Attributes:
-        device: its name; ``local`` is this machine.
+        device: its name or URL; ``local`` is this machine.
         shapes: input name → shape, for inputs with open dimensions; "" stands for the only input.
         memory_limit: bytes that a worker may allocate; None is the available memory.
     """
@@ -42,7 +43,7 @@ class _Target(Request):
 
     def target(self) -> TargetSpec:
         """As a job has it."""
-        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
 
 class _Limited(Request):
