@@ -50,7 +50,8 @@ class Cell:
         low, high: its 95 % interval, same unit.
         link: an http(s) address that the text leads to.
         tone: how a renderer with colours may tint it; the text has the same meaning without it.
-        short: a shorter form of the name for narrow terminals; empty where there is none.
+        short: a shorter form of the text for narrow terminals; empty where there is none.
+        short_notes: footnotes that the short form needs besides `notes`.
     """
 
     text: str
@@ -61,6 +62,7 @@ class Cell:
     link: str | None = None
     tone: Tone = "plain"
     short: str = ""
+    short_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
