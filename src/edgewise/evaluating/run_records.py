@@ -49,7 +49,7 @@ def inference_time(results: SampleResults, scorer: Scorer, *, task: str, variati
     elif not results.times:
         why = "all answers come from an earlier, interrupted evaluation"
     if why is not None:
-        return Measurement(metric="inference_time", unit="s", basis=None, method="", value=None, absent_because=why)
+        return Measurement.absent("inference_time", why)
     parts = [format_duration(median(part)) for part in zip(*results.times, strict=True)]
     row = distribution("inference_time", [[sum(times) for times in results.times]], "", variation=variation)
     how = (
