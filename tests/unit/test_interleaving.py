@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import BadInput
 from edgewise.progress import Event, RunFinished, SessionStarted, reporting_to
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
@@ -334,7 +334,7 @@ def test_the_call_is_the_headline_and_the_engines_own_clock_is_kept(tmp_path):
 def test_scenarios_with_a_schedule_run_one_after_the_other(tmp_path, transport, scenario, metric, value):
     a, b = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=2).runs
     assert {run.job.workload.interleave for run in (a, b)} == {"rounds"}
-    assert transport.orders == [] and not any(job["turns"] for job in transport.jobs)
+    assert transport.orders == [] and all(job["mode"] == "measure" for job in transport.jobs)
     assert a.value(metric) == pytest.approx(value, rel=0.01)
     assert len(a.sessions) == len(b.sessions) == 2
 
@@ -435,18 +435,6 @@ def test_a_judge_that_refuses_ends_it(tmp_path, transport):
     with pytest.raises(BadInput, match="another task"):
         measure(jobs_of(tmp_path, "a", "b"), rounds=None, looks=(1,), judge=judge)
     assert len(transport.jobs) == len(transport.ended) == 2
-
-
-def test_what_cannot_be_saved_costs_no_measurement(tmp_path, monkeypatch):
-
-    def save(run: Run) -> None:
-        raise StoreError("disk full")
-
-    interleaver = Interleaver(save=save, sensors=NO_METERS)
-    schedule = Schedule(budget_s=30.0, most_rounds=2)
-    done = interleaver.execute(jobs_of(tmp_path, "a", "b"), schedule, never)
-    assert done.rounds == 2 and all(run.value("latency") for run in done.runs)
-    assert {error.message for error in interleaver.save_errors} == {"disk full"}
 
 
 def test_every_round_and_every_run_is_an_event(tmp_path):
@@ -586,7 +574,7 @@ def test_a_worker_that_cannot_be_started_is_a_failed_run(tmp_path, transport, mo
 
 def honest_but_early(line: Line) -> None:
     """A worker that tells everything at once, without waiting for a turn."""
-    fake_line = Line({**line.job, "turns": False}, line.number, queue.SimpleQueue(), line._channel)
+    fake_line = Line({**line.job, "mode": "measure"}, line.number, queue.SimpleQueue(), line._channel)
     play_worker(fake_line)
 
 

@@ -123,7 +123,7 @@ class HasConfusion(Protocol):
     """A table with a confusion matrix."""
 
     def confusion(self) -> Sequence[Sequence[int]]:
-        """[label][answer] → samples."""
+        """[label][answer] → samples; empty where there are too many classes to show."""
 
 
 @runtime_checkable

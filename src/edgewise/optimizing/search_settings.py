@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from edgewise.device.devices import transport_of
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, read_instructions, select_samples
@@ -120,7 +121,7 @@ class SearchSettings:
     @property
     def target(self) -> TargetSpec:
         """Where models run, as a job has it."""
-        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
     @property
     def is_module(self) -> bool:

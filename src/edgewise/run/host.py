@@ -120,7 +120,8 @@ class LiveSession:
         except OSError as error:
             cause: Cause = "LinkLost" if isinstance(error, LinkLost) else "Unavailable"
             message = f"the worker could not be started on {target.name}: {error}"
-            self.result.failure = Failure(cause=cause, message=message, phase="python", advice=ADVICE.get(cause, ""))
+            advice = getattr(error, "advice", "") or ADVICE.get(cause, "")
+            self.result.failure = Failure(cause=cause, message=message, phase="python", advice=advice)
             return
         self.workspace = workspace
         self.result.link = workspace.use

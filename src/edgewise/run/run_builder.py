@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import EdgewiseError, StoreError
+from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
@@ -25,6 +25,7 @@ from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import measurements_of, session_record
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
+from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.trust import cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
@@ -93,7 +94,6 @@ class RunBuilder:
     """The runs of one command: requests for its workers, runs from what they told, and where runs are saved.
 
     Attributes:
-        save_errors: why runs could not be saved, in order; measuring goes on.
         group: the id that the runs of this command share.
 
     Args:
@@ -105,11 +105,10 @@ class RunBuilder:
     def __init__(
         self, *, save: Callable[[Run], None], sensors: Sensors | None = None, history: History | None = None
     ) -> None:
-        self.save_errors: list[StoreError] = []
         self.group = new_run_id()
         self.outputs: dict[str, Outputs] = {}
         self._unkept: dict[str, str] = {}  # run id → why its outputs are not
-        self._save_run = save
+        self.save = save
         self._sensors = sensors
         self._history = history or stored_history()
         self._runtimes = runtimes()
@@ -125,7 +124,7 @@ class RunBuilder:
 
     def _place(self, target: TargetSpec) -> _Place:
         """What is known of a target, asked once."""
-        key = (target.transport, target.constraints)
+        key = (target.device, target.constraints)
         if key not in self._places:
             environment = _limited(environment_at(target), target.constraints)
             self._places[key] = _Place(
@@ -140,26 +139,22 @@ class RunBuilder:
         job: Job,
         *,
         index: int,
-        layers: bool = False,
-        turns: bool = False,
-        samples: bool = False,
+        mode: Mode = "measure",
         cores: tuple[int, ...] = (),
     ) -> SessionRequest:
         """What the worker of session `index` of `job` is asked to do."""
         sensors = self._place(job.target).sensors
         # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
-        metered = not layers and (index == 0 or job.workload.interleave is not None)
+        metered = mode != "layers" and (index == 0 or job.workload.interleave is not None)
         return SessionRequest(
             job=job,
             index=index,
             runtime=self._runtimes.location(job.runtime.name),
             meters=sensors.locations if metered else (),
             beside=sensors.beside if metered else (),
-            options=asdict(replace(_load_options(job), profile=layers)),
-            outputs=index == 0 and not layers,
-            profile=layers,
-            turns=turns,
-            samples=samples,
+            options=asdict(replace(_load_options(job), profile=mode == "layers")),
+            mode=mode,
+            outputs=index == 0 and mode != "layers",
             cores=cores,
         )
 
@@ -238,13 +233,6 @@ class RunBuilder:
             answer.append(with_cautions(compared, verdict.cautions + mixed.get(run.id, ())))
             self.save(answer[-1])
         return answer
-
-    def save(self, run: Run) -> None:
-        """Save `run`, or keep the reason why it can't be saved."""
-        try:
-            self._save_run(run)
-        except StoreError as error:
-            self.save_errors.append(error)
 
 
 def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:

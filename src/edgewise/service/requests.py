@@ -16,6 +16,7 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.choice import MECHANISMS
+from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
@@ -31,7 +32,7 @@ class _Target(Request):
     """Where to run, and on inputs of which shape.
 
     Attributes:
-        device: its name; ``local`` is this machine.
+        device: its name or URL; ``local`` is this machine.
         shapes: input name → shape, for inputs with open dimensions; "" stands for the only input.
         memory_limit: bytes that a worker may allocate; None is the available memory.
     """
@@ -42,7 +43,7 @@ class _Target(Request):
 
     def target(self) -> TargetSpec:
         """As a job has it."""
-        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
 
 class _Limited(Request):
@@ -510,20 +511,25 @@ class ExecRequest(_Limited):
 
     Attributes:
         command: program and arguments; ``{model}`` in them stands for a model.
-        model_names: names or paths to put there; each is a run of its own. They count from the current folder.
+        model_names: names or paths to put there; each is a run of its own. They count from the folder in
+            which the command runs.
         models_file: a file with one of them per line.
+        run_in: the folder in which the command runs; None is the current folder.
+        not_applied: requirements of another tool's file that are not met here; each run says so.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
         repeat: number of executions.
         seed: of the order of executions.
     """
 
-    PATHS = ("models_file",)
+    PATHS = ("models_file", "run_in")
 
     verb: Literal["exec"] = "exec"
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
+    run_in: FilePath | None = None
+    not_applied: Texts = ()
     sample: Number = 0.5
     timeout: Number | None = None
     repeat: Whole = 1
