@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import EdgewiseError, StoreError
+from edgewise.errors import EdgewiseError
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.identity import open_model
@@ -83,8 +83,10 @@ def build_result(
     )
     if chosen is not None:
         result = _with_files(result, settings, everything[chosen])
-    errors = [_keep(one, result, save) for one in everything.values() if one.measured is not None]
-    return replace(result, save_errors=tuple(error for error in errors if error is not None))
+    for one in everything.values():
+        if one.measured is not None:
+            save(_with_provenance(one, one.measured, result))
+    return result
 
 
 def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -> NotTried:
@@ -265,9 +267,8 @@ def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, 
     return shlex.join(words)
 
 
-def _keep(candidate: Candidate, result: Optimization, save: Callable[[Run], None]) -> StoreError | None:
-    """The run with where its model comes from, saved; why it could not be."""
-    assert candidate.measured is not None
+def _with_provenance(candidate: Candidate, run: Run, result: Optimization) -> Run:
+    """The run of a candidate with where its model comes from."""
     artifact: dict[str, Any] = {
         "kind": "variant",
         "id": candidate.id,
@@ -279,8 +280,4 @@ def _keep(candidate: Candidate, result: Optimization, save: Callable[[Run], None
     }
     if candidate.id == result.chosen:
         artifact["files"] = dict(result.files)
-    try:
-        save(replace(candidate.measured, artifacts=(*candidate.measured.artifacts, artifact)))
-    except StoreError as error:
-        return error
-    return None
+    return replace(run, artifacts=(*run.artifacts, artifact))

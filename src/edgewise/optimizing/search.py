@@ -29,7 +29,7 @@ from edgewise.optimizing.planning import (
 from edgewise.optimizing.preflight import predict_tasks, predict_with_data
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
-from edgewise.optimizing.sensitivity import Sensitivities, layers_of, measure_sensitivity
+from edgewise.optimizing.sensitivity import Sensitivities, SensitivityTest, layers_of
 from edgewise.optimizing.variant import ORIGINAL, Candidate, Prediction, emit_candidate, root_of
 from edgewise.optimizing.variant_cache import VariantCache, applied_pass
 from edgewise.progress import StageStarted, emit
@@ -363,14 +363,15 @@ class Search:
         emit(StageStarted(title=f"Layers, one at a time: {whole.name}"))
         # Only in the engine in question; the others follow with the next search, if they are wanted.
         task = replace(whole, engines=(runtime.name,))
-        found = self._sensitivities = measure_sensitivity(
-            task,
-            [one for one in layers_of(whole.source.facts.graph) if one.name not in whole.kept],
+        test = SensitivityTest(
+            task=task,
             cache=self._cache,
             checker=self._checker,
             job_of=lambda model: job_of(model, runtime, self._settings),
             end_by=time.monotonic() + SENSITIVITY_SHARE * room,
         )
+        found = test.run([one for one in layers_of(whole.source.facts.graph) if one.name not in whole.kept])
+        self._sensitivities = found
         for count in _counts(len(found.fragile), len(found.layers)):
             if self._left() <= 0:
                 break

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.cancellation import sleep
-from edgewise.errors import StoreError
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
@@ -58,11 +57,6 @@ class Dispatcher:
         self._find_peaks = find_peaks
         self._end_by: float | None = None
         self._settled: dict[tuple[str, tuple[InputSpec, ...]], tuple[InputSpec, ...]] = {}
-
-    @property
-    def save_errors(self) -> Sequence[StoreError]:
-        """Why runs could not be saved, in order; measuring goes on."""
-        return self._builder.save_errors
 
     def execute(self, plan: Plan, *, budget_s: float | None = None) -> list[Run]:
         """One run per job, in order. Raises `Interrupted` with what was finished.

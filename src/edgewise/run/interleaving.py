@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgewise.device.target import Target
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import BadInput
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Job, Run, new_run_id
@@ -134,11 +134,6 @@ class Interleaver:
 
     def __init__(self, *, save: Callable[[Run], None], sensors: Sensors | None = None) -> None:
         self._builder = RunBuilder(save=save, sensors=sensors)
-
-    @property
-    def save_errors(self) -> Sequence[StoreError]:
-        """Why runs could not be saved, in order; measuring goes on."""
-        return self._builder.save_errors
 
     def execute(self, jobs: Sequence[Job], schedule: Schedule, judge: Judge) -> Interleaved:
         """Runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.

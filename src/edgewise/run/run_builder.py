@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import EdgewiseError, StoreError
+from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
@@ -94,7 +94,6 @@ class RunBuilder:
     """The runs of one command: requests for its workers, runs from what they told, and where runs are saved.
 
     Attributes:
-        save_errors: why runs could not be saved, in order; measuring goes on.
         group: the id that the runs of this command share.
 
     Args:
@@ -106,11 +105,10 @@ class RunBuilder:
     def __init__(
         self, *, save: Callable[[Run], None], sensors: Sensors | None = None, history: History | None = None
     ) -> None:
-        self.save_errors: list[StoreError] = []
         self.group = new_run_id()
         self.outputs: dict[str, Outputs] = {}
         self._unkept: dict[str, str] = {}  # run id → why its outputs are not
-        self._save_run = save
+        self.save = save
         self._sensors = sensors
         self._history = history or stored_history()
         self._runtimes = runtimes()
@@ -236,13 +234,6 @@ class RunBuilder:
             answer.append(with_cautions(compared, verdict.cautions + mixed.get(run.id, ())))
             self.save(answer[-1])
         return answer
-
-    def save(self, run: Run) -> None:
-        """Save `run`, or keep the reason why it can't be saved."""
-        try:
-            self._save_run(run)
-        except StoreError as error:
-            self.save_errors.append(error)
 
 
 def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:

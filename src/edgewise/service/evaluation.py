@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.device.target import check_device
@@ -37,8 +38,9 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         latency=request.latency,
         fresh=request.fresh,
     )
-    with context.saving() as save:
-        return run_evaluation(plan, save=save, sensors=None if request.meters else METERS_OFF)
+    with context.saving() as saver:
+        results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF)
+    return replace(results, save_errors=saver.errors)
 
 
 def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> DataOptions:

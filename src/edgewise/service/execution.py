@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.cancellation import Cancelled
-from edgewise.errors import BadField, BadInput, StoreError, Unavailable
+from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
 from edgewise.record import (
     Constraints,
@@ -68,9 +68,8 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
     environment, group, order = fingerprint(), new_run_id(), random.Random(request.seed)  # noqa: S311 - an order, no secret
     done: list[list[Execution]] = [[] for _ in jobs]
     runs: dict[int, Run] = {}
-    errors: list[StoreError] = []
     interrupted = False
-    with context.saving() as save:
+    with context.saving() as saver:
         try:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):
@@ -79,17 +78,17 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
                     done[index].append(_execute(jobs[index], request))
                     if number + 1 == request.repeat:
                         runs[index] = build_run(jobs[index], done[index], environment=environment, group=group)
-                        _save(runs[index], save, errors)
+                        _save(runs[index], saver.save)
         except (Cancelled, KeyboardInterrupt):
             interrupted = True
             for index, executions in enumerate(done):
                 if executions and index not in runs:
                     run = build_run(jobs[index], executions, environment=environment, group=group)
                     runs[index] = replace(run, status="cancelled" if run.status == "done" else run.status)
-                    _save(runs[index], save, errors)
+                    _save(runs[index], saver.save)
             if not runs:
                 raise
-    return Measured(runs=[runs[index] for index in sorted(runs)], save_errors=tuple(errors), interrupted=interrupted)
+    return Measured(runs=[runs[index] for index in sorted(runs)], save_errors=saver.errors, interrupted=interrupted)
 
 
 def _execute(job: Job, request: ExecRequest) -> Execution:
@@ -106,12 +105,9 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
         ) from error
 
 
-def _save(run: Run, save: Callable[[Run], None], errors: list[StoreError]) -> None:
+def _save(run: Run, save: Callable[[Run], None]) -> None:
     emit(RunFinished(run=run))
-    try:
-        save(run)
-    except StoreError as error:
-        errors.append(error)
+    save(run)
 
 
 def _program(name: str) -> Path:
