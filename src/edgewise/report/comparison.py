@@ -33,14 +33,10 @@ _DESIGNS = {
 }
 
 
-def comparison_document(findings: ComparisonResult, *, width: int | None = None) -> Document:
-    """The whole comparison; its title is the conclusion.
-
-    Args:
-        width: cells of the terminal, where tables are to fit; None for as much as there is to say.
-    """
+def comparison_document(findings: ComparisonResult) -> Document:
+    """The whole comparison; its title is the conclusion."""
     tables = [table for table in (ranking_table(findings),) if table is not None]
-    tables += [before_after_table(findings, label, width=width) for label in compared_labels(findings)]
+    tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
     sections = [
         Section(title="Failed", lines=tuple(failure_lines(findings)), tone="bad"),
@@ -71,7 +67,7 @@ def print_comparison(result: ComparisonResult, console: Console, *, details: boo
     """Print `result` on `console`, readable at 80 columns."""
     from edgewise.report.text import print_titled
 
-    print_titled(comparison_document(result, width=console.width), console, details=details)
+    print_titled(comparison_document(result), console, details=details)
 
 
 def _differing(stated: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
     narrow = width is not None
     headline, evidence = headline_of(result)
     tables = [
-        before_after_table(result, width=width),
+        before_after_table(result),
         variants_table(result, narrow=narrow) if result.candidates else None,
         front_table(result),
         layers_table(result, narrow=narrow),
