@@ -218,7 +218,7 @@ def test_a_request_says_the_same_as_the_command_line(capfd, tmp_path):
         (["--repeat", "0", "--", "true"], "--repeat must be at least 1"),
         (["--mechanism", "magic", "--", "true"], "--mechanism must be one of"),
         (["-m", "a", "--", "true"], "need a placeholder in the command"),
-        ([], "Missing argument"),
+        ([], "no command given"),
     ],
 )
 def test_bad_input_has_exit_code_2_and_advice(capfd, words, message):

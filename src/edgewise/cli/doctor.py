@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
-from edgewise.cli.words import seconds
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
-from edgewise.units import format_bytes
+from edgewise.units import format_bytes, parse_duration
 
 T = TypeVar("T")
 TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
@@ -42,7 +41,7 @@ def command(values: Values) -> int:
     from edgewise.report.text import print_document
 
     store, calibrate = values["store"], values["calibrate"]
-    code = 0 if calibrate is None else _calibrate(seconds(calibrate), store)
+    code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store)
     if code:
         return code
     err().print(f"[dim]observing the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")

@@ -23,8 +23,18 @@ NOT_A_MODEL = ("program", "name")
 _NO_COUNTER = "the mechanism {mechanism} does not count it"
 
 
-def build_run(job: Job, executions: Sequence[Execution], *, environment: Mapping[str, Any], group: str) -> Run:
+def build_run(
+    job: Job,
+    executions: Sequence[Execution],
+    *,
+    environment: Mapping[str, Any],
+    group: str,
+    not_applied: Sequence[str] = (),
+) -> Run:
     """The run of a job's executions; an execution that failed gives the run its failure.
+
+    Args:
+        not_applied: requirements of another tool's file that are not met here.
 
     Measurements are those of the executions that succeeded; if none did, of all of them but the total time.
     """
@@ -38,6 +48,8 @@ def build_run(job: Job, executions: Sequence[Execution], *, environment: Mapping
     if not good and failure is not None:
         rows = [_absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
     cautions = tuple(cautions_of(good or executions, limits, failed=failure is not None))
+    if not_applied:
+        cautions += (Caution.of("native-environment", f"not applied: {'; '.join(not_applied)}"),)
     last = executions[-1]
     return Run(
         id=new_run_id(),
