@@ -32,6 +32,14 @@ def ctrl_c_interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Measuring commands of these tests wait for one another, and not for anybody else on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEWISE_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[warm_start.Nursery]:
     """The process that workers are forked from, one for all tests; it is started when it is first needed."""
