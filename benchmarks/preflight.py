@@ -28,11 +28,15 @@ import preflight_networks
 import edgewise
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe, passes
+from edgewise.optimizing.calibration import write_calibration
+from edgewise.optimizing.microbenchmark_worker import SAMPLES
 from edgewise.optimizing.pass_runner import apply_pass
 from edgewise.optimizing.preflight import Preflight
-from edgewise.optimizing.subgraph_files import SAMPLES_FILE, CutSettings, CutSubgraph
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.optimizing.subgraph_files import input_specs
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
 from edgewise.workload.input_shapes import resolve_inputs
+from edgewise.workload.inputs import make_arrays
 
 CELLS = {
     "onnx": (
@@ -65,12 +69,11 @@ def measure(facts: Facts, one: Pass, recipe: Recipe, runtime: str, rounds: int) 
     shapes = {name: list(facts.graph.tensors[name].shape or ()) for name in facts.graph.inputs}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        cut = PassTask(
-            model=str(facts.path), format=facts.format, settings=CutSettings(input_shapes=shapes), folder=folder
-        )
-        CutSubgraph().apply(cut)
+        samples = folder / "calibration.npz"
+        feeds = [make_arrays(input_specs(facts.path, shapes), seed=seed) for seed in range(SAMPLES)]
+        write_calibration(samples, feeds, None)
         task = PassTask(model=str(facts.path), format=facts.format, settings=recipe.settings, folder=folder / "made",
-                        calibration=folder / SAMPLES_FILE if one.capabilities.calibrates else None)  # fmt: skip
+                        calibration=samples if one.capabilities.calibrates else None)  # fmt: skip
         (made,) = apply_pass(f"{type(one).__module__}:{type(one).__qualname__}", [task], seconds=300)
         if made.model is None or made.unchanged:
             return math.nan, made.why
@@ -106,14 +109,14 @@ def cells(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]
         if options.nets and name not in options.nets:
             continue
         facts = facts_of(path)
-        preflight = Preflight(facts, budget_s=600, subgraph_s=options.subgraph, cache=folder / "microbenchmarks.json")
+        preflight = Preflight(facts, budget_s=600, subgraph_s=options.subgraph, cache=folder / "microbenchmarks")
         for pass_name, runtime in CELLS[facts.format]:
             one = passes().get(pass_name)
             recipes = one.recipes(facts)
             if not recipes or (options.passes and pass_name not in options.passes):
                 continue
             begin = time.monotonic()
-            told = preflight.predict(one, recipes[0], runtime=runtime)
+            told = preflight.predict(one, recipes[0], engines=[runtime])[runtime]
             took = time.monotonic() - begin
             key = f"{name} {pass_name} {runtime}"
             measured, why = known.get(key) or measure(facts, one, recipes[0], runtime, options.rounds)

@@ -10,8 +10,7 @@ from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
 from edgewise.optimizing.choice import check_bounds
 from edgewise.optimizing.pipeline import find_best_variant
-from edgewise.optimizing.search_settings import Limits, SearchSettings
-from edgewise.optimizing.settings_builder import make_bounds
+from edgewise.optimizing.search_settings import Limits, SearchSettings, make_bounds
 from edgewise.progress import StageStarted, VariantTested, reporting_to
 from edgewise.testing import write_fake_model
 from small_selections import NET, Rows, rows, selection

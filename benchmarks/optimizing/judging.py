@@ -15,8 +15,8 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.errors import EdgewiseError
-from edgewise.evaluating.data_options import DataOptions, plan_evaluation
-from edgewise.evaluating.evaluation import ModelEvaluation, run_evaluation
+from edgewise.evaluating.data_options import DataOptions
+from edgewise.evaluating.evaluation import ModelEvaluation, plan_evaluation, run_evaluation
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.record import Run, Stopping, TargetSpec
 from edgewise.run.plan import Axes

@@ -81,6 +81,8 @@ def profile(
     sessions: int = 3,
     timeout: float = 120.0,
     memory_limit: int | None = None,
+    cpus: float | None = None,
+    memory: int | None = None,
     device: str = "local",
     store: str | Store | None = None,
     progress: Progress | None = None,
@@ -126,6 +128,8 @@ def bench(
     report_every: int | None = None,
     timeout: float = 120.0,
     memory_limit: int | None = None,
+    cpus: float | None = None,
+    memory: int | None = None,
     device: str = "local",
     meters: bool = True,
     store: str | Store | None = None,
@@ -149,6 +153,7 @@ def bench(
         spread: spread the sessions of all jobs over this time, s; `sessions` is 10 by default then.
         timeout: s; a worker that is silent for this long is killed.
         memory_limit: bytes that a worker may allocate.
+        cpus, memory: processors and bytes of a smaller device, held by the kernel for every worker; None sets no limit.
         device: where to run; ``local`` is this machine.
         meters: read sensors in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.
@@ -186,6 +191,8 @@ def compare(
     meters: bool = False,
     timeout: float = 120.0,
     memory_limit: int | None = None,
+    cpus: float | None = None,
+    memory: int | None = None,
     device: str = "local",
     metrics: Sequence[str] = (),
     until: str | None = None,

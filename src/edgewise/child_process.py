@@ -13,7 +13,8 @@ The worker, where it is ours:
         raise SystemExit(serve(answer, limits=lambda request: Limits(cpu_seconds=20, address_bytes=2**30)))
 
 Every wait is in the kernel, without polling, and is woken by the cancel token in force (`edgewise.cancellation`). For a
-child that sends several answers use `ChildProcess` and its `read`. Standard library only: devices need this module too.
+child that sends several answers use `ChildProcess` and its `read_line`. Standard library only: devices need this
+module too.
 """
 
 from __future__ import annotations
@@ -140,6 +141,7 @@ class ChildProcess:
         self._stdout, self._stderr = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._open = [self._stdout, self._stderr]
         self._tail = bytearray()
+        self._line = b""
         try:
             self._end: int | None = os.pidfd_open(self._process.pid)
         except (OSError, AttributeError):  # not Linux, or older than 5.3
@@ -193,6 +195,13 @@ class ChildProcess:
                 return piece
             if ready == [self._end]:
                 return b""
+
+    def read_line(self, *, until: float) -> bytes:
+        """The next line of its standard output, without its end; empty once the process has ended. Raises as `read`."""
+        while b"\n" not in self._line and (piece := self.read(until=until)):
+            self._line += piece
+        line, end, self._line = self._line.partition(b"\n")
+        return line if end else b""
 
     def _take(self, stream: int) -> bytes:
         piece = os.read(stream, 2**16)

@@ -46,6 +46,8 @@ def evaluate(
     meters: bool = False,
     timeout: float = 120.0,
     memory_limit: int | None = None,
+    cpus: float | None = None,
+    memory: int | None = None,
     device: str = "local",
     fresh: bool = False,
     store: str | Store | None = None,

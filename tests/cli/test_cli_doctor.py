@@ -97,7 +97,7 @@ def test_runtimes_as_rows(engines, capsys):
 def test_tables_say_what_is_there_and_how_to_get_the_rest(engines, capsys):
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert "Alpha Engine 1.2.3  reads onnx" in out
+    assert "Alpha Engine 1.2.3 reads onnx" in out
     assert "pip install 'edgewise[beta]'" in out  # brackets are not taken for markup
     assert "Hidden" not in out
     assert "RuntimeError: boom" in out

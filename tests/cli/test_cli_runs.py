@@ -226,9 +226,9 @@ def test_show(call):
     assert "Energy: absent: no energy meter on this machine" in out
     assert "too-few-samples: 4 samples" in out
     assert "D; too few samples (4)" in out
-    assert "host.cpu Cortex-A76" in out
-    assert "temperature_k absent" in out
-    assert "precision int8" in out
+    assert "host.cpu: Cortex-A76" in out
+    assert "temperature_k: not known" in out
+    assert "precision: int8" in out
     assert "litert 2.3.0 xnnpack, 2 threads" in out
     assert "1 layer: see --json" in out
     table = [line for line in out.splitlines() if line.startswith(("Metric", "Latency  ", "Model size"))]

@@ -41,19 +41,17 @@ def facts_of(path: Path) -> Facts:
     )  # fmt: skip
 
 
-def write_blocks(path: Path, blocks: int, *, unlike: bool = False, external: bool = False) -> Path:
-    """x [1, 4, 6, 6] → `blocks` residual blocks, the same weights in all; `unlike`: their padding modes differ."""
+def write_blocks(path: Path, blocks: int, *, external: bool = False) -> Path:
+    """x [1, 4, 6, 6] → `blocks` residual blocks with the same weights."""
     from onnx import TensorProto, helper, numpy_helper, save_model
 
     random = np.random.default_rng(0)
     weights = [numpy_helper.from_array(random.normal(0, 0.2, (4, 4, 3, 3)).astype(np.float32), "w")]
     nodes, last = [], "x"
     for at in range(blocks):
-        # A scale that is an attribute: blocks differ where it does.
-        alpha = 0.1 + (at * 0.01 if unlike else 0.0)
         nodes += [
             helper.make_node("Conv", [last, "w"], [f"a{at}"], f"conv{at}", pads=[1, 1, 1, 1]),
-            helper.make_node("LeakyRelu", [f"a{at}"], [f"b{at}"], alpha=alpha),
+            helper.make_node("LeakyRelu", [f"a{at}"], [f"b{at}"], alpha=0.1),
             helper.make_node("Add", [f"b{at}", last], [f"c{at}"]),
         ]
         last = f"c{at}"
@@ -81,20 +79,10 @@ def run_onnx(path: Path, feeds: dict[str, Any], outputs: list[str] | None = None
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_an_abridged_onnx_network_is_that_of_two_blocks(tmp_path, external):
-    long = write_blocks(tmp_path / "long.onnx", 7, external=external)
-    (tmp_path / "two").mkdir()
-    short = write_blocks(tmp_path / "two" / "short.onnx", 2)
-    subgraph, file = cut(long, tmp_path / "cut.onnx", 0.6)
-    assert subgraph.extent == "abridged"
-    x = np.random.default_rng(1).random((1, 4, 6, 6), np.float32)
-    np.testing.assert_array_equal(run_onnx(file, {"x": x})[0], run_onnx(short, {"x": x})[0])
-
-
-def test_samples_of_an_onnx_network_compute_what_it_does(tmp_path):
+def test_samples_of_an_onnx_network_compute_what_it_does(tmp_path, external):
     import onnx
 
-    path = write_blocks(tmp_path / "net.onnx", 20, unlike=True)
+    path = write_blocks(tmp_path / "net.onnx", 20, external=external)
     subgraph, file = cut(path, tmp_path / "cut.onnx", 0.8)
     assert subgraph.extent == "sampled"
     assert subgraph.inputs
@@ -149,17 +137,6 @@ def test_samples_of_a_tflite_network_compute_what_it_does(tmp_path):
     assert file.stat().st_size < path.stat().st_size  # other operators' weights are left out
 
 
-def test_an_abridged_tflite_network_runs(tmp_path, shared_models):
-    path = shared_models / "ad01_fp32.tflite"
-    subgraph, file = cut(path, tmp_path / "cut.tflite", 0.63)
-    assert subgraph.extent == "abridged"
-    before, after = read_graph(path), read_graph(file)
-    assert len(after.operators) == len(subgraph.kept) < len(before.operators)
-    _, outputs = run_tflite(file, [np.zeros((1, 640), np.float32)])
-    assert outputs[0].shape == (1, 640)
-    assert np.isfinite(outputs[0]).all()
-
-
 @pytest.mark.parametrize(
     ("model", "name", "runtime", "module"),
     [
@@ -172,14 +149,14 @@ def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, mod
     facts = facts_of(bundled(model))
     one = passes().get(name)
     recipe = one.recipes(facts)[0]
-    told = Preflight(facts, cache=tmp_path / "c").predict(one, recipe, runtime=runtime)
+    told = Preflight(facts, cache=tmp_path / "c").predict(one, recipe, engines=[runtime])[runtime]
     assert told.speedup is not None, told.because
     assert told.low is not None
     assert told.high is not None
     assert told.low < told.speedup < told.high
     assert "heavy operators" in told.because
     monkeypatch.setattr(preflight, "time_pass", None)
-    assert Preflight(facts, cache=tmp_path / "c").predict(one, recipe, runtime=runtime) == told
+    assert Preflight(facts, cache=tmp_path / "c").predict(one, recipe, engines=[runtime])[runtime] == told
 
 
 @pytest.mark.parametrize(
@@ -196,7 +173,7 @@ def test_a_real_pass_can_be_rehearsed_on_an_excerpt(tmp_path, model, name, runti
     facts = facts_of(bundled(model))
     one = passes().get(name)
     flight = Preflight(facts, subgraph_s=0.6, cache=tmp_path / "c")
-    told = flight.predict(one, one.recipes(facts)[0], runtime=runtime)
+    told = flight.predict(one, one.recipes(facts)[0], engines=[runtime])[runtime]
     assert told.speedup is not None, told.because
     assert f"of {len(facts.graph.operators)} operators" in told.method
 
@@ -265,12 +242,12 @@ def importable(monkeypatch):
         ("raise", "it failed in a trial run: RuntimeError: broken"),
         ("memory", "it failed in a trial run: there was not enough memory"),
         ("nothing", "it finds nothing to change"),
-        ("garbage", "it failed in a trial run: what it made can't be read"),
+        ("garbage", "it failed in a trial run: its result can't be read"),
     ],
 )
 def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
     flight = Preflight(facts_of(bundled("digits_cnn.onnx")), cache=tmp_path / "c")
-    told = flight.predict(Clumsy(), Recipe(settings=Doing(do=do)), runtime="onnxruntime")
+    told = flight.predict(Clumsy(), Recipe(settings=Doing(do=do)), engines=["onnxruntime"])["onnxruntime"]
     assert told.speedup is None
     assert told.because.startswith(because)
 
@@ -278,15 +255,10 @@ def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
 def test_a_pass_that_hangs_takes_no_longer_than_the_budget(tmp_path, importable):
     flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=2.0, cache=tmp_path / "c")
     begin = time.monotonic()
-    told = flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), runtime="onnxruntime")
+    told = flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), engines=["onnxruntime"])["onnxruntime"]
     assert told.because == "the time for the pre-flight was used up"
-    assert flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), runtime="onnxruntime").speedup is None
+    assert (
+        flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), engines=["onnxruntime"])["onnxruntime"].speedup
+        is None
+    )
     assert time.monotonic() - begin < 30.0  # far from the pass's 600 s
-
-
-def test_a_pass_on_an_abridged_network_gets_a_model_of_its_format(tmp_path, importable):
-    path = write_blocks(tmp_path / "long.onnx", 7)
-    flight = Preflight(facts_of(path), subgraph_s=0.6, cache=tmp_path / "c")
-    told = flight.predict(Clumsy(), Recipe(settings=Doing(do="copy")), runtime="onnxruntime")
-    assert told.speedup is not None, told.because
-    assert "6 of 21 operators (of repeated blocks two are left)" in told.method

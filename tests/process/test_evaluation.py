@@ -14,8 +14,8 @@ from sklearn import metrics as oracle
 
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.errors import BadInput, StoreError, Unavailable
-from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, plan_evaluation, select_samples
-from edgewise.evaluating.evaluation import EvaluationPlan, run_evaluation
+from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, select_samples
+from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
@@ -70,7 +70,6 @@ def plan_of(*models, data, task="classification", latency=False, **settings):
         jobs=tuple(map(job_of, models)),
         selection=selection(data, strict=settings.pop("strict", False)),
         task=None if task is None else tasks().get(task),
-        instructions=Instructions(),
         latency=latency,
         **settings,
     )

@@ -16,6 +16,7 @@ from edgewise.cli.main import run
 from edgewise.constraints.base import PERIOD_S
 from edgewise.constraints.cgroups import V1, V2, Cgroup, find_cgroup
 from edgewise.errors import ExitCode
+from edgewise.testing import write_fake_model
 
 pytestmark = pytest.mark.cold
 MIB = 2**20
@@ -223,3 +224,50 @@ def test_a_request_says_the_same_as_the_command_line(capfd, tmp_path):
 def test_bad_input_has_exit_code_2_and_advice(capfd, words, message):
     assert run(["exec", "--no-store", *words]) == ExitCode.BAD_INPUT
     assert message in capfd.readouterr().err
+
+
+def bench(capfd, *words, code=ExitCode.DONE):
+    line = ["bench", "m.fake", "-r", "fake", "--iterations", "30", "--sessions", "1", "--no-meters", "--no-store", "-q"]
+    assert run([*line, "--json", *words]) == code
+    (record,) = json.loads(capfd.readouterr().out)["runs"]
+    return record
+
+
+def test_a_worker_runs_within_the_limits(capfd, tmp_path, monkeypatch, parents):
+    monkeypatch.chdir(tmp_path)
+    write_fake_model("m.fake", latency_ns=[2_000_000])
+    record = bench(capfd, "--cpus", "1", "--memory", "1GiB")
+    assert record["job"]["target"]["constraints"] == {"cpus": 1.0, "memory_bytes": 2**30, "mechanism": None}
+    told = record["sessions"][0]["facts"]["constraints"]
+    assert told["mechanism"] in ("cgroup-v1", "cgroup-v2")
+    assert 0 < told["memory_peak_bytes"] < 2**30
+    assert told["cpu_s"] > 0
+    assert record["environment"]["cpu"]["quota_cores"] == 1.0
+    assert bench(capfd)["job"]["target"]["constraints"] is None
+    assert not groups(parents)
+
+
+def test_a_worker_that_the_memory_limit_kills_ran_out_of_memory(capfd, tmp_path, monkeypatch, parents):
+    monkeypatch.chdir(tmp_path)
+    write_fake_model("m.fake", latency_ns=[2_000_000])
+    record = bench(capfd, "--memory", "8MiB", code=ExitCode.RUN_FAILED)
+    assert record["failure"]["cause"] == "OutOfMemory"
+    assert "raise --memory," in record["failure"]["advice"]
+    assert not groups(parents)
+
+
+@pytest.mark.parametrize("verb", ["bench", "profile", "evaluate", "compare"])
+def test_limits_apply_to_this_machine_only(capfd, verb):
+    data = ["--data", "d.npz"] if verb == "evaluate" else []
+    assert run([verb, "m.fake", *data, "--cpus", "1", "-d", "elsewhere"]) == ExitCode.BAD_INPUT
+    assert "--cpus and --memory apply only to --device local" in capfd.readouterr().err
+
+
+def test_runs_under_different_limits_are_not_compared(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_fake_model("m.fake", latency_ns=[2_000_000])
+    for words in (["--mechanism", "affinity-rlimit", "--cpus", "1"], []):
+        line = ["bench", "m.fake", "-r", "fake", "--iterations", "30", "--sessions", "1", "-q", "--store", "runs.db"]
+        assert run([*line, *words]) == ExitCode.DONE
+    assert run(["compare", "last", "last~1", "--store", "runs.db"]) == ExitCode.BAD_INPUT
+    assert "limits: " in capfd.readouterr().err

@@ -230,7 +230,7 @@ def test_the_engines_are_those_of_the_target(far):
     spec = TargetSpec(device="far", transport="far")
     facts = facts_of(spec)
     assert facts.engines["onnxruntime"].available
-    assert facts.cores and facts.clock_resolution_s < 1e-3 and facts.environment["cpu"]
+    assert facts.cores and facts.environment["cpu"]
     assert availability_at(spec, "onnxruntime", None) == facts.engines["onnxruntime"]
 
 

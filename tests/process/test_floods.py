@@ -216,5 +216,5 @@ def test_temporary_files_of_an_engine_go_with_its_session(played):
     )
     failure, _ = played(script)
     folder = Path(failure.message)
-    assert folder.parent.name == "session-0" and folder.parents[1].name.startswith("edgewise-tmp-")
+    assert folder.parent.name == "measure-0" and folder.parents[1].name.startswith("edgewise-tmp-")
     assert not folder.exists()

@@ -98,7 +98,7 @@ def speaking(said):
         "import json, os, runpy, sys\n"
         "line = b''\n"
         "while not line.endswith(b'\\n'): line += os.read(0, 1)\n"
-        "if json.loads(line)['profile']:\n"
+        "if json.loads(line)['mode'] == 'layers':\n"
         f"    os.write(1, {said!r} + b'\\n')\n"
         "    sys.exit(0)\n"
         "read, write = os.pipe()\n"
@@ -171,10 +171,10 @@ def test_a_process_that_fails_after_others_is_told(tmp_path, monkeypatch):
     path = model(tmp_path)
     original = dispatch.Dispatcher._run_session
 
-    def replacing(self, job, *, index, layers=False, **given):
-        if layers and index == 1:
+    def replacing(self, job, *, index, mode="measure", **given):
+        if mode == "layers" and index == 1:
             model(tmp_path, **behaving("segfault"))
-        return original(self, job, index=index, layers=layers, **given)
+        return original(self, job, index=index, mode=mode, **given)
 
     monkeypatch.setattr(dispatch.Dispatcher, "_run_session", replacing)
     (run,) = edgewise.profile(path, sessions=1)

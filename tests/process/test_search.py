@@ -17,8 +17,7 @@ from edgewise.evaluating.task import tasks
 from edgewise.optimizing.accuracy import PART
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.planning import read_words
-from edgewise.optimizing.search_settings import Limits
-from edgewise.optimizing.settings_builder import make_bounds
+from edgewise.optimizing.search_settings import Limits, make_bounds
 from edgewise.progress import SessionStarted, VariantTested
 from edgewise.run.host import LiveSession
 from search_bench import CLASSES, COUNT, Watching, labelled, original

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from edgewise.cli import runs as cli_runs
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import Subject
@@ -27,6 +26,7 @@ from edgewise.report.files import TABLES, render_report, report_document
 from edgewise.report.gate import print_gate
 from edgewise.report.profile_text import render_profile_text
 from edgewise.report.result_files import COMPARISON, GATE
+from edgewise.report.runs import print_run
 from edgewise.report.text import print_document
 from edgewise.store import open_store, to_document
 from edgewise.store.exchange import csv_lines, import_runs
@@ -97,7 +97,7 @@ def paper() -> Console:
 def render_everything(run: Run, other: Run) -> Iterator[Any]:
     """Every form in which a run alone, or beside another one, is shown."""
     both = [other, run]
-    yield lambda: cli_runs._show(run)
+    yield lambda: print_run(run, paper())
     yield lambda: (list(csv_lines(both)), render_report(both, ".json"))
     for table in TABLES:
         yield lambda table=table: print_document(report_document(both, table=table), paper())
@@ -126,8 +126,7 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("index", range(len(bases())))
-def test_what_is_imported_is_stored_and_rendered(tmp_path, monkeypatch, index):
-    monkeypatch.setattr(cli_runs, "out", paper)
+def test_what_is_imported_is_stored_and_rendered(tmp_path, index):
     base = bases()[index]
     file = tmp_path / "run.json"
     file.write_text(json.dumps(base))

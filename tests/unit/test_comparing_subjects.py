@@ -59,7 +59,7 @@ def test_two_models_take_turns(tmp_path, transport):
     assert labels(findings) == ["a.fake", "b.fake"]
     assert ratio(findings) == pytest.approx(1.1) and designs(findings) == {"interleaved"}
     assert findings.pairs == 5 and not findings.passed
-    assert all(job["turns"] for job in transport.jobs)
+    assert all(job["mode"] == "turns" for job in transport.jobs)
     assert {variant.run.job.runtime.threads for variant in findings.variants} == {1}
 
 
@@ -243,7 +243,7 @@ def test_stored_means_stored(tmp_path, transport):
     findings = edgewise.compare([run, fake(tmp_path, "b.fake", 2.0)], stored=True)
     assert findings.variants[0].run is run
     assert ratio(findings) == pytest.approx(2.0)
-    assert not any(job["turns"] for job in transport.jobs)
+    assert all(job["mode"] == "measure" for job in transport.jobs)
 
 
 def test_several_settings_beside_a_run_are_refused(tmp_path, transport):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.agreement import compare_sample
-from edgewise.evaluating.box_agreement import BoxTable, compare_boxes
+from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample
 from edgewise.evaluating.output_format import find_output_format
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks.boxes import Detections

@@ -334,7 +334,7 @@ def test_the_call_is_the_headline_and_the_engines_own_clock_is_kept(tmp_path):
 def test_scenarios_with_a_schedule_run_one_after_the_other(tmp_path, transport, scenario, metric, value):
     a, b = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=2).runs
     assert {run.job.workload.interleave for run in (a, b)} == {"rounds"}
-    assert transport.orders == [] and not any(job["turns"] for job in transport.jobs)
+    assert transport.orders == [] and all(job["mode"] == "measure" for job in transport.jobs)
     assert a.value(metric) == pytest.approx(value, rel=0.01)
     assert len(a.sessions) == len(b.sessions) == 2
 
@@ -586,7 +586,7 @@ def test_a_worker_that_cannot_be_started_is_a_failed_run(tmp_path, transport, mo
 
 def honest_but_early(line: Line) -> None:
     """A worker that tells everything at once, without waiting for a turn."""
-    fake_line = Line({**line.job, "turns": False}, line.number, queue.SimpleQueue(), line._channel)
+    fake_line = Line({**line.job, "mode": "measure"}, line.number, queue.SimpleQueue(), line._channel)
     play_worker(fake_line)
 
 

@@ -56,7 +56,7 @@ def test_the_last_inferences_are_taken():
 
 
 def test_some_inferences_can_be_selected():
-    trace = parse_trace(lines(TWO), inferences=2).select([1])
+    trace = parse_trace(lines(TWO), inferences=2, counted=[1])
     assert [step.durations for step in trace.steps] == [(41,), (31,)]
     assert (trace.steps[0].starts, trace.executions, trace.sessions) == ((11,), (90,), (101,))
 

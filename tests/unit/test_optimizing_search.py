@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.optimizing.base import Capabilities, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
-from edgewise.optimizing.predictions import _in_turns
+from edgewise.optimizing.preflight import in_turns
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.variant import ORIGINAL, Bound, Candidate, MetricValue, Prediction
 from edgewise.record import RuntimeSpec
@@ -73,4 +73,4 @@ def test_of_those_that_lost_too_much_the_nearest_that_may_win_is_mended():
 def test_the_pre_flight_is_asked_about_calibrated_passes_first():
     """Where its time did for one answer, that was about dynamic int8, for its name comes first."""
     asked = [task(Dynamic), task(Dynamic, "more"), task(Static), task(Static, "more")]
-    assert [one.name for one in _in_turns(asked)] == ["static", "dynamic", "static more", "dynamic more"]
+    assert [one.name for one in in_turns(asked)] == ["static", "dynamic", "static more", "dynamic more"]

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.evaluator import SampleSelection
-from edgewise.optimizing.search_settings import CALIBRATION_SAMPLES, Limits, SearchSettings
-from edgewise.optimizing.settings_builder import LEAST_CALIBRATION, _part, _training, build_settings, make_bounds
+from edgewise.optimizing.search_settings import (
+    CALIBRATION_SAMPLES,
+    LEAST_CALIBRATION,
+    Limits,
+    SearchSettings,
+    _part,
+    _training,
+    build_settings,
+    make_bounds,
+)
 from edgewise.optimizing.variant import Bound
 from edgewise.testing import write_fake_model
 from small_selections import NET, Rows, rows
@@ -237,7 +245,7 @@ def model(tmp_path):
 
 def settings(model, wish=None, *, limits=None, **settings):
     wanted = SearchSettings(model=model, limits=limits or Limits(), **settings)
-    return build_settings(wanted, folder=None, wish=wish)
+    return build_settings(wanted, folder=None, options=wish)
 
 
 def test_a_commission_judges_on_test_and_looks_at_train(model, archive):

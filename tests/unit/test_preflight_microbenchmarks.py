@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from edgewise.optimizing import microbenchmark_worker, microbenchmarks
-from edgewise.optimizing.base import PassResult, PassSettings, PassTask
 from edgewise.optimizing.microbenchmark_worker import LEAST_PAIRS, MOST_PAIRS, take_turns
 from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_pass
 from edgewise.optimizing.processor import Processor, read_processor
 from edgewise.optimizing.reasons import explain
-from edgewise.optimizing.subgraph_files import CutSettings
 
 FOUND = PassTiming(
     original=(2.0, 2.1),
@@ -29,36 +26,39 @@ FOUND = PassTiming(
 )
 
 
-CUT = PassTask(model="m", format="onnx", settings=CutSettings(), folder=Path())
-TASK = PassTask(model="", format="onnx", settings=PassSettings(), folder=Path())
-RACE = {"memory_limit": None, "seconds": 0.01}
-MADE = PassResult(model=Path("changed.onnx"))
+REQUEST = {"threads": 1}
+TIMED = {"original": [2.0, 2.1], "changed": [1.0, 1.1], "precisions": {"int8": 2}}
 
 
 @pytest.fixture
-def timed(monkeypatch, tmp_path):
-    """`time_pass` with scripted results of passes and, in place of the worker, the given code."""
+def timed(monkeypatch):
+    """`time_pass` for two engines with the given code in place of the worker."""
 
-    def run(*results: PassResult, code: str = "", seconds: float = 60.0):
-        pending = list(results)
-        monkeypatch.setattr(microbenchmarks, "apply_pass", lambda *args, **settings: [pending.pop(0)])
-        monkeypatch.setattr(microbenchmarks, "count_precisions", lambda model: {"int8": 2})
+    def run(code: str, *, seconds: float = 60.0):
         monkeypatch.setattr(microbenchmarks, "_WORKER", (sys.executable, "-c", code))
-        return time_pass(replace(CUT, folder=tmp_path), "a:B", TASK, RACE, until=time.monotonic() + seconds)
+        return time_pass(REQUEST, ["a", "b"], until=time.monotonic() + seconds)
 
     return run
 
 
+def lines(*documents):
+    return f"print({chr(10).join(map(json.dumps, documents))!r}, flush=True)\n"
+
+
+def test_one_process_times_all_engines(timed):
+    found = timed(lines({}, TIMED, {"failed": "the engine refuses the result of the pass: no such op"}))
+    assert found == {
+        "a": PassTiming(original=(2.0, 2.1), changed=(1.0, 1.1), precisions={"int8": 2}),
+        "b": PassTiming(failed="the engine refuses the result of the pass: no such op"),
+    }
+
+
 @pytest.mark.parametrize(
-    ("results", "failed", "lasting"),
-    [
-        ([PassResult(cause="unsuitable", reason="no convolution")], "it can't be applied: no convolution", True),
-        ([MADE, PassResult(cause="failed", reason="x")], "it failed in a trial run: x", False),
-        ([MADE, PassResult(cause="memory", reason="killed")], "it failed in a trial run: killed", False),
-    ],
+    "answer",
+    [{"unchanged": True}, {"failed": "it can't be applied: no convolution"}, {"failed": "x", "lasting": False}],
 )
-def test_what_went_wrong_in_a_pass_is_said(timed, results, failed, lasting):
-    assert timed(*results) == PassTiming(failed=failed, lasting=lasting)
+def test_a_pass_that_makes_nothing_is_told_for_all_engines(timed, answer):
+    assert timed(lines(answer)) == dict.fromkeys("ab", PassTiming(**answer))
 
 
 @pytest.mark.parametrize(
@@ -66,75 +66,62 @@ def test_what_went_wrong_in_a_pass_is_said(timed, results, failed, lasting):
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed (SIGSEGV)"),
         ("import sys; sys.exit(7)", "ended with exit code 7"),
-        *((f"print({text!r})", "gave no answer") for text in ("garbage", "{", "[1]", "3", "null", "{}")),
+        ("", "gave no answer"),
     ],
 )
-def test_a_worker_that_dies_or_answers_nonsense_is_a_failure(timed, code, words):
-    found = timed(MADE, MADE, code=code)
-    assert found == PassTiming(failed=f"the engine failed in a trial run: its process {words}", lasting=False)
-
-
-def test_a_model_that_the_engine_refuses_is_said(timed):
-    code = f"print({json.dumps(json.dumps({'refused': 'changed', 'message': 'no such op'}))})"
-    assert timed(MADE, MADE, code=code) == PassTiming(failed="the engine refuses what the pass makes: no such op")
+def test_a_process_that_dies_is_a_failure_of_the_pass_or_of_the_engine(timed, code, words):
+    failed = PassTiming(failed=f"it failed in a trial run: the pass {words}", lasting=False)
+    assert timed(code) == {"a": failed, "b": failed}
+    failed = PassTiming(failed=f"the engine failed in a trial run: its process {words}", lasting=False)
+    assert timed(lines({}, {"unchanged": True}) + code) == {"a": PassTiming(unchanged=True), "b": failed}
 
 
 def test_no_time_left_is_no_timing(timed):
-    assert timed(MADE, MADE, code="import time; time.sleep(600)", seconds=0.5) is None
-    assert timed(MADE, PassResult(cause="late", reason="it took longer than 1 s")) is None
-
-
-def test_a_pass_that_changes_nothing_is_not_timed(timed):
-    assert timed(MADE, PassResult(model=Path("m"), unchanged=True)) == PassTiming(unchanged=True)
+    late = "import time; time.sleep(600)"
+    assert timed(late, seconds=0.5) == {}
+    assert timed(lines({}, {"unchanged": True}) + late, seconds=3.0) == {"a": PassTiming(unchanged=True)}
 
 
 def test_what_was_measured_is_kept(tmp_path):
-    cache = Cache(tmp_path / "deep" / "microbenchmarks.json")
+    cache = Cache(tmp_path / "deep")
     assert cache.get("a") is None
     cache.put("a", FOUND)
     cache.put("b", PassTiming(failed="it can't be applied: no"))
-    assert Cache(cache.file).get("a") == FOUND
-    assert Cache(cache.file).get("b") == PassTiming(failed="it can't be applied: no")
+    assert Cache(tmp_path / "deep").get("a") == FOUND
+    assert Cache(tmp_path / "deep").get("b") == PassTiming(failed="it can't be applied: no")
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "{", "[]", "3", '{"a": 1}', '{"a": {}}', '{"a": {"original": ["x"]}}', "\x00\x01"],
-)
-def test_a_damaged_cache_is_ignored_and_written_anew(tmp_path, content):
-    cache = Cache(tmp_path / "microbenchmarks.json")
-    cache.file.write_text(content)
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"original": ["x"]}', "\x00\x01"])
+def test_a_damaged_file_is_ignored_and_written_anew(tmp_path, content):
+    cache = Cache(tmp_path)
+    (tmp_path / "a.json").write_text(content)
     assert cache.get("a") is None
     cache.put("a", FOUND)
     assert cache.get("a") == FOUND
 
 
 def test_times_that_cannot_be_are_ignored(tmp_path):
-    cache = Cache(tmp_path / "microbenchmarks.json")
-    cache.put("a", FOUND)
-    document = json.loads(cache.file.read_text())
-    for change in ({"original": [2.0]}, {"changed": [0.0, 1.0]}, {"changed": [-1.0, 1.0]}):
-        cache.file.write_text(json.dumps({"a": {**document["a"], **change}}))
+    cache = Cache(tmp_path)
+    for changed in ((2.0, 2.1, 2.2), (0.0, 1.0), (-1.0, 1.0)):
+        cache.put("a", replace(FOUND, changed=changed))
         assert cache.get("a") is None
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path):
     (tmp_path / "file").write_text("")
-    cache = Cache(tmp_path / "file" / "microbenchmarks.json")
+    cache = Cache(tmp_path / "file" / "cache")
     cache.put("a", FOUND)
     assert cache.get("a") is None
 
 
-def test_writers_at_the_same_time_lose_nothing(tmp_path):
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom edgewise.optimizing.microbenchmarks import Cache, PassTiming\n"
-        "for at in range(20):\n"
-        "    Cache(Path(sys.argv[1])).put(f'{sys.argv[2]}-{at}', PassTiming(original=(1.0,), changed=(2.0,)))\n"
-    )
-    file = tmp_path / "microbenchmarks.json"
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(file), name]) for name in "abc"]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
-    assert all(Cache(file).get(f"{name}-{at}") is not None for name in "abc" for at in range(20))
+def test_the_oldest_files_go_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(microbenchmarks, "_MOST_KEPT", 2)
+    cache = Cache(tmp_path)
+    for at, name in enumerate("abc"):
+        cache.put(name, FOUND)
+        os.utime(tmp_path / f"{name}.json", (at, at))
+    cache.put("d", FOUND)
+    assert [file.name for file in sorted(tmp_path.iterdir())] == ["c.json", "d.json"]
 
 
 def test_keys_differ_in_everything_they_are_made_of():
@@ -215,8 +202,8 @@ class Held:
 def test_sessions_live_as_long_as_they_race(monkeypatch):
     monkeypatch.setattr(microbenchmark_worker, "_session", lambda *args, profile: Held({}))
     monkeypatch.setattr(microbenchmark_worker, "_where_time_goes", lambda *args: [])
-    request = {"runtime": "edgewise.runtime.fake:FakeRuntime", "original": "a", "changed": "b", "threads": 1}
-    answer = microbenchmark_worker.race({**request, "seconds": 0.01, "memory_limit": None})
+    request = {"runtime": "edgewise.runtime.fake:FakeRuntime", "cut": {}, "model": "a", "changed": "b", "threads": 1}
+    answer = microbenchmark_worker.race({**request, "part": "c", "seconds": 0.01})
     assert len(answer["original"]) == len(answer["changed"]) >= LEAST_PAIRS
 
 

@@ -47,19 +47,20 @@ class Halve:
 @pytest.fixture
 def timed(monkeypatch):
     """Requests for timings, and what to answer them with."""
-    asked: list[tuple[PassTask, dict, float]] = []
+    asked: list[tuple[dict, list[str], float]] = []
     answers: list[PassTiming | None] = []
 
-    def answer(cut, location, task, race, *, until):
-        asked.append((task, race, until))
-        return answers.pop(0) if answers else PassTiming(original=(2.0,) * 9, changed=(1.0,) * 9)
+    def answer(request, engines, *, until):
+        asked.append((request, engines, until))
+        timing = answers.pop(0) if answers else PassTiming(original=(2.0,) * 9, changed=(1.0,) * 9)
+        return {} if timing is None else dict.fromkeys(engines, timing)
 
     monkeypatch.setattr(preflight, "time_pass", answer)
     return asked, answers
 
 
 def test_times_in_turns_become_a_speed_up_with_an_interval(timed, tmp_path):
-    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
+    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup == pytest.approx(2.0)
     assert told.low == pytest.approx(2.0 * math.exp(-1.96 * MODEL_ERROR["whole"]))
     assert told.high == pytest.approx(2.0 * math.exp(1.96 * MODEL_ERROR["whole"]))
@@ -70,7 +71,7 @@ def test_times_in_turns_become_a_speed_up_with_an_interval(timed, tmp_path):
 def test_scattering_times_widen_the_interval(timed, tmp_path):
     _, answers = timed
     answers.append(PassTiming(original=(1.0, 2.0, 4.0) * 3, changed=(1.0,) * 9))
-    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
+    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup == pytest.approx(2.0)
     error = 1.2533 * 1.4826 * math.log(2) / 3
     assert told.high == pytest.approx(2.0 * math.exp(1.96 * math.hypot(error, MODEL_ERROR["whole"])))
@@ -78,10 +79,10 @@ def test_scattering_times_widen_the_interval(timed, tmp_path):
 
 def test_a_second_time_costs_nothing(timed, tmp_path):
     asked, _ = timed
-    first = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
+    first = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     again = Preflight(FACTS, cache=tmp_path / "c", budget_s=0.0, subgraph_s=7.5).predict(
-        Halve(), Recipe(), runtime="fake"
-    )
+        Halve(), Recipe(), engines=["fake"]
+    )["fake"]
     assert again == first
     assert len(asked) == 1
 
@@ -89,38 +90,37 @@ def test_a_second_time_costs_nothing(timed, tmp_path):
 def test_what_could_make_a_difference_is_measured_anew(timed, tmp_path):
     asked, _ = timed
     cache = tmp_path / "c"
-    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(), runtime="fake")
-    Preflight(FACTS, cache=cache, threads=2).predict(Halve(), Recipe(), runtime="fake")
-    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(settings=EngineSettings(threads=1)), runtime="fake")
-    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(), runtime="fake", keep_float=("Conv0",))
+    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(), engines=["fake"])["fake"]
+    Preflight(FACTS, cache=cache, threads=2).predict(Halve(), Recipe(), engines=["fake"])["fake"]
+    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(settings=EngineSettings(threads=1)), engines=["fake"])["fake"]
     other = replace(FACTS, graph=replace(FACTS.graph, version="other"))
-    Preflight(other, cache=cache).predict(Halve(), Recipe(), runtime="fake")
+    Preflight(other, cache=cache).predict(Halve(), Recipe(), engines=["fake"])["fake"]
     newer = Halve()
     type(newer).present = Availability(True, version="2")
     try:
-        Preflight(FACTS, cache=cache).predict(newer, Recipe(), runtime="fake")
+        Preflight(FACTS, cache=cache).predict(newer, Recipe(), engines=["fake"])["fake"]
     finally:
         type(newer).present = Availability(True, version="1")
-    assert len(asked) == 6
-    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(label="another name"), runtime="fake")
-    assert len(asked) == 6
+    assert len(asked) == 5
+    Preflight(FACTS, cache=cache).predict(Halve(), Recipe(label="another name"), engines=["fake"])["fake"]
+    assert len(asked) == 5
 
 
 def test_a_crash_is_told_and_not_kept(timed, tmp_path):
     asked, answers = timed
     answers += [PassTiming(failed="it was ended by SIGSEGV", lasting=False)] * 2
     flight = Preflight(FACTS, cache=tmp_path / "c")
-    told = flight.predict(Halve(), Recipe(), runtime="fake")
+    told = flight.predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert (told.speedup, told.low, told.high) == (None, None, None)
     assert told.because == "it was ended by SIGSEGV"
-    flight.predict(Halve(), Recipe(), runtime="fake")
+    flight.predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert len(asked) == 2
 
 
 def test_a_pass_that_changes_nothing_has_no_speed_up(timed, tmp_path):
     _, answers = timed
     answers.append(PassTiming(unchanged=True))
-    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
+    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup is None
     assert told.because == "it finds nothing to change"
 
@@ -131,15 +131,17 @@ def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch):
     now = iter(range(0, 10_000, 30))
     monkeypatch.setattr(preflight.time, "monotonic", lambda: float(next(now)))
     flight = Preflight(FACTS, budget_s=30.0, subgraph_s=5.0, cache=tmp_path / "c")
-    assert flight.predict(Halve(), Recipe(), runtime="fake").because == "the time for the pre-flight was used up"
+    assert (
+        flight.predict(Halve(), Recipe(), engines=["fake"])["fake"].because == "the time for the pre-flight was used up"
+    )
     assert asked[0][2] == 30.0
-    assert flight.predict(Halve(), Recipe(), runtime="fake").speedup is None
+    assert flight.predict(Halve(), Recipe(), engines=["fake"])["fake"].speedup is None
     assert len(asked) == 1
 
 
 def test_a_network_that_is_too_large_is_said_to_be(timed, tmp_path):
     asked, _ = timed
-    told = Preflight(FACTS, subgraph_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), runtime="fake")
+    told = Preflight(FACTS, subgraph_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup is None
     assert "too large" in told.because
     assert asked == []
@@ -158,7 +160,7 @@ def test_a_network_that_is_too_large_is_said_to_be(timed, tmp_path):
 )
 def test_where_nothing_can_be_said_the_reason_is(timed, tmp_path, changes, because):
     asked, _ = timed
-    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(**changes), Recipe(), runtime="fake")
+    told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(**changes), Recipe(), engines=["fake"])["fake"]
     assert told.speedup is None
     assert because in told.because
     assert asked == []
@@ -166,7 +168,9 @@ def test_where_nothing_can_be_said_the_reason_is(timed, tmp_path, changes, becau
 
 def test_what_is_not_installed_or_not_known_is_said(timed, tmp_path):
     flight = Preflight(FACTS, cache=tmp_path / "c")
-    assert flight.predict(Halve(), Recipe(), runtime="nonsense").because == "no runtime is called nonsense"
+    assert (
+        flight.predict(Halve(), Recipe(), engines=["nonsense"])["nonsense"].because == "no runtime is called nonsense"
+    )
     absent = Halve()
     absent.availability = lambda: Availability(False, "the package x is not installed", "pip install x")
-    assert flight.predict(absent, Recipe(), runtime="fake").because == "the package x is not installed"
+    assert flight.predict(absent, Recipe(), engines=["fake"])["fake"].because == "the package x is not installed"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from edgewise.model.graph import Graph
 from edgewise.optimizing.subgraph import choose_subgraph
 from graphs import convnet, graph, op, tensor
@@ -57,34 +55,11 @@ def test_a_network_that_is_cheap_to_try_is_taken_whole():
     assert subgraph is not None
     assert (subgraph.extent, subgraph.share) == ("whole", 1.0)
     assert subgraph.kept == tuple(range(len(network.operators)))
-    assert subgraph.renamed == {}
     assert subgraph.outputs == ("y",)
 
 
-def test_of_equal_blocks_that_follow_each_other_two_stay():
-    network = stack(6)
-    subgraph = choose_subgraph(network, seconds=0.61)
-    assert subgraph is not None
-    assert (subgraph.extent, subgraph.share) == ("abridged", pytest.approx(1.0))
-    names = [network.operators[index].name for index in subgraph.kept]
-    assert names == ["Stem", "Conv0a", "Conv0b", "Add0", "Conv1a", "Conv1b", "Add1", "Reshape"]
-    assert subgraph.renamed["c5"] == "c1"  # what follows the last block reads the second one
-
-
-def test_a_block_with_another_kernel_is_no_copy():
-    network = stack(6, wide_at=3)
-    subgraph = choose_subgraph(network, seconds=0.72)
-    assert subgraph is not None
-    names = [network.operators[index].name for index in subgraph.kept]
-    assert "Conv3a" in names
-    assert "Conv2a" not in names  # the third of 0, 1, 2
-    assert {"Conv4a", "Conv5a"} <= set(names)
-    assert subgraph.renamed["c2"] == "c1"
-
-
-def test_an_output_of_the_network_inside_a_copy_keeps_all_blocks():
+def test_an_output_in_the_middle_is_an_output_of_the_subgraph():
     network = replace(stack(6), outputs=("a4", "y"))
-    assert choose_subgraph(network, seconds=0.61) is None or choose_subgraph(network, seconds=0.61).extent == "sampled"
     subgraph = choose_subgraph(network, seconds=10.0)
     assert subgraph is not None
     assert subgraph.outputs == ("a4", "y")
@@ -92,17 +67,14 @@ def test_an_output_of_the_network_inside_a_copy_keeps_all_blocks():
 
 def test_a_large_network_is_sampled_in_runs_of_neighbours():
     network = stack(40, wide_at=0)
-    blocks = [replace(each) for each in network.operators]
-    # No two neighbours are alike, so nothing can be left out without loss.
-    unlike = replace(network, operators=tuple(replace(each, attributes={"n": each.index}) for each in blocks))
-    subgraph = choose_subgraph(unlike, seconds=1.0)
+    subgraph = choose_subgraph(network, seconds=1.0)
     assert subgraph is not None
     assert subgraph.extent == "sampled"
     assert 0.1 < subgraph.share < 0.7
     assert 0.012 * len(subgraph.kept) < 0.5
     runs = sum(1 for a, b in zip(subgraph.kept, subgraph.kept[1:], strict=False) if b != a + 1) + 1
     assert 2 <= runs <= 4
-    made = {name for index in subgraph.kept for name in unlike.operators[index].outputs}
+    made = {name for index in subgraph.kept for name in network.operators[index].outputs}
     for boundary in subgraph.inputs:
         assert boundary.name not in made
         assert boundary.shape == (1, 8, 8, 8)

@@ -22,23 +22,21 @@ from sample_runs import make_run, sampled
 def test_charts_need_samples_and_ratios():
     bare = replace(make_run(1), measurements=())
     findings = ComparisonResult(variants=(Variant(label="A", run=bare),), comparisons=(rows_of_two()[-1],))
-    assert charts.overlay_chart(findings) is None
+    assert charts.samples_chart(findings) is None
     assert charts.process_chart(findings) is None
     assert charts.forest_chart(findings) is None
     assert "no ratio is known" in COMPARISON.render(findings, ".html")
 
 
-def test_the_outlines_lie_where_the_samples_are():
-    chart = charts.overlay_chart(two_variants())
-    points = chart.spec["layer"][0]["data"]["values"]
-    for label, middle in (("A", 421.0), ("B", 173.5)):
-        own = [point for point in points if point["run"] == label]
-        top = max(own, key=lambda point: point["height"])
-        assert top["height"] == 1.0
-        assert top["x"] == pytest.approx(middle, rel=0.05)
-        assert sorted(point["x"] for point in own) == [point["x"] for point in own]
+def test_the_samples_lie_on_an_axis_around_their_bulk():
+    chart = charts.samples_chart(two_variants())
+    boxes = chart.spec["layer"][1]["data"]["values"]
+    assert [(box["run"], box["value"]) for box in boxes] == [("A", 421.0), ("B", 173.5)]
     samples = [value for one in charts.sampled_variants(two_variants()) for value in one.row.samples]
     lower, upper = chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert 140 < lower < min(box["q1"] for box in boxes) and upper > max(box["q3"] for box in boxes)
+    points = chart.spec["layer"][0]["data"]["values"]
+    assert all(lower <= point["x"] <= upper for point in points)
     beyond = sum(not lower * 1e-6 <= value <= upper * 1e-6 for value in samples)
     assert f"{beyond} of {len(samples)} samples lie beyond the axis" in chart.caption
 
@@ -46,7 +44,7 @@ def test_the_outlines_lie_where_the_samples_are():
 def test_far_distributions_share_a_logarithmic_axis():
     findings = two_variants()
     slow = Variant(label="B", run=make_run(2, latency=2e-2, half=1e-4))
-    chart = charts.overlay_chart(replace(findings, variants=(findings.variants[0], slow)))
+    chart = charts.samples_chart(replace(findings, variants=(findings.variants[0], slow)))
     assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
     assert "logarithmic" in chart.caption
     assert render_svg(chart.spec).startswith("<svg")
@@ -55,9 +53,8 @@ def test_far_distributions_share_a_logarithmic_axis():
 def test_samples_that_are_all_alike_are_drawn():
     flat = replace(sampled("latency", 1e-3, half=1e-6, seed=1, n=50), samples=(1e-3,) * 50, low=1e-3, high=1e-3)
     run = replace(make_run(1), measurements=(flat,))
-    chart = charts.overlay_chart(ComparisonResult(variants=(Variant(label="A", run=run),), comparisons=()))
-    points = chart.spec["layer"][0]["data"]["values"]
-    assert max(point["height"] for point in points) == 1.0
+    chart = charts.samples_chart(ComparisonResult(variants=(Variant(label="A", run=run),), comparisons=()))
+    assert {point["x"] for point in chart.spec["layer"][0]["data"]["values"]} == {1.0}
     assert render_svg(chart.spec).startswith("<svg")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,8 @@ from edgewise.report.charts import Series, curve_chart, distribution_chart, seri
 from edgewise.report.csv import render_csv
 from edgewise.report.field_tables import Options, field_document
 from edgewise.report.html import render_html
-from edgewise.report.text import to_text
+from edgewise.report.runs import print_run
+from edgewise.report.text import plain_text, to_text
 from sample_optimizations import detection_run, evaluation, one_model, two_models
 from sample_runs import make_run, measured
 
@@ -111,12 +113,8 @@ def test_the_page_has_shares_in_percent_with_the_data_they_come_from(run):
     assert "image: scale 1/255 → float32 [1, 49, 10, 1]" in page
 
 
-def test_runs_show_has_shares_in_percent(run, capsys, monkeypatch):
-    from edgewise.cli.runs import _show
-
-    monkeypatch.setenv("COLUMNS", "160")
-    _show(run)
-    text = capsys.readouterr().out
+def test_runs_show_has_shares_in_percent(run):
+    text = plain_text(partial(print_run, run), width=160)
     line = next(line for line in text.splitlines() if line.startswith("Top-1 accuracy"))
     assert "94.56 %" in line and "92.85 % to 95.86 %" in line and line.split()[-1] == "900"
     # Of a metric without outcomes the samples that were judged are told.

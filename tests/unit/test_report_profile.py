@@ -34,7 +34,7 @@ from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings
 from edgewise.report.profile_html import render_profile_html
-from edgewise.report.profile_text import memory_timeline, profile_text
+from edgewise.report.profile_text import memory_sections, profile_text
 from sample_profiles import (
     FORMULA,
     HOSTILE,
@@ -125,7 +125,7 @@ def test_text_fits_the_terminal(width, runs):
 def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
     narrow, wide = (profile_text([profiled_run()], width=width) for width in (80, 120))
     assert "columns left out for width: GOP/s, Roof (%), dtype" in narrow
-    assert re.search(r"^2 +Mobile…BatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
+    assert re.search(r"^2 +Mobilen…sedBatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
     assert "no room" not in wide
     assert re.search(r"400 k +3\.20 +10\.0 memory +float32$", wide, re.M)
 
@@ -180,15 +180,16 @@ def test_memory_that_is_not_known_says_why():
 
 
 def test_the_timeline_of_memory_is_as_high_as_the_peak_and_no_wider_than_asked():
-    *bars, axis, peak = memory_timeline(profiled_run(), width=60, height=4)
+    (section,) = memory_sections(profiled_run(), width=62)
+    *bars, axis, peak = section.drawing
     # Four cells an operator; eighths of a quarter of 90,112 B are rounded up, so that 20,000 B fill the lowest row.
     assert [line.count("█") for line in bars] == [4, 12, 16, 32]
     assert axis == "live bytes along operators 0 to 10"
     assert peak.startswith("highest: 90.1 kB at operator 3 (Mob")
-    folded = memory_timeline(many_layers_run(count=200), width=60)
-    assert max(map(len, folded)) <= 60
-    assert "each bar the highest of 4" in folded[-2]
-    assert memory_timeline(faster_run()) == []
+    (folded,) = memory_sections(many_layers_run(count=200), width=62)
+    assert max(map(len, folded.drawing)) <= 60
+    assert "each bar the highest of 4" in folded.drawing[-2]
+    assert memory_sections(faster_run()) == []
 
 
 def test_operators_are_named_by_their_layers():

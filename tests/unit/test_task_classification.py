@@ -256,14 +256,12 @@ def test_names_that_do_not_fit(data, model, options, message):
         TASK.prepare(context((1, 3), data=data, model=model, **options))
 
 
-def test_confusion_of_many_classes_is_made_row_by_row():
-    labels = np.array([0, 19_999, 5])
-    table = ClassificationTable(labels, np.array([0, 5, 5]), np.zeros(3, np.intp), classes=20_000)
+def test_no_confusion_of_many_classes():
+    labels = np.array([0, 199, 5])
+    table = ClassificationTable(labels, np.array([0, 5, 5]), np.zeros(3, np.intp), classes=200)
     found = table.confusion()
-    assert len(found) == 20_000
-    assert (found[5][5], found[-1][5], sum(found[7])) == (1, 1, 0)
-    with pytest.raises(IndexError):
-        found[20_000]
+    assert (len(found), found[5][5], found[-1][5], sum(found[7])) == (200, 1, 1, 0)
+    assert ClassificationTable(labels, labels, np.zeros(3, np.intp), classes=20_000).confusion() == []
 
 
 def test_both_tasks_are_registered():

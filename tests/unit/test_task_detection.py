@@ -12,8 +12,8 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box, Sample
 from edgewise.evaluating.task import Preparation, TaskContext
-from edgewise.evaluating.tasks.coco_classes import COCO80, COCO91
 from edgewise.evaluating.tasks.detection import Detection
+from edgewise.evaluating.tasks.detection_options import COCO80, COCO91
 from edgewise.model.signature import Signature, TensorSpec
 
 pytest.importorskip("pycocotools", reason="detection is judged by pycocotools")

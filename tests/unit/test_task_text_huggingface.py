@@ -13,13 +13,13 @@ import pytest
 from test_task_text import IDS, LOGITS, Data, tokenizer  # noqa: F401 - a fixture
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.custom_metric import WholeTable
+from edgewise.evaluating.custom_metric import CustomScorer, WholeTable, with_custom_metrics
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.scores import compare_tables, score
 from edgewise.evaluating.task import HasConfusion, Preparation, RunsModel, TaskContext
-from edgewise.evaluating.tasks.classification import ClassificationScorer
-from edgewise.evaluating.tasks.huggingface_metric import TellsAnswers, read_metric
-from edgewise.evaluating.tasks.text import GenerationScorer
+from edgewise.evaluating.tasks.classification import Classification
+from edgewise.evaluating.tasks.huggingface_metric import read_metric
+from edgewise.evaluating.tasks.text import TextGeneration
 from edgewise.model.signature import Signature, TensorSpec
 
 evaluate = pytest.importorskip("evaluate", reason="the metrics are modules of the evaluate package")
@@ -71,17 +71,19 @@ def write_metric(folder: Path, name, *, body=RIGHT, predictions=INT, references=
     return place
 
 
-class AnsweringJudge(ClassificationScorer):
-    """A classification judge that tells its answers."""
+def beside(scorer, *metrics):
+    return CustomScorer(scorer, metrics, headline=scorer.headline)
 
-    def answer(self, record):
-        return record[1], record[0]
+
+def tabulate(scorer, records, *metrics):
+    """The table of a task's records and these metrics."""
+    return beside(scorer, *metrics).tabulate([[each, [None] * len(metrics)] for each in records])
 
 
 def classify(rows, labels):
     spec = TensorSpec(name="logits", shape=(1, 3), dtype="float32")
     context = TaskContext(signature=Signature(inputs=(IDS,), outputs=(spec,)), data=Data(classes=("a", "b", "c")))
-    scorer = AnsweringJudge(context, task="classification")
+    scorer = Classification().prepare(context)
     records = [
         scorer.record([np.array([row], np.float32)], Sample(index=i, name=str(i), data="x", label=label), Preparation())
         for i, (row, label) in enumerate(zip(rows, labels, strict=True))
@@ -96,12 +98,13 @@ def random_classification(seed, size=30):
 
 def test_a_module_stands_beside_the_task_s_own_metrics(tmp_path):
     scorer, records = random_classification(0)
-    wrapped = read_metric(f"hf:{write_metric(tmp_path, 'share')}").beside(scorer)
+    metric = read_metric(f"hf:{write_metric(tmp_path, 'share')}")
+    wrapped = beside(scorer, metric)
     assert wrapped.headline == scorer.headline
     assert not isinstance(wrapped, RunsModel)
     told = wrapped.settings["huggingface_metrics"]
     assert [(each["name"], each["less_is_better"], len(each["sha256"])) for each in told] == [("share", False, 64)]
-    table = wrapped.tabulate(records)
+    table = tabulate(scorer, records, metric)
     assert isinstance(table, HasConfusion)
     values = table.values()
     assert list(values) == [*scorer.tabulate(records).values(), "score:right"]
@@ -117,7 +120,7 @@ def test_it_gets_an_interval_and_a_paired_difference(tmp_path, monkeypatch):
     tables = []
     for seed in (0, 1):
         scorer, records = random_classification(seed)
-        *_, own = metric.beside(scorer).tabulate(records).parts
+        *_, own = tabulate(scorer, records, metric).parts
         tables.append(own)
     found = {each.metric: each for each in score(tables[0])}["loss:right"]
     assert found.low < found.value < found.high
@@ -134,7 +137,7 @@ def test_two_modules_and_scikit_learn(tmp_path):
     f1 = read_metric(f"hf:{write_metric(tmp_path, 'f_one', body=body, imports=imports)}")
     share = read_metric(f"hf:{write_metric(tmp_path, 'share_two')}")
     scorer, records = random_classification(2, size=9)  # too few to be resampled, which takes seconds
-    table = share.beside(f1.beside(scorer)).tabulate(records)
+    table = tabulate(scorer, records, f1, share)
     answers, labels = [each[1] for each in records], [each[0] for each in records]
     assert table.values()["score:f1"] == metrics.f1_score(labels, answers, average="macro")
     assert table.values()["score:eval_n_1"] == 9
@@ -149,20 +152,19 @@ def test_texts_come_with_one_reference_or_a_list(tmp_path, tokenizer, references
     context = TaskContext(
         signature=Signature(inputs=(IDS,), outputs=(LOGITS,)), data=Data(), options={"tokenizer": tokenizer}
     )
-    scorer = metric.beside(GenerationScorer(context, task="text-generation"))
-    assert isinstance(scorer, RunsModel)
-    assert isinstance(scorer, TellsAnswers)
+    scorer = TextGeneration().prepare(context)
+    assert isinstance(beside(scorer, metric), RunsModel)
     records = [
         {"answer": "one", "references": ["one"], "tokens": 1},
         {"answer": "two", "references": ["x"], "tokens": 1},
     ]
-    assert scorer.tabulate(records).values()["score:right"] == 0.5
+    assert tabulate(scorer, records, metric).values()["score:right"] == 0.5
     several = [{"answer": "one", "references": ["one", "two"], "tokens": 1}]
     if references == TEXT:
         with pytest.raises(BadInput, match="takes one reference per sample, and there are 2"):
-            scorer.tabulate(several)
+            tabulate(scorer, several, metric)
     else:
-        assert scorer.tabulate(several).values()["score:right"] == 1
+        assert tabulate(scorer, several, metric).values()["score:right"] == 1
 
 
 @pytest.mark.parametrize(
@@ -200,26 +202,27 @@ def test_a_folder_whose_name_ends_like_a_direction(tmp_path):
 def test_modules_that_fail_say_so_in_one_line(tmp_path, name, options, words):
     scorer, records = random_classification(0, size=4)
     with pytest.raises(BadInput, match=words) as caught:
-        read_metric(f"hf:{write_metric(tmp_path, name, **options)}").beside(scorer).tabulate(records)
+        tabulate(scorer, records, read_metric(f"hf:{write_metric(tmp_path, name, **options)}"))
     assert "\n" not in caught.value.message
 
 
 def test_a_resample_that_a_module_can_not_take_has_no_value(tmp_path):
     body = 'assert len(set(references)) == 3, "a class is missing"\n        return {"x": 1.0}'
     scorer, records = classify(np.eye(3), [0, 1, 2])
-    table = read_metric(f"hf:{write_metric(tmp_path, 'all_classes', body=body)}").beside(scorer).tabulate(records)
+    table = tabulate(scorer, records, read_metric(f"hf:{write_metric(tmp_path, 'all_classes', body=body)}"))
     assert table.values()["score:x"] == 1
     assert np.isnan(table.values(np.array([3.0, 0, 0]))["score:x"])
 
 
 def test_tasks_without_single_answers_can_not_use_it(tmp_path):
-    metric = read_metric(f"hf:{write_metric(tmp_path, 'boxes')}")
-
     class Other:
         headline, settings = "map_50", {}
 
+    context = TaskContext(signature=Signature(inputs=(), outputs=()), data=Data())
     with pytest.raises(BadInput, match="no single answer per sample"):
-        metric.beside(Other())
+        with_custom_metrics(Other(), [f"hf:{write_metric(tmp_path, 'boxes')}"], context)
+    with pytest.raises(BadInput, match="needs a task's answers"):
+        with_custom_metrics(None, [f"hf:{write_metric(tmp_path, 'more')}"], context)
 
 
 def test_the_environment_is_left_as_it_was_and_no_import_is_needed_before(tmp_path):

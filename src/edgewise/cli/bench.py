@@ -42,6 +42,7 @@ OPTIONS = (
     ),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,
+    *options.CONSTRAINTS,
     option("--meters/--no-meters", options.MEASURE, "Read sensors where there are any", bool, default=True),
     options.OUTPUTS,
     *options.REPORTING,

@@ -54,6 +54,7 @@ OPTIONS = (
     option("--stored", options.MEASURE, "Don't measure the models of stored runs again", bool),
     option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per process", bool),
     *options.WORKER,
+    *options.CONSTRAINTS,
     option(
         "--metrics M,…",
         options.VERDICT,

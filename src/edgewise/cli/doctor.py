@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.cli.words import seconds
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
+from edgewise.units import format_bytes
 
 T = TypeVar("T")
+TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
 QUIET_S = 1.0
 CALIBRATION_STEP_S = 4.0
 """Time between the starts of two sessions while calibrating."""
@@ -39,7 +38,8 @@ def command(values: Values) -> int:
 
     Without --calibrate, no process is started and no engine is imported; the machine is observed for one second.
     """
-    from edgewise.cli.console import err, print_json
+    from edgewise.cli.console import err, out, print_json
+    from edgewise.report.text import print_document
 
     store, calibrate = values["store"], values["calibrate"]
     code = 0 if calibrate is None else _calibrate(seconds(calibrate), store)
@@ -50,7 +50,7 @@ def command(values: Values) -> int:
     if values["json"]:
         print_json(document)
     else:
-        _print(document)
+        print_document(_document(document), out())
     return 0
 
 
@@ -172,106 +172,59 @@ def _availability(availability: Availability) -> dict[str, Any]:
     }
 
 
-def _print(document: Mapping[str, Any]) -> None:
-    from rich.text import Text
-
-    from edgewise.cli.console import out
-
-    console = out()
-    fitness = document["fitness"]
-    for title, table in (
-        ("Runtimes", _runtime_table(document["runtimes"])),
-        ("Meters", _meter_table(document["meters"])),
-        ("Devices", _device_table(document["devices"])),
-    ):
-        console.print(Text(title, style="bold"))
-        console.print(table)
-        console.print()
-    console.print(Text.assemble(("Fitness for measuring: ", "bold"), (fitness["grade"], _GRADES[fitness["grade"]])))
-    if fitness["reasons"]:
-        console.print(_advice_table(fitness["reasons"], fitness["advice"]))
-    console.print()
-    variation = document["variation"]
-    words = f"± {variation['half_width']:.1%} (95 %), {variation['method']}"
-    console.print(Text.assemble(("Speed between runs: ", "bold"), words))
-    if variation["source"] == "assumed":
-        console.print(_advice_table(["every interval of a time includes it"], ["edgewise doctor --calibrate 10min"]))
-
-
-_GRADES = {"A": "bold green", "B": "bold green", "C": "bold yellow", "D": "bold red"}
-
-
-def _grid(*columns: int | None) -> Table:
-    """A table without lines; the columns of a given width keep it and the rest share what is left."""
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, padding=(0, 0, 0, 2))
-    for width in columns:
-        table.add_column(width=width, overflow="fold")
-    return table
+def _document(found: Mapping[str, Any]) -> Document:
+    """What `examine` found, for a person."""
+    fitness, variation = found["fitness"], found["variation"]
+    findings = zip(fitness["reasons"], fitness["advice"], strict=True)
+    assumed = "every interval of a time includes it → edgewise doctor --calibrate 10min"
+    return Document(
+        title="",
+        tables=(
+            _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
+            _plugin_table("Meters", found["meters"], lambda row: f"gives {', '.join(row['metrics'])}"),
+            _table(
+                "Devices", [(row["name"], Cell(text=_device_in_words(row["environment"]))) for row in found["devices"]]
+            ),
+        ),
+        sections=(
+            Section(
+                title=f"Fitness for measuring: {fitness['grade']}",
+                lines=tuple(f"{reason} → {advice}" for reason, advice in findings),
+                tone=TONES[fitness["grade"]],
+            ),
+            Section(
+                title=f"Speed between runs: ± {variation['half_width']:.1%} (95 %), {variation['method']}",
+                lines=(assumed,) if variation["source"] == "assumed" else (),
+            ),
+        ),
+    )
 
 
-def _status(row: Mapping[str, Any], *, yes: str) -> RenderableType:
-    """What was found; or why nothing was, and on a line of its own the command that changes it."""
-    from rich.text import Text
+def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callable[[Mapping[str, Any]], str]) -> Table:
+    """What was found; or why nothing was, with the command that changes it as a footnote."""
 
-    if row["available"]:
-        return Text(yes, style="green")
-    text = Text(row["reason"] or "not available", style="yellow")
-    if row["install_hint"]:
-        text.append(f"\n{row['install_hint']}", style="cyan")
-    return text
+    def status(row: Mapping[str, Any]) -> Cell:
+        if row["available"]:
+            words = filter(None, (row["title"], row.get("version"), ability(row)))
+            return Cell(text=" ".join(words), tone="good")
+        hints = (row["install_hint"],) if row["install_hint"] else ()
+        return Cell(text=row["reason"] or "not available", notes=hints, tone="poor")
 
-
-def _runtime_table(rows: list[Mapping[str, Any]]) -> Table:
-    from rich.text import Text
-
-    table = _grid(_widest(row["name"] for row in rows), None)
-    for row in rows:
-        formats = ", ".join(row["formats"])
-        yes = " ".join(word for word in (row["title"], row["version"]) if word) + f"  reads {formats}"
-        table.add_row(Text(row["name"]), _status(row, yes=yes))
-    return table
+    return _table(title, [(row["name"], status(row)) for row in rows])
 
 
-def _meter_table(rows: list[Mapping[str, Any]]) -> Table:
-    from rich.text import Text
-
-    table = _grid(_widest(row["name"] for row in rows), None)
-    for row in rows:
-        table.add_row(Text(row["name"]), _status(row, yes=f"{row['title']}  gives {', '.join(row['metrics'])}"))
-    return table
+def _table(title: str, rows: Sequence[tuple[str, Cell]]) -> Table:
+    columns = (Column(title="Name", folds=True), Column(title="Found"))
+    return Table(title=title, columns=columns, rows=tuple((Cell(text=name), cell) for name, cell in rows))
 
 
-def _device_table(rows: list[Mapping[str, Any]]) -> Table:
-    from rich.text import Text
-
-    from edgewise.units import format_bytes
-
-    table = _grid(_widest(row["name"] for row in rows), None)
-    for row in rows:
-        environment = row["environment"]
-        cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
-        words = [
-            cpu["model"] or "processor not known",
-            f"{cpu['usable_cores']} usable cores" if cpu["usable_cores"] else "cores not known",
-            f"{format_bytes(memory)} memory" if memory else "memory not known",
-            environment["os"]["name"] or "system not known",
-            environment["architecture"],
-        ]
-        table.add_row(Text(row["name"]), Text(", ".join(words)))
-    return table
-
-
-def _advice_table(reasons: list[str], advice: list[str]) -> Table:
-    from rich.text import Text
-
-    table = _grid(1, None)
-    for reason, cure in zip(reasons, advice, strict=True):
-        table.add_row(Text("•"), Text(reason))
-        table.add_row(Text(""), Text(cure, style="dim"))
-    return table
-
-
-def _widest(words: Iterator[str]) -> int:
-    return min(24, max(map(len, words), default=1))
+def _device_in_words(environment: Mapping[str, Any]) -> str:
+    cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
+    words = [
+        cpu["model"] or "processor not known",
+        f"{cpu['usable_cores']} usable cores" if cpu["usable_cores"] else "cores not known",
+        f"{format_bytes(memory)} memory" if memory else "memory not known",
+        environment["os"]["name"] or "system not known",
+        environment["architecture"],
+    ]
+    return ", ".join(words)

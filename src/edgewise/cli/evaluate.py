@@ -39,6 +39,7 @@ OPTIONS = (
     option("--sessions N", options.MEASURE, "Number of fresh processes for the latency", int, default=3),
     option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per run", bool),
     *options.WORKER,
+    *options.CONSTRAINTS,
     option("--fresh", options.MEASURE, "Start anew instead of resuming an interrupted evaluation", bool),
     options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
     *options.REPORTING,

@@ -160,7 +160,9 @@ MODELS = argument(
 RUNTIMES = option(
     "-r --runtime A,B", VARY, "Runtimes by name or name/provider (default: all installed)", list[str], read=words.words
 )
-DEVICE = option("-d --device NAME", VARY, "Device to measure on", default="local")
+DEVICE = option(
+    "-d --device NAME", VARY, "Device to measure on: its name, or a URL such as ssh://USER@HOST", default="local"
+)
 PROVIDERS = option(
     "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
 )

@@ -27,6 +27,7 @@ OPTIONS = (
     options.DURATION.worded("Time to measure the latency for, per session"),
     option("--sessions N", options.MEASURE, "Number of fresh processes that measure the latency", int, default=3),
     *options.WORKER,
+    *options.CONSTRAINTS,
     options.TOP,
     options.OUTPUTS.worded(
         "Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), .mltk.json, .svg or "

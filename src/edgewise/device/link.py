@@ -27,8 +27,24 @@ class LinkLost(OSError):
     """The connection to a target dropped."""
 
 
+class LinkGone(LinkLost):
+    """The connection dropped, and no new one could be made for a while."""
+
+
 class TargetError(OSError):
-    """The target could not do what was asked: a full disk, a folder that can't be written."""
+    """The target could not do what was asked: a full disk, a folder that can't be written.
+
+    Args:
+        advice: what the user can do; "" if nothing.
+    """
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class Unreachable(TargetError):
+    """No connection to the target can be made now: it is switched off, restarts, or the network is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +78,16 @@ class Link:
         self._files = TemporaryDirectory(prefix="edgewise-link-", ignore_cleanup_errors=True)
         source = resources.files("edgewise.device").joinpath("agent.py").read_text(encoding="utf-8")
         root = str(transport.home / "edgewise")
-        self._process = transport.start(
-            [*transport.python, "-c", source, root],
-            folder=transport.home,
-            environment={},
-            stderr=Path(self._files.name) / "stderr",
-        )
+        try:
+            self._process = transport.start(
+                [*transport.python, "-c", source, root],
+                folder=transport.home,
+                environment={},
+                stderr=Path(self._files.name) / "stderr",
+            )
+        except BaseException:
+            self._files.cleanup()
+            raise
         os.set_blocking(self._process.stdin.fileno(), False)
         try:
             self.python: Mapping[str, str] = self._read_answer()
@@ -169,7 +189,7 @@ class Link:
     def _read_answer(self) -> dict[str, Any]:
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > MOST_ANSWER:
-                raise LinkLost("the target broke the protocol")
+                raise TargetError("the target broke the protocol")
             self._buffer += self._read()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -177,10 +197,17 @@ class Link:
             answer = json.loads(line)
             error = answer.get("error")
         except (ValueError, AttributeError, RecursionError) as problem:
-            raise LinkLost("the target broke the protocol") from problem
+            raise TargetError("the target broke the protocol") from problem
         if error is not None:
             raise TargetError(str(error)[:500])
-        return dict(answer)
+        return _Answer(answer)
+
+
+class _Answer(dict[str, Any]):
+    """An answer; a field that it does not have is a broken protocol."""
+
+    def __missing__(self, key: str) -> Any:
+        raise TargetError(f"the target broke the protocol: an answer without {key}")
 
 
 def _line(do: str, fields: Mapping[str, Any]) -> bytes:

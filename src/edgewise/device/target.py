@@ -22,16 +22,20 @@ from pathlib import Path, PurePath, PurePosixPath
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self, TypeVar
 
+from edgewise.cancellation import sleep
 from edgewise.device.bundle import make_bundle
-from edgewise.device.link import ClockOffset, Link, LinkLost, TargetError
-from edgewise.device.transport import Process, Remote, Transport, transports
-from edgewise.errors import Unavailable
+from edgewise.device.devices import find_device, open_transport
+from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
+from edgewise.device.transport import Closes, Process, Remote, Transport
 
 MOST_RECONNECTS = 20
 """A push is continued over this many new connections, as long as each of them moves something."""
 CLOCK_FRESH_S = 60.0
 """Clocks drift: an older offset is measured again before it is used."""
 MOST_PULLED = 2**30
+RETURN_S = 60.0
+"""How long a target that was reached before may be gone: it restarts, or its network does."""
+RETRY_S = 2.0
 
 _LAUNCH = (
     "import os, sys, time; os.environ['EDGEWISE_SPAWNED_NS'] = str(time.monotonic_ns());"
@@ -196,6 +200,7 @@ class RemoteTarget:
         self._link: Link | None = None
         self._clock: ClockOffset | None = None
         self._bundle: str | None = None
+        self._reached = False
 
     def close(self) -> None:
         """End the connection; the next use makes a new one."""
@@ -207,8 +212,23 @@ class RemoteTarget:
     def link(self) -> Link:
         """The connection, made where there is none. Raises OSError."""
         if self._link is None:
-            self._link = Link(self.transport)
+            self._link = self._connect()
+            self._reached = True
         return self._link
+
+    def _connect(self) -> Link:
+        """A new connection; a target that was reached before may need some time to come back."""
+        give_up = time.monotonic() + (RETURN_S if self._reached else 0.0)
+        while True:
+            try:
+                return Link(self.transport)
+            except Unreachable as error:
+                if not self._reached:
+                    raise
+                if time.monotonic() >= give_up:
+                    self._reached = False  # the next job fails at once where nothing has changed
+                    raise LinkGone(f"{self.name} did not come back within {RETURN_S:g} s: {error}") from error
+            sleep(RETRY_S)
 
     def clock(self) -> ClockOffset:
         """The offset of its clocks, measured anew where it is not fresh. Raises OSError."""
@@ -220,6 +240,8 @@ class RemoteTarget:
         """What `act` gives; once more over a new connection where the link drops. Raises `LinkLost`."""
         try:
             return act()
+        except LinkGone:
+            raise
         except LinkLost:
             self.close()
         try:
@@ -266,6 +288,8 @@ class RemoteTarget:
                     offset = have if have <= size else 0
                     content.seek(offset)
                     self.link.send(content, "put", sha256=sha256, offset=offset, size=size - offset)
+            except LinkGone:
+                raise
             except LinkLost:
                 self._lose()
             except TargetError:
@@ -364,12 +388,12 @@ _TARGETS: dict[str, LocalTarget | RemoteTarget] = {}
 
 
 def find_target(name: str) -> LocalTarget | RemoteTarget:
-    """The target of the transport called `name`, the same one until `close_targets`.
+    """The target of the device called `name`, the same one until `close_targets`.
 
-    Raises `Unavailable` where there is none.
+    Raises `Unavailable` where there is none, and `BadInput` where its registration can't be used.
     """
     if name not in _TARGETS:
-        transport = transports().get(name)
+        transport = open_transport(find_device(name))
         _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
     return _TARGETS[name]
 
@@ -381,13 +405,13 @@ def close_targets() -> None:
         target = _TARGETS.popitem()[1]
         if isinstance(target, RemoteTarget):
             target.close()
+            if isinstance(target.transport, Closes):
+                target.transport.close()
 
 
 def check_device(name: str) -> str:
-    """`name`, where it is a device on which jobs can run. Raises `Unavailable`."""
-    if name not in transports().names():
-        known = ", ".join(transports().names())
-        raise Unavailable(f"unknown device {name!r}", advice=f"known devices: {known}; local is this machine")
+    """`name`, where it is a device on which jobs can run. Raises `Unavailable` and `BadInput`, as `find_target`."""
+    find_target(name)
     return name
 
 

@@ -107,6 +107,38 @@ class Remote(Transport, Protocol):
     home: PurePath
 
 
-def transports() -> Registry[Transport]:
+@runtime_checkable
+class OpensDevices(Protocol):
+    """A plug-in that reaches many devices; its name is the scheme of their URLs.
+
+    Attributes:
+        name: the scheme, such as ``ssh``.
+        settings: name → meaning of what ``devices.toml`` can set besides the URL.
+    """
+
+    name: str
+    settings: Mapping[str, str]
+
+    def open(self, name: str, address: str, settings: Mapping[str, str]) -> Transport:
+        """The transport to one device; no connection is made yet.
+
+        Args:
+            name: of the device.
+            address: the part of its URL behind ``scheme://``.
+            settings: of the device, each of them in `settings`.
+
+        Raises `BadInput` for an address or a value that can't be used, `Unavailable` where a package is missing.
+        """
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A transport with connections of its own."""
+
+    def close(self) -> None:
+        """End all connections; the next process makes a new one."""
+
+
+def transports() -> Registry[Transport | OpensDevices]:
     """All transports, built-in and plugged in."""
     return Registry("edgewise.transports", "transport")

@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from edgewise.evaluating.task import (
     Scorer,
     Table,
     TaskContext,
+    TellsAnswers,
 )
 from edgewise.metrics import OWN_METRIC
 from edgewise.model.callable_loader import explained, find, import_module, is_factory, own_code
@@ -50,6 +51,26 @@ MODULE_PREFIX = "hf:"
 """Of a metric that is a module of the evaluate package, in a folder."""
 
 
+class AddedMetric(Protocol):
+    """A metric beside a task's own.
+
+    Attributes:
+        group: the name of its list in the scorer's settings.
+    """
+
+    group: ClassVar[str]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Its description for the record."""
+
+    def keep(self, output: Any, label: Any) -> Any:
+        """What the record of a sample keeps for the metric, JSON-shaped."""
+
+    def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
+        """The table, from what `keep` gave for each sample, and the task's records with their scorer."""
+
+
 class CustomMetric:
     """The function that `text` names.
 
@@ -61,6 +82,8 @@ class CustomMetric:
     Raises:
         BadInput: there is no such function, or it can't be called with outputs and labels.
     """
+
+    group: ClassVar[str] = "own_metrics"
 
     def __init__(self, text: str) -> None:
         target, sign, better = text.rpartition("=")
@@ -106,8 +129,21 @@ class CustomMetric:
                     advice=f"pip install {error.name}",
                 ) from error
 
-    def compute(self, outputs: Sequence[Any], labels: Sequence[Any]) -> dict[str, float]:
-        """`call` on all samples, as `WholeTable` needs it."""
+    def keep(self, output: Any, label: Any) -> Any:
+        """As `AddedMetric.keep`: the function's number, or output and label for the end."""
+        if not self.single:
+            return [encode(output), encode(label)]
+        value = self.call(output, label)
+        return value if math.isfinite(value) else None
+
+    def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
+        """As `AddedMetric.tabulate`."""
+        if self.single:
+            return MeanTable(self.metric, kept, target=self.target)
+        outputs, labels = ([decode(each[place]) for each in kept] for place in (0, 1))
+        return WholeTable(self._compute, outputs, labels, name=self.target)
+
+    def _compute(self, outputs: Sequence[Any], labels: Sequence[Any]) -> dict[str, float]:
         return {self.metric: float(self.call(outputs, labels))}
 
     def _check_parameters(self) -> bool:
@@ -219,53 +255,36 @@ class JoinedTable(Table):
         return {name: value for part in self.parts for name, value in part.values(weights).items()}
 
 
-def pass_abilities(scorer: Scorer | None, to: Any) -> None:
-    """Give a scorer that wraps another one its optional methods, by which abilities are recognised."""
-    for name in ("run_model", "begin_batch", "top_classes"):
-        if hasattr(scorer, name):
-            setattr(to, name, getattr(scorer, name))
-
-
 class CustomScorer:
-    """A task's scorer, if there is one, and custom metrics.
+    """A task's scorer, if there is one, and other metrics.
 
-    A record is ``[the task's record, [of each metric its number or what it needs]]``.
+    A record is ``[the task's record, [of each metric what it keeps]]``.
     """
 
-    def __init__(self, scorer: Scorer | None, metrics: Sequence[CustomMetric]) -> None:
+    def __init__(self, scorer: Scorer | None, metrics: Sequence[AddedMetric], *, headline: str) -> None:
         self._scorer, self._metrics = scorer, metrics
-        self.headline = metrics[0].metric if scorer is None else scorer.headline
-        self.settings: Mapping[str, Any] = {
-            **({} if scorer is None else scorer.settings), "own_metrics": [each.settings for each in metrics]
-        }  # fmt: skip
-        pass_abilities(scorer, self)
+        self.headline = headline
+        settings: dict[str, Any] = {} if scorer is None else dict(scorer.settings)
+        for each in metrics:
+            settings[each.group] = [*settings.get(each.group, ()), each.settings]
+        self.settings: Mapping[str, Any] = settings
+        for name in ("run_model", "begin_batch", "top_classes"):  # optional abilities are recognised by their methods
+            if hasattr(scorer, name):
+                setattr(self, name, getattr(scorer, name))
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """As `Scorer.record`."""
         task = None if self._scorer is None else self._scorer.record(outputs, sample, preparation)
         single = [array[0] if array.ndim and array.shape[0] == 1 else array for array in outputs]
         given = single[0] if len(single) == 1 else single
-        kept: list[Any] = []
-        for own in self._metrics:
-            if own.single:
-                value = own.call(given, sample.label)
-                kept.append(value if math.isfinite(value) else None)
-            else:
-                kept.append([encode(given), encode(sample.label)])
-        return [task, kept]
+        return [task, [each.keep(given, sample.label) for each in self._metrics]]
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """As `Scorer.tabulate`."""
-        parts: list[MetricTable] = (
-            [] if self._scorer is None else [self._scorer.tabulate([each[0] for each in records])]
-        )
-        for number, own in enumerate(self._metrics):
-            kept = [each[1][number] for each in records]
-            if own.single:
-                parts.append(MeanTable(own.metric, kept, target=own.target))
-            else:
-                outputs, labels = [decode(each[0]) for each in kept], [decode(each[1]) for each in kept]
-                parts.append(WholeTable(own.compute, outputs, labels, name=own.target))
+        own = [task for task, _ in records]
+        parts = [] if self._scorer is None else [self._scorer.tabulate(own)]
+        for number, metric in enumerate(self._metrics):
+            parts.append(metric.tabulate([kept[number] for _, kept in records], own, self._scorer))
         return JoinedTable(parts)
 
 
@@ -273,7 +292,8 @@ def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: Ta
     """`scorer` with the metrics that `texts` name; without a task these alone.
 
     Raises:
-        BadInput: a function that is not there or can't be called, two of one name, or neither task nor metric.
+        BadInput: a function that does not exist or can't be called, two of one name, or neither task nor metric.
+        Unavailable: a metric of Hugging Face, without the evaluate package.
     """
     if not texts:
         if scorer is None:
@@ -281,27 +301,27 @@ def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: Ta
         return scorer
     if not context.data.labelled:
         raise BadInput(f"{context.data.name} has no labels to give to a metric", advice="give --reference MODEL")
-    for text in texts:
-        if text.startswith(MODULE_PREFIX):
-            scorer = _with_module(scorer, text)
-    metrics = [CustomMetric(text) for text in texts if not text.startswith(MODULE_PREFIX)]
-    names = [each.metric.partition(":")[2] for each in metrics]
+    modules: list[AddedMetric] = [_read_module(scorer, text) for text in texts if text.startswith(MODULE_PREFIX)]
+    functions = [CustomMetric(text) for text in texts if not text.startswith(MODULE_PREFIX)]
+    names = [each.metric.partition(":")[2] for each in functions]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"two metrics are called {twice!r}", advice="give one of the functions another name")
-    if metrics:
-        return CustomScorer(scorer, metrics)
-    assert scorer is not None
-    return scorer
+    headline = functions[0].metric if scorer is None else scorer.headline
+    return CustomScorer(scorer, [*modules, *functions], headline=headline)
 
 
-def _with_module(scorer: Scorer | None, text: str) -> Scorer:
-    """`scorer` with a metric of the evaluate package. Raises `BadInput`, `Unavailable`."""
+def _read_module(scorer: Scorer | None, text: str) -> AddedMetric:
     from edgewise.evaluating.tasks.huggingface_metric import read_metric
 
     if scorer is None:
         raise BadInput(f"{text} needs a task's answers", advice="give --task TASK too")
-    return read_metric(text).beside(scorer)
+    if not isinstance(scorer, TellsAnswers):
+        raise BadInput(
+            f"the metric {text} can't be used here: this task has no single answer per sample",
+            advice="use it with classification and text tasks",
+        )
+    return read_metric(text)
 
 
 def encode(value: Any) -> Any:

@@ -1,22 +1,17 @@
-"""The user's options for data and task, and the evaluation that they make."""
+"""The user's options for data and task."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgewise.comparing.subjects import native_runtime
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import SPLITS_TO_JUDGE, Dataset, choose_samples, choose_split, open_data
-from edgewise.evaluating.evaluation import EvaluationPlan
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.task import Task, tasks
 from edgewise.model.identity import open_model
-from edgewise.record import Job, Scenario, Stopping, TargetSpec
-from edgewise.run.plan import Axes, make_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +25,13 @@ class DataOptions:
         limit: number of samples; None is all.
         strict: a sample that can't be used is an error.
         task: None takes the one in the instructions beside the model.
+        task_options: of the task; they take precedence over those beside the model.
+        classes: names in the order of the models' outputs; empty takes them from model and data.
         prepare: ``STEP=VALUE`` words.
         file: instructions to read instead of those beside the model.
     """
 
-    source: str
+    source: str = ""
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     split: str | None = None
@@ -72,68 +69,5 @@ def find_task(name: str | None, instructions: Instructions) -> Task:
 
 def read_instructions(model: Path, wish: DataOptions) -> Instructions:
     """The instructions beside the model, with the user's options. Raises `BadModel`, `BadInput`."""
-    form = open_model(model).ref.format if model.exists() and not _is_code(model) else ""
+    form = open_model(model).ref.format if model.exists() and model.suffix != ".py" else ""
     return find_instructions(model, form=form, flags=wish.prepare, file=wish.file)
-
-
-def plan_evaluation(
-    models: Sequence[str | os.PathLike[str]],
-    wish: DataOptions,
-    *,
-    own: Sequence[str] = (),
-    reference: Path | None = None,
-    axes: Axes,
-    stopping: Stopping,
-    target: TargetSpec,
-    latency: bool = True,
-    fresh: bool = False,
-) -> EvaluationPlan:
-    """The plan of `edgewise evaluate`.
-
-    Args:
-        own: custom metrics.
-        reference: a model whose outputs are taken as right.
-        axes: without runtimes, the engine whose own format a model has.
-
-    Raises:
-        BadInput, BadModel, Unavailable.
-    """
-    if not models:
-        raise BadInput("no model given", advice="edgewise evaluate MODEL --data PATH --task TASK")
-    paths = [Path(model) for model in models]
-    jobs = [job for path in paths for job in _jobs(path, axes, stopping=stopping, target=target, seed=wish.seed)]
-    selection = select_samples(wish, open_splits(wish))
-    if wish.task is None and own and reference is None:
-        named = read_instructions(paths[0], wish).task
-        task = None if named is None else tasks().get(named)
-    elif reference is not None:
-        task = None
-    else:
-        task = find_task(wish.task, read_instructions(paths[0], wish))
-    return EvaluationPlan(
-        jobs=tuple(jobs),
-        selection=selection,
-        task=task,
-        options=wish.task_options,
-        classes=wish.classes,
-        prepare=wish.prepare,
-        file=wish.file,
-        own=tuple(own),
-        reference=None
-        if reference is None
-        else _jobs(reference, axes, stopping=stopping, target=target, seed=wish.seed)[0],
-        latency=latency,
-        fresh=fresh,
-    )
-
-
-def _jobs(path: Path, axes: Axes, *, stopping: Stopping, target: TargetSpec, seed: int) -> list[Job]:
-    chosen = axes if axes.runtimes else replace(axes, runtimes=native_runtime(path, target))
-    plan = make_plan([path], axes=chosen, scenario=Scenario(), stopping=stopping, target=target, seed=seed)
-    if plan.skipped and not plan.jobs:
-        raise Unavailable("; ".join(plan.skipped), advice="see 'edgewise doctor'")
-    return list(plan.jobs)
-
-
-def _is_code(path: Path) -> bool:
-    return path.suffix == ".py"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from edgewise.errors import BadInput, StoreError
+from edgewise.comparing.subjects import native_runtime
+from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.evaluating.custom_metric import with_custom_metrics
+from edgewise.evaluating.data_options import (
+    DataOptions,
+    find_task,
+    open_splits,
+    read_instructions,
+    select_samples,
+)
 from edgewise.evaluating.evaluator import (
     ModelAdapter,
     ModelUnderTest,
@@ -17,7 +26,7 @@ from edgewise.evaluating.evaluator import (
     fit_sizes,
     run_samples,
 )
-from edgewise.evaluating.instructions import Instructions, find_instructions
+from edgewise.evaluating.instructions import find_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
@@ -26,11 +35,11 @@ from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, 
 from edgewise.evaluating.task import Scorer, Task, TaskContext
 from edgewise.model.identity import open_model
 from edgewise.progress import JobStarted, RunFinished, emit
-from edgewise.record import Job, Run, new_run_id
+from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec, new_run_id
 from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.facts import environment_at
-from edgewise.run.plan import Plan
+from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.workload.input_shapes import open_axes
 
@@ -42,11 +51,7 @@ class EvaluationPlan:
     Attributes:
         jobs: models with their settings.
         task: None where only agreement or custom metrics are wanted.
-        options: task options from the user; they take precedence over those beside the model.
-        classes: names in the order of the models' outputs, from the user; empty takes them from model and data.
-        prepare: the user's ``STEP=VALUE`` words.
-        file: instructions to read instead of those beside a model.
-        instructions: of all models, where they are known already; None finds them.
+        data: the user's options.
         own: custom metrics: ``module:function`` …
         reference: a job whose outputs are taken as right, where there are no labels.
         form: format of its outputs; None compares them as class scores.
@@ -57,11 +62,7 @@ class EvaluationPlan:
     jobs: tuple[Job, ...]
     selection: SampleSelection
     task: Task | None
-    options: Mapping[str, str] = field(default_factory=dict)
-    classes: tuple[str, ...] = ()
-    prepare: tuple[str, ...] = ()
-    file: Path | None = None
-    instructions: Instructions | None = None
+    data: DataOptions = field(default_factory=DataOptions)
     own: tuple[str, ...] = ()
     reference: Job | None = None
     form: OutputFormat | None = None
@@ -77,10 +78,55 @@ class EvaluationPlan:
 
     def model(self, job: Job) -> ModelUnderTest:
         """The model of `job` with its instructions. Raises `BadInput`."""
-        found = self.instructions or find_instructions(
-            Path(job.model.path), form=job.model.format, flags=self.prepare, file=self.file
-        )
+        path, options = Path(job.model.path), self.data
+        found = find_instructions(path, form=job.model.format, flags=options.prepare, file=options.file)
         return ModelUnderTest(job=job, instructions=found)
+
+
+def plan_evaluation(
+    models: Sequence[str | os.PathLike[str]],
+    data: DataOptions,
+    *,
+    own: Sequence[str] = (),
+    reference: Path | None = None,
+    axes: Axes,
+    stopping: Stopping,
+    target: TargetSpec,
+    latency: bool = True,
+    fresh: bool = False,
+) -> EvaluationPlan:
+    """The plan of `edgewise evaluate`.
+
+    Args:
+        own: custom metrics.
+        reference: a model whose outputs are taken as right.
+        axes: without runtimes, the engine whose own format a model has.
+
+    Raises:
+        BadInput, BadModel, Unavailable.
+    """
+    if not models:
+        raise BadInput("no model given", advice="edgewise evaluate MODEL --data PATH --task TASK")
+
+    def plan_jobs(path: Path) -> tuple[Job, ...]:
+        chosen = axes if axes.runtimes else replace(axes, runtimes=native_runtime(path, target))
+        plan = make_plan([path], axes=chosen, scenario=Scenario(), stopping=stopping, target=target, seed=data.seed)
+        if plan.skipped and not plan.jobs:
+            raise Unavailable("; ".join(plan.skipped), advice="see 'edgewise doctor'")
+        return plan.jobs
+
+    paths = [Path(model) for model in models]
+    jobs = tuple(job for path in paths for job in plan_jobs(path))
+    selection = select_samples(data, open_splits(data))
+    task = None
+    if reference is None:
+        instructions = read_instructions(paths[0], data)
+        if not own or data.task or instructions.task:  # with custom metrics no task is needed
+            task = find_task(data.task, instructions)
+    return EvaluationPlan(
+        jobs=jobs, selection=selection, task=task, data=data, own=tuple(own),
+        reference=None if reference is None else plan_jobs(reference)[0], latency=latency, fresh=fresh,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +182,23 @@ def run_evaluation(
     Raises:
         BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
     """
-    evaluator = _Evaluator(plan, save=save)
-    # What does not fit is refused before anything is measured.
+    errors: list[StoreError] = []
+
+    def keep(run: Run) -> None:
+        try:
+            save(run)
+        except StoreError as error:
+            errors.append(error)
+
+    evaluator = _Evaluator(plan, save=keep)
+    # Models that don't fit are refused before anything is measured.
     admitted = [evaluator.admit(job) for job in plan.jobs]
-    plan = replace(plan, jobs=tuple(tested.job for tested, _ in admitted))
-    runs, interrupted, errors = _measure(plan, save=save, sensors=sensors)
+    jobs = tuple(tested.job for tested, _ in admitted)
+    interrupted = False
+    try:
+        runs = Dispatcher(save=keep, sensors=sensors).execute(Plan(jobs=jobs)) if plan.latency else _unmeasured(jobs)
+    except Interrupted as stop:
+        runs, interrupted = list(stop.runs), True
     done: list[ModelEvaluation] = []
     for index, ((tested, scorer), run) in enumerate(zip(admitted, runs, strict=False)):
         if interrupted or run.status != "done":
@@ -151,36 +209,19 @@ def run_evaluation(
         evaluated, interrupted = evaluator.evaluate(tested, scorer, run)
         emit(RunFinished(run=evaluated.run))
         done.append(evaluated)
-    errors = (*errors, *evaluator.builder.save_errors)
-    return EvaluationResults(models=tuple(done), save_errors=errors, interrupted=interrupted)
+    return EvaluationResults(models=tuple(done), save_errors=tuple(errors), interrupted=interrupted)
 
 
-def _measure(
-    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None
-) -> tuple[list[Run], bool, tuple[StoreError, ...]]:
-    """One run per job, measured or, without latency, empty; whether it was interrupted; why runs were not saved."""
-    if not plan.latency:
-        created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        group = new_run_id()
-        runs = [
-            Run(
-                id=new_run_id(),
-                created_at=created,
-                job=job,
-                status="done",
-                group=group,
-                environment=environment_at(job.target),
-                measurements=complexity_of(job),
-            )
-            for job in plan.jobs
-        ]
-        return runs, False, ()
-    dispatcher = Dispatcher(save=save, sensors=sensors)
-    try:
-        measured, interrupted = dispatcher.execute(Plan(jobs=plan.jobs)), False
-    except Interrupted as stop:
-        measured, interrupted = list(stop.runs), True
-    return measured, interrupted, tuple(dispatcher.save_errors)
+def _unmeasured(jobs: Sequence[Job]) -> list[Run]:
+    """Runs of one group without a latency."""
+    created, group = datetime.now(UTC).isoformat(timespec="milliseconds"), new_run_id()
+    return [
+        Run(
+            id=new_run_id(), created_at=created, job=job, status="done", group=group,
+            environment=environment_at(job.target), measurements=complexity_of(job),
+        )
+        for job in jobs
+    ]  # fmt: skip
 
 
 class _Evaluator:
@@ -237,8 +278,8 @@ class _Evaluator:
         context = TaskContext(
             signature=open_model(tested.job.model.path).signature,
             data=data,
-            options={**instructions.task_options, **plan.options},
-            classes=plan.classes or instructions.classes,
+            options={**instructions.task_options, **plan.data.task_options},
+            classes=plan.data.classes or instructions.classes,
         )
         scorer = None if plan.task is None else plan.task.prepare(context)
         return with_custom_metrics(scorer, plan.own, context)
@@ -277,7 +318,7 @@ class _Evaluator:
                 instructions=tested.instructions,
                 settings=scorer.settings,
                 task=plan.task_name,
-                classes=plan.classes,
+                classes=plan.data.classes,
                 reference=None if plan.reference is None else plan.reference.model.sha256,
             ),
             effective=run.effective or dict(results.effective),

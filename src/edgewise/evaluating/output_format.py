@@ -17,9 +17,15 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.task import TaskContext
-from edgewise.evaluating.tasks.boxes import Detections, UnreadableOutputs, suppress, to_corners
-from edgewise.evaluating.tasks.detection_options import BoxDecoding, DetectionOptions, read_decoding
-from edgewise.evaluating.tasks.detection_reading import read_outputs
+from edgewise.evaluating.tasks.boxes import (
+    BoxDecoding,
+    Detections,
+    UnreadableOutputs,
+    read_outputs,
+    suppress,
+    to_corners,
+)
+from edgewise.evaluating.tasks.detection_options import DetectionOptions, read_decoding
 from edgewise.evaluating.tasks.outputs import read_options
 from edgewise.model.graph import Graph
 

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.agreement import compare_sample, tabulate
-from edgewise.evaluating.box_agreement import BoxTable, compare_boxes
+from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample, tabulate
 from edgewise.evaluating.custom_metric import JoinedTable
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, ModelAdapter

@@ -49,7 +49,7 @@ def inference_time(results: SampleResults, scorer: Scorer, *, task: str, variati
     elif not results.times:
         why = "all answers come from an earlier, interrupted evaluation"
     if why is not None:
-        return Measurement(metric="inference_time", unit="s", basis=None, method="", value=None, absent_because=why)
+        return Measurement.absent("inference_time", why)
     parts = [format_duration(median(part)) for part in zip(*results.times, strict=True)]
     row = distribution("inference_time", [[sum(times) for times in results.times]], "", variation=variation)
     how = (
@@ -102,7 +102,7 @@ def describe(
         settings=dict(settings),
         classes=tuple(classes or instructions.classes or data.classes)[:MOST_CLASSES],
         confusion=None
-        if confusion is None or len(confusion) > MOST_CLASSES
+        if not confusion or len(confusion) > MOST_CLASSES
         else tuple(tuple(int(count) for count in row) for row in confusion),
         skipped=tuple(Skipped(name=entry.name, reason=entry.reason) for entry in skipped[:MOST_SKIPPED]),
         skipped_count=len(skipped),

@@ -123,7 +123,7 @@ class HasConfusion(Protocol):
     """A table with a confusion matrix."""
 
     def confusion(self) -> Sequence[Sequence[int]]:
-        """[label][answer] → samples."""
+        """[label][answer] → samples; empty where there are too many classes to show."""
 
 
 @runtime_checkable
@@ -151,6 +151,14 @@ class RanksClasses(Protocol):
 
         `Scorer.record` has read the same outputs before.
         """
+
+
+@runtime_checkable
+class TellsAnswers(Protocol):
+    """A scorer whose records hold the answer and the reference."""
+
+    def answer(self, record: Record) -> tuple[Any, Any]:
+        """Answer and reference: class numbers, or a text and the list of texts that are right."""
 
 
 class Task(Protocol):

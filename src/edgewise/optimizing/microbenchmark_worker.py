@@ -1,11 +1,11 @@
-"""Times a subgraph of a network and what a pass made of it in one engine, in turns, in a process of its own.
+"""Applies a pass to a subgraph of a network, and times the subgraph and the result in turns in each engine.
 
-One JSON object on standard input says what; one on standard output answers. Libraries may print, crash or take all
-memory here: it ends this process and nothing else.
+``python -m edgewise.optimizing.microbenchmark_worker`` reads one JSON object from standard input and writes a line of
+JSON once the pass is done and a line per engine. A crash or a lack of memory ends this process alone.
 
-Both are in one process, unlike in a race (`edgewise.run.interleaving`), because the pre-flight times many pairs in
-seconds. On two busy cores, one pair of the bundled digits network took 2.4 s in onnxruntime this way, two profiles
-included; one round of a race took 3 to 4 s and times only. The timed loop is the same (`edgewise.run.timing.Recorder`).
+Both models are in one process, unlike in a race (`edgewise.run.interleaving`), because the pre-flight times many pairs
+in seconds. On two busy cores, one pair of the bundled digits network took 2.4 s in onnxruntime this way, two profiles
+included; one round of a race took 3 to 4 s without profiles. The timed loop is the same (`edgewise.run.timing`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ import json
 import math
 import os
 import random
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgewise.child_process import Limits, serve
-from edgewise.optimizing.pass_worker import error_line, load_class
-from edgewise.optimizing.reasons import PRODUCTS
-from edgewise.optimizing.subgraph_files import input_specs
-from edgewise.run.sandbox import die_with_host
+from edgewise.errors import BadModel
+from edgewise.optimizing.calibration import write_calibration
+from edgewise.optimizing.libraries import CannotApply
+from edgewise.optimizing.pass_worker import apply, error_line, load_class, open_channel, read_task
+from edgewise.optimizing.reasons import PRODUCTS, count_precisions
+from edgewise.optimizing.subgraph_files import cut_model, input_specs
+from edgewise.run.sandbox import limit_memory
 from edgewise.run.timing import Clock, Recorder, block_size
 from edgewise.run.turn_mode import SETTLE_BELOW_S
 from edgewise.runtime.base import LoadOptions, Session
@@ -32,26 +36,78 @@ from edgewise.workload.inputs import make_arrays
 TURN_S, MOST_A_TURN = 0.004, 1000
 """Duration of a turn, and the most inferences in one."""
 LEAST_PAIRS, MOST_PAIRS = 9, 200
+SAMPLES = 2
+"""Random samples that a pass calibrates on: the ranges that it finds do not change the speed of the result."""
 _WARMUP_S = 0.05
 _PROFILE_S = 0.15
 
 
+def time_engines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The result of the pass, then of each engine: fields of a `PassTiming`, JSON-shaped. A failed pass is the last.
+
+    Args:
+        request: ``cut`` as `cut_model` takes it, empty for the whole model; ``model`` and ``part``: the files of the
+            network and of its subgraph; ``pass``: its class (``module:Class``); ``task`` for it
+            (`edgewise.optimizing.pass_runner.write_task`); ``engines``: each with its class and provider; ``shapes`` of
+            the inputs; ``threads``; ``seconds`` of turns per engine; ``folder`` for the result.
+    """
+    folder, part = Path(request["folder"]), Path(request["part"])
+    samples = part.with_name("calibration.npz")
+    try:
+        if not samples.exists():  # an earlier pass may have been tried on the same part
+            if request["cut"]:
+                cut_model(Path(request["model"]), part, request["cut"])
+            inputs = input_specs(_model(request), request["shapes"])
+            write_calibration(samples, [make_arrays(inputs, seed=seed) for seed in range(SAMPLES)], None)
+    except (CannotApply, ValueError) as error:
+        yield {"failed": f"it can't be applied: {error_line(error)}"}
+        return
+    task = read_task(request["task"])
+    calibration = samples if task.calibration else None
+    task = replace(task, model=str(_model(request)), folder=folder, calibration=calibration)
+    made = apply(load_class(request["pass"])(), task)
+    if made.get("unchanged"):
+        yield {"unchanged": True}
+    elif "cause" in made:
+        lasting = made["cause"] == "unsuitable"
+        words = "it can't be applied" if lasting else "it failed in a trial run"
+        yield {"failed": f"{words}: {made['reason']}", "lasting": lasting}
+    else:
+        try:
+            precisions = count_precisions(Path(made["model"]))
+        except BadModel as error:
+            yield {"failed": f"it failed in a trial run: its result can't be read: {error.message}", "lasting": False}
+            return
+        yield {}
+        for engine in request["engines"]:
+            yield {**race({**request, **engine, "changed": made["model"]}), "precisions": precisions}
+
+
+def _model(request: Mapping[str, Any]) -> Path:
+    return Path(request["part"] if request["cut"] else request["model"])
+
+
 def race(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of an inference of the subgraph and of what the pass made of it, in turns, and where the time goes."""
+    """Time the subgraph and the result of the pass in one engine: fields of a `PassTiming`.
+
+    Args:
+        request: of `time_engines`, with ``runtime`` and ``provider`` of the engine, and the file of the result,
+            ``changed``.
+    """
     runtime = load_class(request["runtime"])()
     runtime.import_engine()
-    sides = [Path(request["original"]), Path(request["changed"])]
-    sessions: list[Any] = []  # what is bound lives as long as its session
-    for at, side in enumerate(sides):
+    sides = {"the model as it is": _model(request), "the result of the pass": Path(request["changed"])}
+    sessions: list[Any] = []  # bound arrays live as long as their session
+    for words, side in sides.items():
         try:
             sessions.append(_session(runtime, side, request, profile=False))
         except Exception as error:
-            return {"refused": ("original", "changed")[at], "message": error_line(error)}
-    # Idle threads of the other engine's pool still spin for a while when there are several.
+            return {"failed": f"the engine refuses {words}: {error_line(error)}"}
+    # Idle threads of the other session's pool still spin for a while when there are several.
     settle_below = math.inf if request["threads"] > 1 else SETTLE_BELOW_S
-    a, b = take_turns(sessions, seconds=request["seconds"], settle_below=settle_below)
-    profiles = [_where_time_goes(runtime, side, request) for side in sides]
-    return {"original": a, "changed": b, "profiles": profiles}
+    original, changed = take_turns(sessions, seconds=request["seconds"], settle_below=settle_below)
+    before, after = (_where_time_goes(runtime, side, request) for side in sides.values())
+    return {"original": original, "changed": changed, "before": before, "after": after}
 
 
 def _session(runtime: Any, model: Path, request: Mapping[str, Any], *, profile: bool) -> Any:
@@ -71,11 +127,11 @@ def _session(runtime: Any, model: Path, request: Mapping[str, Any], *, profile: 
 def take_turns(
     sessions: Sequence[Session], *, seconds: float, settle_below: float = SETTLE_BELOW_S
 ) -> tuple[list[float], list[float]]:
-    """Seconds of an inference of each of two sessions in every pair of turns: the median of each turn.
+    """Time of an inference of each of two sessions in every pair of turns, s: the median of each turn.
 
     Args:
-        seconds: all turns together, but for the fewest that make a comparison.
-        settle_below: where inferences are shorter, in seconds, the first of a turn is not timed.
+        seconds: of all turns together, but at least `LEAST_PAIRS` are taken.
+        settle_below: inferences shorter than this, in s, are not timed at the beginning of a turn.
     """
     clock = Clock.of(sessions[0])
     recorders = [Recorder(session, clock) for session in sessions]
@@ -96,7 +152,7 @@ def take_turns(
 
 
 def _warm_up(recorder: Recorder, clock: Clock) -> float:
-    """Seconds of a typical inference, after a few."""
+    """Run some inferences; return the time of a typical one, s."""
     recorder.settle()
     begin = clock.now()
     recorder.take(2)
@@ -106,7 +162,7 @@ def _warm_up(recorder: Recorder, clock: Clock) -> float:
 
 
 def _where_time_goes(runtime: Any, model: Path, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Seconds per kind of engine step; nothing where this engine does not tell."""
+    """Time per type of engine step, s; empty without a profiler."""
     try:
         session = _session(runtime, model, request, profile=True)
         clock = Clock.of(session)
@@ -121,14 +177,16 @@ def _where_time_goes(runtime: Any, model: Path, request: Mapping[str, Any]) -> l
     return [{"op": op, "product": result, "seconds": value} for (op, result), value in sums.items()]
 
 
-def _answer(request: bytes) -> bytes:
-    return json.dumps(race(json.loads(request))).encode()
-
-
-def _limits(request: bytes) -> Limits:
-    return Limits(data_bytes=json.loads(request)["memory_limit"])
+def main() -> None:
+    """Answer the request on standard input."""
+    channel = open_channel()
+    request = json.load(sys.stdin)
+    limit_memory(request["memory_limit"])
+    for answer in time_engines(request):
+        channel.write(json.dumps(answer) + "\n")
+        channel.flush()
+    os._exit(0)  # engines may hang or crash where the interpreter takes them down
 
 
 if __name__ == "__main__":
-    die_with_host()
-    os._exit(serve(_answer, limits=_limits))  # engines may hang or crash where the interpreter takes them down
+    main()

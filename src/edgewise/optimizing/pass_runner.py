@@ -1,4 +1,4 @@
-"""Runs passes in processes of their own, with a memory limit and a deadline. Any end of one is a result."""
+"""Runs passes in child processes with a memory limit and a deadline. Every end of a process becomes a result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ def apply_pass(
 ) -> Iterator[PassResult]:
     """Apply the pass whose class is at `location` (``module:Class``) to `tasks`, one after the other in one process.
 
-    Results come as they are there. Where the process dies, its current task has failed, and the next ones go to a new
-    process.
+    Each result is yielded as soon as it arrives. If the process dies, its current task has failed, and a new process
+    gets the next ones.
 
     Args:
         seconds: time limit of each task.
-        memory_limit: bytes that the process may allocate; None is what is available.
+        memory_limit: bytes that the process may allocate; None is the available memory.
     """
     left = list(tasks)
     while left:
@@ -64,48 +64,29 @@ def write_task(task: PassTask[Any]) -> dict[str, Any]:
 
 
 def _run(request: bytes, folder: Path, *, count: int, seconds: float) -> Iterator[PassResult]:
-    """Results of one process; where it dies, one more that says how."""
+    """Results of one process; where it dies, the last one is the reason."""
     command = [sys.executable, "-P", "-m", "edgewise.optimizing.pass_worker"]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", "TMPDIR": str(folder)}
-    buffer = b""
     with ChildProcess(command, request=request, environment=environment) as child:
         for _ in range(count):
-            until, late = time.monotonic() + seconds, False
             try:
-                while b"\n" not in buffer and (piece := child.read(until=until)):
-                    buffer += piece
+                line = child.read_line(until=time.monotonic() + seconds)
             except TimeoutError:
-                late = True
-            line, end, buffer = buffer.partition(b"\n")
-            if not end:
                 child.kill()
-                yield _explain_end(child, seconds, late=late)
+                yield PassResult(cause="late", reason=f"it took longer than {seconds:.3g} s", tail=child.tail)
+                return
+            if not line:
+                child.kill()
+                cause, words = explain_end(child.returncode, child.tail)
+                reason = one_line(f"the pass {words or 'ended with exit code 0 and no result'}")
+                yield PassResult(cause="memory" if cause == "memory" else "crashed", reason=reason, tail=child.tail)
                 return
             yield _read(line)
 
 
 def _read(line: bytes) -> PassResult:
-    answer: Mapping[str, Any] = json.loads(line)
-    seconds = float(answer["seconds"])
+    answer: dict[str, Any] = json.loads(line)
     if "model" not in answer:
-        reason = one_line(answer["reason"])
-        return PassResult(cause=answer["cause"], reason=reason, seconds=seconds, tail=answer.get("tail", ""))
-    return PassResult(
-        model=Path(answer["model"]),
-        notes=tuple(map(one_line, answer["notes"])),
-        versions=answer["versions"],
-        unchanged=answer["unchanged"],
-        seconds=seconds,
-    )
-
-
-def _explain_end(child: ChildProcess, seconds: float, *, late: bool) -> PassResult:
-    """Why there is no result."""
-    if late:
-        return PassResult(cause="late", reason=f"it took longer than {seconds:.3g} s", tail=child.tail)
-    cause, words = explain_end(child.returncode, child.tail)
-    return PassResult(
-        cause="memory" if cause == "memory" else "crashed",
-        reason=one_line(f"the pass {words or 'ended with exit code 0 and no result'}"),
-        tail=child.tail,
-    )
+        return PassResult(**{**answer, "reason": one_line(answer["reason"])})
+    notes = tuple(map(one_line, answer["notes"]))
+    return PassResult(**{**answer, "model": Path(answer["model"]), "notes": notes})

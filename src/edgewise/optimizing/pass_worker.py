@@ -1,7 +1,7 @@
-"""One fresh process that applies one pass, once or to one layer after the other: it may crash, hang or use all memory.
+"""A child process that applies one pass to its tasks, one after the other. It may crash, hang or use all memory.
 
-``python -m edgewise.optimizing.pass_worker`` reads the tasks from standard input. The result of each is a line on
-standard output; whatever libraries print there goes to standard error.
+``python -m edgewise.optimizing.pass_worker`` reads the tasks from standard input and writes a line of JSON per result
+to standard output. What libraries print on standard output goes to standard error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import PassResult, PassTask
@@ -28,19 +28,25 @@ DISK_ERRORS = frozenset({errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
 
 
 def main() -> int:
-    """Carry out the tasks, writing each result as soon as it is there."""
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    die_with_host()
+    """Apply the pass to each task and write each result as soon as it is there."""
+    channel = open_channel()
     request = json.load(sys.stdin)
     limit_memory(request["memory_limit"])
     one = load_class(request["pass"])()
     for fields in request["tasks"]:
         begin = time.monotonic()
-        answer = _apply(one, read_task(fields))
+        answer = apply(one, read_task(fields))
         channel.write(json.dumps({**answer, "seconds": time.monotonic() - begin}) + "\n")
         channel.flush()
     return 0
+
+
+def open_channel() -> TextIO:
+    """Standard output for answers alone: what is printed goes to standard error. The process ends with its parent."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    die_with_host()
+    return channel
 
 
 def load_class(location: str) -> Any:
@@ -49,7 +55,8 @@ def load_class(location: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
+def apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
+    """Fields of a `PassResult`, JSON-shaped, whatever the pass raises."""
     task.folder.mkdir(parents=True, exist_ok=True)
     try:
         result: PassResult = one.apply(task)
@@ -69,14 +76,14 @@ def _apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
     except OSError as error:
         cause = "disk" if error.errno in DISK_ERRORS else "failed"
         return {"cause": cause, "reason": f"{error.strerror or error}", "tail": traceback.format_exc()}
-    except Exception as error:  # somebody else's library may raise anything
+    except Exception as error:  # libraries raise anything
         cause = "memory" if means_out_of_memory(str(error)) else "failed"
         reason = f"{type(error).__name__}: {error_line(error)}"
         return {"cause": cause, "reason": reason, "tail": traceback.format_exc()}
 
 
 def read_task(fields: Mapping[str, Any]) -> PassTask[Any]:
-    """The task in its JSON shape (`edgewise.optimizing.pass_runner.write_task`)."""
+    """The task from its JSON shape (`edgewise.optimizing.pass_runner.write_task`)."""
     settings = fields["settings"]
     return PassTask(
         **{**fields, "settings": load_class(settings["type"])(**settings["values"]), "folder": Path(fields["folder"])}

@@ -21,8 +21,7 @@ from edgewise.optimizing.planning import PlannedTask, Source, find_readers
 from edgewise.optimizing.processor import processor_of
 from edgewise.optimizing.result_builder import build_result
 from edgewise.optimizing.search import Search
-from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.settings_builder import make_bounds
+from edgewise.optimizing.search_settings import SearchSettings, make_bounds
 from edgewise.optimizing.variant import ORIGINAL, Optimization
 from edgewise.optimizing.variant_cache import VariantCache
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec, TargetSpec

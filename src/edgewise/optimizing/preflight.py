@@ -1,30 +1,39 @@
-"""Will a pass help *here*? Told before time is spent on it, from operator coverage, the processor and micro-kernels."""
+"""Predicts the effect of passes on speed before time is spent on them, by trying each on the network or a part."""
 
 from __future__ import annotations
 
 import math
 import time
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from edgewise import __version__
+from edgewise.comparing.subjects import NATIVE
 from edgewise.folders import job_folder
 from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe
 from edgewise.optimizing.microbenchmarks import Cache, PassTiming, key_of, time_pass
-from edgewise.optimizing.processor import Processor, read_processor
+from edgewise.optimizing.pass_runner import write_task
+from edgewise.optimizing.planning import PlannedTask
+from edgewise.optimizing.processor import read_processor
 from edgewise.optimizing.reasons import explain
+from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.subgraph import Extent, Subgraph, choose_subgraph
-from edgewise.optimizing.subgraph_files import CUTTERS, CutSettings
+from edgewise.optimizing.subgraph_files import CUTTERS
 from edgewise.optimizing.variant import Prediction
+from edgewise.progress import StageStarted, VariantPredicted, emit
 from edgewise.registry import availability_of
+from edgewise.run.sandbox import available_memory
 from edgewise.runtime.base import runtimes
 
-MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "abridged": 0.1, "sampled": 0.1}
+MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "sampled": 0.1}
 """Standard deviation of ln(predicted / measured) besides the scatter of the times, per extent of the subgraph.
 
 From benchmarks/preflight.py on two busy cores of an AVX-512 processor: 40 cells of networks × passes × engines for the
@@ -32,27 +41,29 @@ whole, and ten with ``--subgraph 2.5``, rounded up.
 """
 SHARE_ERROR = 0.2
 """The same per share of the work that a sampled subgraph lacks; from the same ten."""
+PREFLIGHT_SHARE = 0.15
+"""Share of the time budget for predictions."""
+LEAST_PREFLIGHT_S = 20.0
+"""Least time for predictions of what passes would gain with data, s."""
 _RACE_S = 1.0
 _LEAST_S = 1.0
-"""With less time left a timing is not begun."""
+"""A trial starts only with this much time left, s."""
 _PARTS = 4
-"""One timing's subgraph is so small that so many of them fit the budget."""
-_MEMORY_SHARE = 0.8
+"""Number of trials that fit into the budget of a file."""
 
 
 class Preflight:
-    """Predicts what passes do to the speed of one model on this machine.
+    """Predicts the effect of passes on the speed of one model on this machine.
 
-    Micro-kernels are measured when they are first needed, in processes of their own: the model's own heavy operators,
-    float and as the pass would leave them, in the engine in question.
+    A child process per pass applies the pass to the network, or to a subgraph of a large one, with random data, and
+    times the network's own operators before and after in each engine.
 
     Args:
-        facts: of the model.
         threads: inference threads.
-        budget_s: all measuring together takes no longer; what could not be measured has no prediction.
-        excerpt_s: what a pass may take for the part of the network that it is tried on; None is a quarter of the
-            budget, so that four fit, or a half where the file can't be cut.
-        cache: where measurements are kept; None is the user's cache folder.
+        budget_s: time limit of all trials together, s.
+        subgraph_s: time that a pass may take on the subgraph, s. None is a quarter of the budget; half of it where
+            files of this format can't be cut.
+        cache: folder of the timings; None is in the user's cache folder.
     """
 
     def __init__(
@@ -67,39 +78,55 @@ class Preflight:
         self._facts = facts
         self._threads = threads
         self._left_s = budget_s
-        # What can't be cut is timed on as it is, or not at all: it may take what two others would.
         parts = _PARTS if facts.format in CUTTERS else _PARTS / 2
         self._subgraph_s = max(_LEAST_S, budget_s / parts) if subgraph_s is None else subgraph_s
         self._cache = Cache(cache)
 
-    def predict(self, one: Pass, recipe: Recipe, *, runtime: str, keep_float: Sequence[str] = ()) -> Prediction:
-        """The speed-up to expect of the pass's result in `runtime` over the model as it is in the same engine.
+    def predict(self, one: Pass, recipe: Recipe, *, engines: Sequence[str]) -> dict[str, Prediction]:
+        """Engine → the predicted speed-up of the pass's result over the model, both in this engine."""
+        reasons = {name: _find_obstacle(one, self._facts, name) for name in engines}
+        open_engines = [name for name, reason in reasons.items() if not reason]
+        if open_engines and self._subgraph is None:
+            large = "the network is too large to try the pass on in the time given"
+            return {name: Prediction(speedup=None, because=reason or large) for name, reason in reasons.items()}
+        timings = self._time(one, recipe, open_engines) if open_engines else {}
+        return {
+            name: Prediction(speedup=None, because=reason) if reason else self._predict(timings.get(name), one, name)
+            for name, reason in reasons.items()
+        }
 
-        Args:
-            keep_float: operators that the pass shall leave as they are.
-        """
-        because = _say_unfit(one, self._facts, runtime)
-        if because:
-            return Prediction(speedup=None, because=because)
-        subgraph = self._subgraph
-        if subgraph is None:
-            return Prediction(speedup=None, because="the network is too large to try the pass on in the time given")
-        timing = self._time_pass(one, recipe, runtime=runtime, keep_float=keep_float)
+    def _predict(self, timing: PassTiming | None, one: Pass, engine: str) -> Prediction:
         if timing is None:
             return Prediction(speedup=None, because="the time for the pre-flight was used up")
-        if timing.failed:
-            return Prediction(speedup=None, because=timing.failed)
-        if timing.unchanged:
-            return Prediction(speedup=None, because="it finds nothing to change")
-        return self._weigh(timing, subgraph, one, runtime)
+        if timing.failed or timing.unchanged:
+            return Prediction(speedup=None, because=timing.failed or "it finds nothing to change")
+        assert self._subgraph is not None
+        ratios = [math.log(a / b) for a, b in zip(timing.original, timing.changed, strict=True)]
+        centre = median(ratios)
+        # The standard error of a median, from the median absolute deviation, as of normal values.
+        scatter = 1.4826 * median(abs(ratio - centre) for ratio in ratios)
+        error = 1.2533 * scatter / math.sqrt(len(ratios))
+        lacking = SHARE_ERROR * (1.0 - self._subgraph.share)
+        reach = 1.96 * math.hypot(error, MODEL_ERROR[self._subgraph.extent], lacking)
+        speedup = math.exp(centre)
+        remark = self._processor.remark(one.capabilities.arithmetic, helps=speedup > 1.0)
+        count, total = len(self._subgraph.kept), len(self._facts.graph.operators)
+        what = f"the network's {total} operators"
+        if self._subgraph.extent == "sampled":
+            what = f"{count} of {total} operators, {self._subgraph.share:.0%} of the work"
+        return Prediction(
+            speedup=speedup,
+            low=speedup * math.exp(-reach),
+            high=speedup * math.exp(reach),
+            because=explain(timing, speedup=speedup, remark=remark),
+            method=f"{one.name} on {what}, calibrated on random data; both timed in turns in {engine}",
+        )
+
+    _processor = cached_property(lambda self: read_processor())
 
     @cached_property
     def _subgraph(self) -> Subgraph | None:
         return choose_subgraph(self._facts.graph, seconds=self._subgraph_s, cuttable=self._facts.format in CUTTERS)
-
-    @cached_property
-    def _processor(self) -> Processor:
-        return read_processor()
 
     @cached_property
     def _folder(self) -> Path:
@@ -107,48 +134,56 @@ class Preflight:
         weakref.finalize(self, stack.close)
         return stack.enter_context(job_folder())
 
-    def _time_pass(self, one: Pass, recipe: Recipe, *, runtime: str, keep_float: Sequence[str]) -> PassTiming | None:
-        """From the cache, or measured now; None where no time is left."""
-        assert self._subgraph is not None
-        import psutil
-
-        registry = runtimes()
-        engine = registry.get(runtime)
-        provider = engine.providers[0].name
+    def _time(self, one: Pass, recipe: Recipe, engines: Sequence[str]) -> dict[str, PassTiming]:
+        """Engine → timing, from the cache or measured now; without those for which no time is left."""
         location = f"{type(one).__module__}:{type(one).__qualname__}"
-        processor = self._processor
-        key = key_of([
-            processor.model, processor.architecture, sorted(processor.flags or ()), runtime,
-            availability_of(engine).version, provider, location, availability_of(one).version, __version__,
-            recipe.settings.to_document(), list(keep_float), self._subgraph.digest, self._subgraph.extent,
-            self._threads,
-        ])  # fmt: skip
-        if (kept := self._cache.get(key)) is not None:
-            return kept
-        if self._left_s < _LEAST_S:
-            return None
-        limit = int(psutil.virtual_memory().available * _MEMORY_SHARE)
-        settings = CutSettings(cut=self._cut, input_shapes=self._shapes)
-        form = self._facts.format
-        cut = PassTask(model=str(self._facts.path), format=form, settings=settings, folder=self._folder)
+        keys = {name: self._key(one, recipe, location, name) for name in engines}
+        found = {name: timing for name, key in keys.items() if (timing := self._cache.get(key)) is not None}
+        missing = [name for name in engines if name not in found]
+        if not missing or self._left_s < _LEAST_S:
+            return found
+        # The child fills in the model, the samples and the folder.
         task = PassTask(
-            model="", format=form, settings=recipe.settings, folder=self._folder, keep_float=tuple(keep_float),
-            calibration=self._folder if one.capabilities.calibrates else None, threads=self._threads,
+            model="", format=self._facts.format, settings=recipe.settings, folder=self._folder, threads=self._threads,
+            calibration=self._folder if one.capabilities.calibrates else None,
         )  # fmt: skip
-        race = {
-            "runtime": registry.location(runtime), "provider": provider, "threads": self._threads,
-            "shapes": self._shapes, "memory_limit": limit, "seconds": _RACE_S,
-        }  # fmt: skip
+        registry = runtimes()
+        request = {
+            "cut": self._cut,
+            "model": str(self._facts.path),
+            "part": str(self._folder / f"subgraph.{self._facts.format}"),
+            "pass": location,
+            "task": write_task(task),
+            "engines": [
+                {"runtime": registry.location(name), "provider": registry.get(name).providers[0].name}
+                for name in missing
+            ],
+            "shapes": self._shapes,
+            "threads": self._threads,
+            "seconds": _RACE_S,
+            "memory_limit": available_memory(),
+        }
         begin = time.monotonic()
-        found = time_pass(cut, location, task, race, until=begin + self._left_s)
+        timed = time_pass(request, missing, until=begin + self._left_s)
         self._left_s -= time.monotonic() - begin
-        if found is not None and found.lasting:
-            self._cache.put(key, found)
-        return found
+        for name, timing in timed.items():
+            if timing.lasting:
+                self._cache.put(keys[name], timing)
+        return found | timed
+
+    def _key(self, one: Pass, recipe: Recipe, location: str, engine: str) -> str:
+        """Hash of everything that a timing depends on."""
+        assert self._subgraph is not None
+        processor, runtime = self._processor, runtimes().get(engine)
+        return key_of([
+            processor.model, processor.architecture, sorted(processor.flags or ()), engine,
+            availability_of(runtime).version, runtime.providers[0].name, location, availability_of(one).version,
+            __version__, recipe.settings.to_document(), self._subgraph.digest, self._subgraph.extent, self._threads,
+        ])  # fmt: skip
 
     @cached_property
     def _shapes(self) -> dict[str, list[int]]:
-        """Concrete shapes of everything that may be fed."""
+        """Shapes of the inputs of the network and of the subgraph, without those with open sizes."""
         assert self._subgraph is not None
         graph = self._facts.graph
         known = {name: graph.tensors[name].shape for name in graph.inputs}
@@ -158,43 +193,22 @@ class Preflight:
 
     @cached_property
     def _cut(self) -> dict[str, Any]:
-        """What `edgewise.optimizing.subgraph_files.cut_model` needs, JSON-shaped; empty: the file as it is."""
-        graph, subgraph = self._facts.graph, self._subgraph
+        """The subgraph as `edgewise.optimizing.subgraph_files.cut_model` takes it; empty for the whole network."""
+        subgraph = self._subgraph
         if subgraph is None or subgraph.extent == "whole":
             return {}
-        kept = [graph.operators[index] for index in subgraph.kept]
+        kept = (self._facts.graph.operators[index] for index in subgraph.kept)
         return {
             "format": self._facts.format,
-            "operators": [
-                {"index": each.index, "inputs": list(each.inputs), "outputs": list(each.outputs)} for each in kept
-            ],
-            "made": [name for operator in graph.operators for name in operator.outputs if name],
-            "renamed": dict(subgraph.renamed),
-            "inputs": [{"name": each.name, "shape": list(each.shape), "dtype": each.dtype} for each in subgraph.inputs],
-            "outputs": list(subgraph.outputs),
+            "operators": [{"index": one.index, "inputs": one.inputs, "outputs": one.outputs} for one in kept],
+            "inputs": [asdict(boundary) for boundary in subgraph.inputs],
+            "outputs": subgraph.outputs,
         }
 
-    def _weigh(self, timing: PassTiming, subgraph: Subgraph, one: Pass, runtime: str) -> Prediction:
-        ratios = [math.log(a / b) for a, b in zip(timing.original, timing.changed, strict=True)]
-        centre = median(ratios)
-        # The standard error of a median, from the median absolute deviation, as of normal values.
-        scatter = 1.4826 * median(abs(ratio - centre) for ratio in ratios)
-        error = 1.2533 * scatter / math.sqrt(len(ratios))
-        reach = 1.96 * math.hypot(error, MODEL_ERROR[subgraph.extent], SHARE_ERROR * (1.0 - subgraph.share))
-        speedup = math.exp(centre)
-        remark = self._processor.remark(one.capabilities.arithmetic, helps=speedup > 1.0)
-        return Prediction(
-            speedup=speedup,
-            low=speedup * math.exp(-reach),
-            high=speedup * math.exp(reach),
-            because=explain(timing, speedup=speedup, remark=remark),
-            method=_describe(subgraph, self._facts, one.name, runtime),
-        )
 
-
-def _say_unfit(one: Pass, facts: Facts, runtime: str) -> str:
-    """Why nothing can be told of this pass; empty where it can be tried."""
-    abilities = one.capabilities
+def _find_obstacle(one: Pass, facts: Facts, engine: str) -> str:
+    """Why the pass can't be tried in an engine; empty where it can."""
+    abilities, registry = one.capabilities, runtimes()
     if abilities.kind == "tuning":
         return "measured directly"
     if abilities.trains:
@@ -203,27 +217,115 @@ def _say_unfit(one: Pass, facts: Facts, runtime: str) -> str:
         return f"it does not support {facts.format} files"
     if abilities.exact:
         return "it changes no arithmetic and is quick to try"
-    if abilities.runtimes and runtime not in abilities.runtimes:
+    if abilities.runtimes and engine not in abilities.runtimes:
         return f"its results run only in {', '.join(abilities.runtimes)}"
-    if runtime not in runtimes().names():
-        return f"no runtime is called {runtime}"
-    engine = runtimes().get(runtime)
-    if not (available := availability_of(engine)):
-        return available.reason
-    if not (available := availability_of(one)):
-        return available.reason
+    if engine not in registry.names():
+        return f"no runtime is called {engine}"
+    runtime = registry.get(engine)
+    for part in (runtime, one):
+        if not (available := availability_of(part)):
+            return available.reason
     for form in (facts.format, abilities.writes or facts.format):
-        if form not in engine.formats:
-            return f"{engine.title} reads no {form} files, so that before and after can't be compared in it"
+        if form not in runtime.formats:
+            return f"{runtime.title} reads no {form} files, so that before and after can't be compared in it"
     return ""
 
 
-def _describe(subgraph: Subgraph, facts: Facts, name: str, runtime: str) -> str:
-    """The method, in words."""
-    count, total = len(subgraph.kept), len(facts.graph.operators)
-    what = {
-        "whole": f"the network's {total} operators",
-        "abridged": f"{count} of {total} operators (of repeated blocks two are left)",
-        "sampled": f"{count} of {total} operators, {subgraph.share:.0%} of the work",
-    }[subgraph.extent]
-    return f"{name} on {what}, calibrated on random data; both timed in turns in {runtime}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """Tasks with their predictions.
+
+    Attributes:
+        tasks: by rank, then by predicted speed, the fastest first.
+        predictions: id of the result → prediction.
+    """
+
+    tasks: tuple[PlannedTask, ...] = ()
+    predictions: Mapping[str, Prediction]
+
+
+def predict_tasks(tasks: Sequence[PlannedTask], settings: SearchSettings, *, left: float) -> Predicted:
+    """Predict the results of tasks, and order the tasks.
+
+    Among equals, the first recipe of every pass and the first of every file come first, and an engine's own format
+    comes before others: with little time, something of everything is tried.
+
+    Args:
+        left: time before the races, s.
+    """
+    if not tasks:
+        return Predicted(predictions={})
+    emit(StageStarted(title="Pre-flight: what should help here?"))
+    found: dict[str, Prediction] = {}
+    keyed: list[tuple[tuple[int, float, int, bool], PlannedTask]] = []
+    room = PREFLIGHT_SHARE * min(settings.budget_s, 2.0 * max(0.0, left))
+    sources = list({task.source.variant: task.source for task in tasks}.values())
+    for place, source in enumerate(sources):
+        # What one file leaves over goes to the next ones.
+        begin, share = time.monotonic(), room / (len(sources) - place)
+        preflight = Preflight(source.facts, threads=settings.threads or 1, budget_s=share)
+        own = NATIVE.get(source.facts.format)
+        for turn, task in enumerate(in_turns([one for one in tasks if one.source.variant == source.variant])):
+            results = _predict_task(preflight, task, settings)
+            speed = max((one.speedup for one in results.values() if one.speedup is not None), default=1.0)
+            keyed.append(((task.recipe.rank, -speed, turn, own not in task.engines), task))
+            found |= results
+        room -= time.monotonic() - begin
+    _emit(found)
+    return Predicted(tasks=tuple(task for _, task in sorted(keyed, key=itemgetter(0))), predictions=found)
+
+
+def predict_with_data(
+    lacking: Sequence[PlannedTask], settings: SearchSettings, *, own: str, left: float
+) -> Mapping[str, Prediction]:
+    """Predict what passes would gain that are not tried because there are no samples. The trials need none.
+
+    Args:
+        own: the original's engine.
+        left: time before the races, s.
+    """
+    if settings.judged is not None or not lacking:
+        return {}
+    emit(StageStarted(title="Pre-flight: what would help with --data?"))
+    end = time.monotonic() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))
+    preflights: dict[str, Preflight] = {}
+    found: dict[str, Prediction] = {}
+    # Tasks that run in the original's engine first: time may end before all files are tried.
+    for task in sorted(lacking, key=lambda each: own not in each.engines):
+        source = task.source
+        if source.variant not in preflights:
+            budget = max(0.0, end - time.monotonic())
+            preflights[source.variant] = Preflight(source.facts, threads=settings.threads or 1, budget_s=budget)
+        found |= _predict_task(preflights[source.variant], task, settings)
+    _emit(found)
+    return found
+
+
+def _predict_task(preflight: Preflight, task: PlannedTask, settings: SearchSettings) -> dict[str, Prediction]:
+    """Id of the result → prediction, for each engine of the task."""
+    if settings.device != "local":
+        because = "the pre-flight measures on this machine, not on the target"
+    elif task.source.format != task.source.facts.format:
+        because = "it changes the module, before there is a file"
+    else:
+        found = preflight.predict(task.one, task.recipe, engines=task.engines)
+        return {task.result_name(engine): one for engine, one in found.items()}
+    return {task.result_name(engine): Prediction(speedup=None, because=because) for engine in task.engines}
+
+
+def _emit(predictions: Mapping[str, Prediction]) -> None:
+    for name, one in predictions.items():
+        emit(VariantPredicted(name=name, speedup=one.speedup, low=one.low, high=one.high, because=one.because))
+
+
+def in_turns(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
+    """The first recipe of every pass, then the second of each; in each turn those first that calibrate.
+
+    Passes that calibrate gain the most, and the time may not suffice for all.
+    """
+    seen: Counter[str] = Counter()
+    turns = []
+    for task in tasks:
+        turns.append(((seen[task.one.name], not task.capabilities.calibrates), task))
+        seen[task.one.name] += 1
+    return [task for _, task in sorted(turns, key=itemgetter(0))]

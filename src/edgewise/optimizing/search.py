@@ -26,7 +26,7 @@ from edgewise.optimizing.planning import (
     find_readers,
     read_words,
 )
-from edgewise.optimizing.predictions import predict, predict_lacking
+from edgewise.optimizing.preflight import predict_tasks, predict_with_data
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
 from edgewise.optimizing.sensitivity import Sensitivities, layers_of, measure_sensitivity
@@ -236,7 +236,7 @@ class Search:
         """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
         self._make_predicted([task for task in tasks if task.recipe.rank == 0])
         self._with_data = dict(
-            predict_lacking(self._catalog.lacking, self._settings, own=self._job.runtime.name, left=self._left())
+            predict_with_data(self._catalog.lacking, self._settings, own=self._job.runtime.name, left=self._left())
         )
         made = [(one.task.one.name, one) for one in self._found.values() if one.task is not None]
         saved = {name for name, one in made if one.may_race}
@@ -251,7 +251,7 @@ class Search:
         ])  # fmt: skip
 
     def _make_predicted(self, tasks: Sequence[PlannedTask]) -> None:
-        found = predict(tasks, self._settings, left=self._left())
+        found = predict_tasks(tasks, self._settings, left=self._left())
         self._predictions |= found.predictions
         self._make_all(found.tasks)
 

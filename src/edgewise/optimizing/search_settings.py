@@ -1,26 +1,45 @@
-"""What is asked of the search: the model, what it is judged on, the bounds, and what it may use."""
+"""Settings of a search: the model, the data to judge on, the bounds, and the passes and engines to use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from edgewise.device.devices import transport_of
+from edgewise.errors import BadInput, Unavailable
+from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, read_instructions, select_samples
+from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, Dataset, choose_samples, choose_split
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.output_format import HEADLINES
 from edgewise.evaluating.task import Task
+from edgewise.metrics import METRICS, SHARES
+from edgewise.model.callable_loader import is_factory
+from edgewise.model.identity import open_model
+from edgewise.optimizing.base import passes
 from edgewise.optimizing.choice import Aim
+from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.record import TargetSpec
+from edgewise.registry import availability_of
+from edgewise.units import format_bytes, format_duration
 
 BUDGET_S = 300.0
 CALIBRATION_SAMPLES = 128
 TRAINING_SAMPLES = 5000
-
-
+JUDGED_PER_CALIBRATED = 4
+"""With a single split, at most one of this number of samples is for calibration; it is not judged."""
+LEAST_CALIBRATION = 4
 LEAST_SNR_DB = 20.0
-"""What a variant must reach where its outputs are compared by their signal-to-noise ratio, unless the user says."""
+"""Default of the lowest signal-to-noise ratio of a variant's outputs against the original's."""
+_USUAL_DROPS = {"agreement_boxes": "10pt"}
+_SUFFIXES = frozenset({".py", ".onnx", ".tflite", ".xml", ".pt2", ".keras"})
+_DROP = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?|[0-9]+\.)\s*(pt|%|)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +48,10 @@ class Limits:
 
     Attributes:
         accuracy_drop: ``1pt`` (0.01 of a share), ``2%`` (of the original's value), or a number in the metric's unit;
-            None is 1pt (10pt of boxes), and 1% where the metric is no share.
+            None is 1pt (10pt of boxes), and 1% where the metric is not a share.
         least_accuracy: of the headline metric.
         least_snr_db: of the outputs against the original's, where there are no labels; None is `LEAST_SNR_DB` where
-            nothing else tells how good they are.
+            the outputs have no accuracy.
     """
 
     latency_s: float | None = None
@@ -48,26 +67,26 @@ class SearchSettings:
     """Attributes:
     model: a file, or a factory ``package.module:function`` or ``file.py:function``.
     format: ``onnx``, ``tflite``, ``openvino``, ``torch`` or ``keras``.
-    also: further files of the network, in other formats: variants may be them, and may be made of them.
-    limits: the user's; where there are no labels, the bounds follow from them once the form of the outputs is known.
-    folder: where variants and the result go; what an earlier search left there is used again.
+    also: further files of the network, in other formats: candidates, and sources of variants.
+    limits: without labels, the bounds follow from the limits once the format of the outputs is known.
+    folder: of variants and of the result; the search uses what an earlier one left there.
     instructions: how to prepare samples.
     judged: the data on which variants are judged; None: outputs are compared on random inputs only.
-    calibration: samples that passes may look at; None: passes that need some are not tried.
-    training: samples that passes which train may learn from; None: those of the calibration.
-    task: None where there are no labels: the original's outputs are taken as right.
-    task_name: that the user or the instructions name, with labels or without; None where neither does.
-    runtimes: the only engines to use; empty leaves them free.
+    calibration: samples for passes that calibrate; None: these are not tried.
+    training: samples for passes that train; None: those of the calibration.
+    task: None where there are no labels: the original's outputs are the reference.
+    task_name: given by the user or the instructions, with labels or without; None where neither names a task.
+    runtimes: the only engines to use; empty for all.
     threads: of every engine; None is one, and tuning may try more.
-    passes: ``NAME`` or ``NAME:LABEL``; the only ones to try, empty for all that can be used.
+    passes: ``NAME`` or ``NAME:LABEL``; the only ones to try, empty for all.
     keep_float: operators that passes must leave alone.
-    sensitivity: whether layers are tried one by one: ``auto`` where a quantised variant loses more than half of what
-        it may.
+    sensitivity: whether layers are tried one by one; ``auto``: only if every promising quantised variant loses too
+        much accuracy.
     rank: recipes up to this rank are tried.
-    budget_s: all of it ends by then.
-    fresh: use nothing that an earlier search left.
+    budget_s: time limit of the whole search, s.
+    fresh: ignore what an earlier search left.
     device: where models run; passes run on this machine.
-    words: what the user typed of model, data, task and bounds, for the line that makes the chosen file again.
+    words: arguments of the command line for model, data, task and bounds, for the command that repeats the result.
     """
 
     model: str
@@ -102,9 +121,217 @@ class SearchSettings:
     @property
     def target(self) -> TargetSpec:
         """Where models run, as a job has it."""
-        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
     @property
     def is_module(self) -> bool:
-        """Whether the model is built by a factory."""
+        """Whether a factory builds the model."""
         return self.format in ("torch", "keras")
+
+
+def build_settings(
+    wanted: SearchSettings,
+    *,
+    folder: Path | None,
+    options: DataOptions | None,
+    calibrate_on: str | None = None,
+    calibration_limit: int | None = None,
+) -> SearchSettings:
+    """Complete the settings with what follows from the model and the data.
+
+    Args:
+        wanted: the user's settings of the model and the search.
+        folder: None is ``MODEL-optimized`` in the current folder.
+        options: of the data; None without data.
+        calibrate_on: the split for calibration; None is the training split, else a part that is then not judged.
+
+    Raises:
+        BadInput, BadModel, Unavailable.
+    """
+    model, limits = wanted.model, wanted.limits
+    form = "torch" if is_factory(model) else open_model(model).ref.format
+    path = Path(model.rpartition(":")[0]) if form == "torch" else Path(model)
+    stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
+    start = replace(wanted, format=form, folder=folder or Path(f"{stem}-optimized"))
+    _require_passes(start.passes, has_data=options is not None)
+    if not 0 < start.budget_s < math.inf:
+        raise BadInput(f"--time-budget must be more than 0 s, not {start.budget_s:g} s", advice="for example 5min")
+    if options is None:
+        return replace(start, bounds=make_bounds(limits, headline=""))
+    splits = open_splits(options)
+    selected = select_samples(options, splits)
+    judged, calibration = _part(selected, splits, options, split=calibrate_on, limit=calibration_limit)
+    instructions = read_instructions(path, options)
+    task = find_task(options.task, instructions) if judged.data.labelled else None
+    if task is None:  # the limits are checked now; further bounds follow when the original has run
+        make_bounds(limits, headline=HEADLINES["classes"])
+        limits = replace(limits, accuracy_drop=None, least_accuracy=None)
+    return replace(
+        start,
+        instructions=instructions,
+        judged=judged,
+        calibration=calibration,
+        training=_training(calibration, judged, limit=calibration_limit),
+        task=task,
+        task_name=options.task or instructions.task,
+        task_options=options.task_options,
+        classes=options.classes,
+        bounds=make_bounds(limits, headline="" if task is None else task.metrics[0]),
+    )
+
+
+def _require_passes(words: Sequence[str], *, has_data: bool) -> None:
+    """Raise `Unavailable` for named passes that are unknown, not installed, or lack samples."""
+    registry = passes()
+    for name in read_words(words, registry) or ():
+        one = registry.get(name)
+        availability = availability_of(one)
+        if not availability:
+            raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
+        if one.capabilities.calibrates and not has_data:
+            raise Unavailable(f"{name} needs samples", advice="give --data PATH")
+
+
+def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
+    """The limits as bounds. With data there is always one on accuracy or, without accuracy, on the SNR.
+
+    Args:
+        headline: id of the metric that accuracy means; "" without data.
+
+    Raises:
+        BadInput: an invalid limit.
+    """
+    found = []
+    for metric, flag, value, show in (
+        ("latency", "--max-latency", limits.latency_s, format_duration),
+        ("model_size", "--max-size", limits.size_bytes, format_bytes),
+        ("memory_peak", "--max-memory", limits.memory_bytes, format_bytes),
+    ):
+        if value is not None:
+            if not 0 < value < math.inf:
+                raise BadInput(f"{flag} {value} must be more than 0", advice="for example 5ms, 1MB or 64MiB")
+            found.append(Bound(metric=metric, limit=float(value), words=f"{flag} {show(value)}"))
+    if headline == WORST:
+        for flag, given in (("--max-accuracy-drop", limits.accuracy_drop), ("--min-accuracy", limits.least_accuracy)):
+            if given is not None:
+                raise BadInput(
+                    f"{flag} {given}: there is no accuracy without labels, and the outputs are not class scores",
+                    advice="--min-snr 20dB, or --task classification where they are class scores",
+                )
+    elif headline:
+        usual = _USUAL_DROPS.get(headline, "1pt" if headline in SHARES else "1%")
+        found.append(_read_drop(usual if limits.accuracy_drop is None else limits.accuracy_drop, headline))
+    if headline:
+        found += _bound_snr(limits.least_snr_db, headline)
+    if limits.least_accuracy is not None:
+        found.append(_bound_accuracy(limits.least_accuracy, headline))
+    return tuple(found)
+
+
+def _bound_snr(limit: float | None, headline: str) -> list[Bound]:
+    """The bound on the outputs' signal-to-noise ratio: given, or needed because the outputs have no accuracy."""
+    if limit is None and headline != WORST:
+        return []
+    limit = LEAST_SNR_DB if limit is None else limit
+    if headline not in HEADLINES.values():
+        raise BadInput(
+            f"--min-snr {limit:g}dB applies to outputs without labels, and this data has labels",
+            advice="--max-accuracy-drop applies to data with labels",
+        )
+    if not 0.0 <= limit < math.inf:
+        raise BadInput(f"--min-snr must be 0 dB or more, not {limit:g}dB", advice="for example --min-snr 20dB")
+    return [Bound(metric=WORST, limit=limit, words=f"--min-snr {limit:g}dB", upper=False)]
+
+
+def _bound_accuracy(limit: float, headline: str) -> Bound:
+    if not headline:
+        raise BadInput("--min-accuracy needs data to judge on", advice="give --data, or omit --min-accuracy")
+    if not math.isfinite(limit) or (headline in SHARES and not 0 <= limit <= 1):
+        raise BadInput(
+            f"--min-accuracy {limit:g} is not a valid {METRICS[headline].label}",
+            advice="a share is between 0 and 1, such as 0.95 for 95 %",
+        )
+    upper = METRICS[headline].better == "lower"
+    return Bound(metric=headline, limit=limit, words=f"--min-accuracy {limit:g}", upper=upper)
+
+
+def _read_drop(text: str, headline: str) -> Bound:
+    """``1pt``, ``2%`` or ``0.05`` as a bound. Raises `BadInput`."""
+    match = _DROP.fullmatch(text.strip().lower())
+    value, unit = (float(match[1]), match[2]) if match is not None else (math.nan, "")
+    if not 0.0 <= value < math.inf:
+        raise BadInput(
+            f"--max-accuracy-drop {text!r} is not a valid drop",
+            advice="for example 1pt (percentage points), 2% or 0.05",
+        )
+    if match is not None and not unit and value >= 1.0 and headline in SHARES:
+        # Points are meant; a whole share would let every variant pass.
+        raise BadInput(
+            f"--max-accuracy-drop {text!r}: {METRICS[headline].label} is a share between 0 and 1",
+            advice=f"{match[1]}pt is in percentage points",
+        )
+    if unit == "pt" and headline not in SHARES:
+        raise BadInput(
+            f"--max-accuracy-drop {text!r}: {METRICS[headline].label} has no percentage points",
+            advice="give a number in its own unit, such as 0.05, or a share of it, such as 2%",
+        )
+    return Bound(
+        metric="accuracy_drop",
+        limit=value / 100 if unit else value,
+        words=f"--max-accuracy-drop {text.strip()}",
+        relative_to=headline if unit == "%" else None,
+    )
+
+
+def _part(
+    judged: SampleSelection,
+    splits: Mapping[str, Dataset],
+    options: DataOptions,
+    *,
+    split: str | None,
+    limit: int | None,
+) -> tuple[SampleSelection, SampleSelection | None]:
+    """The samples to judge on and those to calibrate with: never the same ones.
+
+    Raises:
+        Unavailable: there is no such split.
+        BadInput: an invalid limit, or too few samples for both.
+    """
+    if limit is not None and limit < 1:
+        raise BadInput(f"--calibration-limit must be at least 1, not {limit}", advice="for example 128")
+    count = CALIBRATION_SAMPLES if limit is None else limit
+    others = {name: data for name, data in splits.items() if data is not splits.get(judged.data.split)}
+    if split is not None or others:
+        data = choose_split(splits if split is not None else others, split, SPLITS_TO_CALIBRATE)
+        if data.split != judged.data.split:
+            indices = choose_samples(len(data), limit=count, seed=options.seed)
+            return judged, replace(judged, data=data, indices=tuple(indices), limit=count)
+    size = len(judged.indices)
+    # Another seed than that of the judged samples, so that a limit on these does not decide about those.
+    seed = options.seed + 1
+    if len(judged.data) - size >= count:  # enough samples outside of --limit
+        spare = choose_samples(len(judged.data), limit=count, seed=seed, leave_out=judged.indices)
+        return judged, replace(judged, indices=tuple(spare), limit=count)
+    share = min(count, size // JUDGED_PER_CALIBRATED)
+    if share < min(count, LEAST_CALIBRATION):
+        raise BadInput(
+            f"{size} samples of {judged.data.name} are too few to judge on and to calibrate with",
+            advice=f"give {LEAST_CALIBRATION * JUDGED_PER_CALIBRATED} or more, or data with a training split",
+        )
+    places = set(choose_samples(size, limit=share, seed=seed))
+    taken, rest = (
+        tuple(index for at, index in enumerate(judged.indices) if (at in places) == chosen) for chosen in (True, False)
+    )
+    return replace(judged, indices=rest), replace(judged, indices=taken, limit=share)
+
+
+def _training(
+    calibration: SampleSelection | None, judged: SampleSelection, *, limit: int | None
+) -> SampleSelection | None:
+    """Samples to train on: many of a training split that is not judged; None for those of the calibration."""
+    if calibration is None or limit is not None or calibration.data.split == judged.data.split:
+        return None
+    if calibration.data.split not in SPLITS_TO_CALIBRATE or calibration.data.split == "all":
+        return None
+    indices = choose_samples(len(calibration.data), limit=TRAINING_SAMPLES, seed=calibration.seed)
+    return replace(calibration, indices=tuple(indices), limit=TRAINING_SAMPLES)

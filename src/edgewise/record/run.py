@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
+from edgewise.metrics import METRICS
 from edgewise.record.caution import Caution
 from edgewise.record.evaluation import Evaluation
 from edgewise.record.job import Job
@@ -90,6 +91,17 @@ class Measurement:
     session_lengths: tuple[int, ...] = ()
     summary: Summary | None = None
     absent_because: str | None = None
+
+    @classmethod
+    def of(cls, metric: str, value: float, method: str, *, basis: Basis = "measured", **more: Any) -> Measurement:
+        """Return a value with the catalogue's unit; `more` are further fields."""
+        return cls(metric=metric, unit=METRICS[metric].unit, basis=basis, method=method, value=float(value), **more)
+
+    @classmethod
+    def absent(cls, metric: str, reason: str) -> Measurement:
+        """Return a measurement without a value, with the reason."""
+        unit = METRICS[metric].unit
+        return cls(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason)
 
     @property
     def half_width(self) -> float | None:

@@ -25,6 +25,8 @@ CURVE_POINTS = 100
 SERIES_POINTS = 240
 """Most points of one run in each of its charts: with more, a page of 20 runs is slow to load and to draw."""
 _BY_RANK = "evenly picked by rank with the smallest and the largest"
+LOGARITHMIC_FROM = 6.0
+"""Ratio of the longest to the shortest time from which the axis of a comparison is logarithmic."""
 SERIES_COLOURS = 8
 WIDE, NARROW = 860, 400
 INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
@@ -68,6 +70,12 @@ class Series:
     run: Run
     label: str
     colour: str
+
+    @property
+    def row(self) -> Measurement | None:
+        """The headline of the run; None where it failed or has no value."""
+        row = self.run.measurement(self.run.headline)
+        return row if row is not None and row.value is not None and self.run.status != "failed" else None
 
 
 def render_svg(spec: Spec) -> str:
@@ -176,24 +184,37 @@ def wide_chart(
     return Chart(title=title, description=description, caption=caption, spec=spec, wide=True)
 
 
-def distribution_chart(group: Sequence[Series]) -> Chart | None:
-    """Samples, middle half, median and interval of comparable runs; None where no run has samples."""
-    found = [(one, row) for one in group if (row := _headline(one.run)) is not None and row.samples]
+def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Chart | None:
+    """Samples, middle half, median and interval of runs with one headline metric; None where no run has samples.
+
+    Args:
+        zoomed: whether the axis begins near the smallest sample, for a comparison, instead of at 0.
+    """
+    found = [(one, row) for one in group if (row := one.row) is not None and row.samples]
     if not found:
         return None
     metric = found[0][1].metric
-    scale, unit, limit = _axis([row for _, row in found])
+    rows = [row for _, row in found]
+    scale, unit, limit = _axis(rows)
+    lower = 0.0
+    if zoomed:
+        lower, limit = _bulk(rows)
     points, boxes, beyond, thinned = [], [], 0, False
     for one, row in found:
         ordered = sorted(row.samples)
-        beyond += sum(value > limit for value in row.samples)
-        inside = [value for value in ordered if value <= limit]
+        inside = [value for value in ordered if lower <= value <= limit]
+        beyond += len(ordered) - len(inside)
         thinned |= len(inside) > STRIP_POINTS
         points += _strip(one.label, inside, scale=scale)
         boxes.append(_box(one.label, row, ordered, scale))
-    shared = {"y": _rows(group), "color": _colours(group)}
+    shared = {"y": _rows([one for one, _ in found]), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
+    logarithmic = lower > 0.0 and limit / lower >= LOGARITHMIC_FROM
     x = _from_zero("x", title, upper=_short(limit * scale))
+    if zoomed:
+        ends = [_short(lower * scale), _short(limit * scale)]
+        kind = "log" if logarithmic else "linear"
+        x = number_axis("x", title, ticks=8, type=kind, domain=ends, nice=False, zero=False)
     jitter = {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}
     layers = [
         {
@@ -206,20 +227,17 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
             "mark": {"type": "bar", "height": 16, "opacity": 0.45, "cornerRadius": 2},
             "encoding": {**shared, "x": {**x, "field": "q1"}, "x2": {"field": "q3"}},
         },
-        {
-            "data": {"values": [box for box in boxes if "low" in box]},
-            "mark": {"type": "rule", "strokeWidth": 4, "color": INK},
-            "encoding": {"y": shared["y"], "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-        },
+        {"data": {"values": boxes}, **interval_lines({"y": shared["y"], "x": x}, strokeWidth=4, color=INK)},
         {
             "data": {"values": boxes},
             "mark": {"type": "tick", "thickness": 2, "size": 24, "color": INK},
             "encoding": {"y": shared["y"], "x": {**x, "field": "value"}},
         },
-    ]  # fmt: skip
+    ]
     caption = (
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
         + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
+        + (" The axis is logarithmic." if logarithmic else "")
     )
     return wide_chart(
         f"{METRICS[metric].label} by run",
@@ -232,7 +250,7 @@ def distribution_chart(group: Sequence[Series]) -> Chart | None:
 
 def curve_chart(group: Sequence[Series]) -> Chart | None:
     """The share of inferences that are done within a time (ECDF); None where no run has samples of a time."""
-    found = [(one, row) for one in group if (row := _headline(one.run)) is not None and row.samples and row.unit == "s"]
+    found = [(one, row) for one in group if (row := one.row) is not None and row.samples and row.unit == "s"]
     if not found:
         return None
     scale, unit, limit = _axis([row for _, row in found])
@@ -303,7 +321,7 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
 
 def series_chart(one: Series) -> Chart | None:
     """Samples in the order they were taken, session after session; None where there are none."""
-    row = _headline(one.run)
+    row = one.row
     if row is None or not row.samples:
         return None
     scale, unit, limit = _axis([row])
@@ -338,11 +356,6 @@ def series_chart(one: Series) -> Chart | None:
     )
 
 
-def _headline(run: Run) -> Measurement | None:
-    row = run.measurement(run.headline)
-    return row if row is not None and row.value is not None and run.status != "failed" else None
-
-
 def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
     """The factor to the unit of the axis, the unit, and the largest SI value that is drawn."""
     limit = max(max(_at(sorted(row.samples), 0.995), row.high or 0.0, row.value or 0.0) for row in rows) * 1.02
@@ -350,6 +363,20 @@ def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
         return 1.0, rows[0].unit, limit
     unit, factor = time_unit_of(limit)
     return factor, unit, limit
+
+
+def _bulk(rows: Sequence[Measurement]) -> tuple[float, float]:
+    """The part of the axis with the bulk of all samples and every interval; far tails would squeeze the rest."""
+    ends = []
+    for row in rows:
+        ordered = sorted(row.samples)
+        quarter, three = _at(ordered, 0.25), _at(ordered, 0.75)
+        reach = 6.0 * (three - quarter)
+        ends += [max(_at(ordered, 0.002), quarter - reach), min(_at(ordered, 0.99), three + reach)]
+        ends += [end for end in (row.low, row.value, row.high) if end is not None]
+    lower, upper = min(ends), max(ends)
+    room = 0.03 * (upper - lower) or 0.01 * abs(upper) or 1.0
+    return (lower - room if lower > room else lower), upper + room
 
 
 def _strip(label: str, ordered: Sequence[float], *, scale: float) -> list[Spec]:

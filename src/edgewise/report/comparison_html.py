@@ -54,7 +54,7 @@ def render_comparison_html(result: ComparisonResult) -> str:
     colours = {one_line(variant.label): colour_of(index) for index, variant in enumerate(result.variants)}
     front = [section for section in document.sections if section.title == FRONT]
     above = [*WARNINGS, *([FRONT] if ranking is not None else [])]
-    makers = (charts.overlay_chart, charts.process_chart, charts.forest_chart)
+    makers = (charts.samples_chart, charts.process_chart, charts.forest_chart)
     parts = [
         warnings_part(document.sections, WARNINGS),
         Part(

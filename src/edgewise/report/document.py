@@ -94,10 +94,12 @@ class Section:
     Attributes:
         brief: what the terminal shows in one line instead, unless details are asked for; empty for nothing, None where
             the section is always shown whole.
+        drawing: lines of text whose blanks matter, such as bars, above `lines`.
     """
 
     title: str
     lines: tuple[str, ...]
+    drawing: tuple[str, ...] = ()
     tone: Tone = "plain"
     brief: str | None = None
 

@@ -17,7 +17,7 @@ def render_gate_html(outcome: GateResult) -> str:
     tables = [before_after_table(result, label) for label in compared_labels(result)]
     results: list[Block] = [table_block(table, f"result-{place}", sortable=True) for place, table in enumerate(tables)]
     if result.comparisons:
-        results += ChartRenderer().blocks([charts.overlay_chart(result), charts.forest_chart(result)])
+        results += ChartRenderer().blocks([charts.samples_chart(result), charts.forest_chart(result)])
     (section,) = gate_document(outcome).sections
     (checks,) = gate_document(outcome, folded=False).tables
     return render_result_page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgewise.formatting import quantity
@@ -10,25 +11,23 @@ from edgewise.model.graph import Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
-from edgewise.report.names import short_names, shorten
-from edgewise.report.timeline import WIDEST, draw_timeline
+from edgewise.report.names import shorten
+from edgewise.report.timeline import timeline_sections
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-NARROW = 100
-
 
 def inspection_document(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Document:
     """Tables and lines of one inspected model.
 
     Args:
-        top: so many layers by MACs are rows of their own, the rest is folded into one; None shows all in order.
-        width: cells of the terminal it is for; None leaves names whole and room for every column.
+        top: number of layers, by MACs, with a row of their own; the rest is folded into one. None shows all in order.
+        width: cells of the terminal on which the memory is drawn; None for no drawing.
     """
-    tables = [totals_table(inspection), layer_table(inspection, top=top, width=width)]
+    tables = [totals_table(inspection), layer_table(inspection, top=top)]
     if inspection.support:
         tables.append(support_table(inspection.support, inspection))
     sections = []
@@ -48,7 +47,7 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
                 tone="plain" if ran else "poor",
             )
         )
-    sections.append(Section(title="Memory of activations", lines=(memory_line(inspection),)))
+    sections.append(_memory_section(inspection, width))
     title = f"Inspection of {one_line(str(inspection.source.get('name', '')))}"
     return Document(title=title, tables=tuple(tables), sections=tuple(sections))
 
@@ -132,7 +131,7 @@ def tensor_words(tensor: Tensor) -> str:
     return one_line(f"{described['name']} {tensor.dtype} {shape}{how}")
 
 
-def layer_table(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Table:
+def layer_table(inspection: Inspection, *, top: int | None = None) -> Table:
     """One row per operator; on a terminal the most expensive ones and one row with the rest."""
     operators, costs = inspection.graph.operators, inspection.costs
     order = list(range(len(operators)))
@@ -140,17 +139,15 @@ def layer_table(inspection: Inspection, *, top: int | None = None, width: int | 
     if top is not None and len(order) > top:
         slowest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
         order, folded = sorted(slowest[:top]), sorted(slowest[top:])
-    name_width = 24 if width is not None and width < NARROW else (44 if width is not None else None)
-    names = short_names([operators[at].title for at in order], name_width)
-    rows = [_row(inspection, at, name, narrow=width is not None) for at, name in zip(order, names, strict=True)]
+    rows = [_row(inspection, at) for at in order]
     if folded:
         rows.append(_folded(inspection, folded))
     return Table(
         title="Layers" if not folded else f"Layers: the {len(order)} with the most MACs of {len(operators)}",
         columns=(
             Column(title="#", numeric=True),
-            Column(title="Layer"),
-            Column(title="Operator", rank=1),
+            Column(title="Layer", name=True),
+            Column(title="Operator", rank=1, name=True),
             Column(title="Output", rank=4),
             Column(title="MACs", numeric=True),
             Column(title="Ops", numeric=True, rank=3),
@@ -167,15 +164,15 @@ def layer_table(inspection: Inspection, *, top: int | None = None, width: int | 
     )
 
 
-def _row(inspection: Inspection, at: int, name: str, *, narrow: bool) -> tuple[Cell, ...]:
+def _row(inspection: Inspection, at: int) -> tuple[Cell, ...]:
     graph, operator, cost = inspection.graph, inspection.graph.operators[at], inspection.costs[at]
     outputs = list(graph.output_tensors(operator))
     refused = [each.name for each in inspection.support if at in each.refusals]
     unknown = [each.name for each in inspection.support if at in each.unknown]
     return (
         Cell(text=str(at), value=at),
-        Cell(text=name),
-        Cell(text=shorten(operator.op, 22 if narrow else None)),
+        Cell(text=one_line(operator.title)),
+        Cell(text=one_line(operator.op)),
         Cell(text="; ".join(_shape(tensor) for tensor in outputs[:2]) + ("; …" if len(outputs) > 2 else "")),
         _count(cost.macs, cost.why),
         _count(cost.ops, cost.why),
@@ -274,18 +271,22 @@ def memory_line(inspection: Inspection) -> str:
     )
 
 
-def print_inspection(inspection: Inspection, console: Console, *, top: int | None) -> None:
-    """Print `inspection` on `console` with bars of the memory that lives along the network."""
-    from rich.text import Text
+def _memory_section(inspection: Inspection, width: int | None) -> Section:
+    """How much memory activations take, with bars of the memory that lives along the network on a terminal."""
+    at = inspection.plan.peak_operator
+    name = "" if at is None else inspection.graph.operators[at].title
+    live = [] if inspection.plan.unknown or width is None else inspection.plan.live_bytes
+    title = "Memory of activations"
+    for section in timeline_sections(live, peak_name=name, title=title, width=width):
+        return replace(section, lines=(memory_line(inspection),), brief=None)
+    return Section(title=title, lines=(memory_line(inspection),))
 
+
+def print_inspection(inspection: Inspection, console: Console, *, top: int | None) -> None:
+    """Print `inspection` on `console`."""
     from edgewise.report.text import print_document
 
     print_document(inspection_document(inspection, top=top, width=console.width), console)
-    if not inspection.plan.unknown:
-        at = inspection.plan.peak_operator
-        name = "" if at is None else inspection.graph.operators[at].title
-        for line in draw_timeline(inspection.plan.live_bytes, peak_name=name, width=min(WIDEST, console.width - 2)):
-            console.print(Text(f"  {line}"), no_wrap=True, crop=True)
 
 
 def render_inspection(inspection: Inspection, kind: str) -> str:

@@ -21,7 +21,8 @@ def render_markdown(document: Document, *, only_tables: bool = False) -> str:
         if table.notes:
             blocks.append("\n".join(f"- {for_markdown(note)}" for note in table.notes))
     for section in document.sections:
-        blocks += [f"## {for_markdown(section.title)}", "\n".join(f"- {for_markdown(line)}" for line in section.lines)]
+        blocks += [f"## {for_markdown(section.title)}", "\n".join(f"    {line}" for line in section.drawing)]
+        blocks.append("\n".join(f"- {for_markdown(line)}" for line in section.lines))
     blocks.append(footnotes)
     return "\n\n".join(block for block in blocks if block) + "\n"
 

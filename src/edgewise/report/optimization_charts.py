@@ -13,8 +13,20 @@ from edgewise.formatting import quantity, scale_of, with_range
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization
 from edgewise.report.cells import label_of
-from edgewise.report.chart_text import Spec, row_axis
-from edgewise.report.charts import WIDE, Chart, layered_spec
+from edgewise.report.chart_text import Spec
+from edgewise.report.charts import (
+    INK,
+    KEEP_APART,
+    RULE,
+    SOFT,
+    Chart,
+    colour_channel,
+    interval_lines,
+    name_axis,
+    number_axis,
+    rounded,
+    wide_chart,
+)
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.names import short_names
 from edgewise.report.optimization_tables import ordered_candidates
@@ -23,17 +35,13 @@ from edgewise.text import one_line
 
 MOST_BARS = 40
 MOST_NUMBERS = 3
-"""Of points that lie on each other, so many are named."""
-_INK, _SOFT, _RULE = "var(--ink)", "var(--soft)", "var(--rule)"
+"""Number of points on one place that are named."""
 _KINDS: dict[str, str] = {
-    "original": _INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
+    "original": INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
 }  # fmt: skip
-_COLOUR: Spec = {
-    "field": "kind",
-    "type": "nominal",
-    "legend": {"orient": "bottom", "title": None, "symbolOpacity": 1, "symbolType": "circle"},
-    "scale": {"domain": list(_KINDS), "range": list(_KINDS.values())},
-}
+_LEGEND: Spec = {"orient": "bottom", "title": None, "symbolOpacity": 1, "symbolType": "circle"}
+_COLOUR = colour_channel("kind", _KINDS, legend=_LEGEND)
+_DASHED = {"type": "line", "color": SOFT, "strokeDash": [5, 4]}
 _RATIOS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0]
 
 Convert = Callable[[float], float]
@@ -54,44 +62,46 @@ def front_chart(result: Optimization) -> Chart | None:
     axes = {"x": ("latency", x_scale[0]), "y": (other, y_scale[0])}
     rows = [_point(result, one, place, axes) for place, one in found]
     front = sorted((row for row in rows if row["front"]), key=lambda row: (row["x"], row["y"]))
-    x = _axis("x", f"{label_of('latency')} ({x_scale[1]})")
-    y = _axis("y", f"{label_of(other)} ({y_scale[1]})" if y_scale[1] else label_of(other))
+    x = number_axis("x", f"{label_of('latency')} ({x_scale[1]})", ticks=7, zero=False, padding=24)
+    title = f"{label_of(other)} ({y_scale[1]})" if y_scale[1] else label_of(other)
+    y = number_axis("y", title, ticks=7, zero=False, padding=24)
     tops = [float(row["yhigh"] if "yhigh" in row else row["y"]) for row in rows]
     if other in SHARES and max(tops) > 99.0:
         y["scale"]["domainMax"] = 100.0
     size = {"field": "size", "type": "quantitative", "legend": None,
             "scale": {"type": "linear", "domainMin": 0, "range": [25, 420]}}  # fmt: skip
     layers: list[Spec] = [
-        {"data": {"values": front}, "mark": {"type": "line", "color": _SOFT, "strokeDash": [5, 4]},
+        {"data": {"values": front}, "mark": _DASHED,
          "encoding": {"x": x, "y": y, "order": {"field": "x", "type": "quantitative"}}},
-        {"transform": [{"filter": "isValid(datum.xlow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
-         "encoding": {"x": {**x, "field": "xlow"}, "x2": {"field": "xhigh"}, "y": y, "color": _COLOUR}},
-        {"transform": [{"filter": "isValid(datum.ylow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
-         "encoding": {"x": x, "y": {**y, "field": "ylow"}, "y2": {"field": "yhigh"}, "color": _COLOUR}},
-        {"mark": {"type": "point", "filled": True, "opacity": 0.85},
-         "encoding": {"x": x, "y": y, "color": _COLOUR, "size": size}},
+        *_points(x, y, opacity=0.85, size=size),
         *_numbers(rows, x, y),
     ]  # fmt: skip
     left = len(every) - len(found)
-    return Chart(
-        title=f"Latency against {lower_label(other)}",
+    return wide_chart(
+        f"Latency against {lower_label(other)}",
+        layers,
+        height=320,
+        rows=rows,
         description="; ".join(_point_in_words(result, one, other) for _, one in found),
         caption="Numbers are those of the table, 0 is the original; bars are 95 % intervals, areas are sizes of files; "
         "the dashed line joins the Pareto front."
         + (f" Not drawn, because their latency was not measured: {left} of {len(every) - 1} variants." if left else ""),
-        spec={**layered_spec(layers, height=320, width=WIDE), "data": {"values": rows}},
-        wide=True,
     )
+
+
+def _points(x: Spec, y: Spec, *, opacity: float, size: Spec) -> list[Spec]:
+    """The layers of the points with their intervals along both axes."""
+    channels = {"x": x, "y": y, "color": _COLOUR}
+    faint = {"strokeWidth": 1.4, "opacity": 0.7}
+    return [
+        *(interval_lines(channels, along=axis, low=f"{axis}low", high=f"{axis}high", **faint) for axis in ("x", "y")),
+        {"mark": {"type": "point", "filled": True, "opacity": opacity}, "encoding": {**channels, "size": size}},
+    ]
 
 
 def _axis_scale(metric: str, found: Sequence[tuple[int, Candidate]]) -> tuple[Convert, str]:
     values = [value for _, one in found if (value := number_of(one, metric).value) is not None]
     return scale_of(metric, METRICS[metric].unit, values)
-
-
-def _axis(field: str, title: str) -> Spec:
-    return {"field": field, "type": "quantitative", "title": title, "scale": {"zero": False, "padding": 24},
-            "axis": {"tickCount": 7}}  # fmt: skip
 
 
 def _kind(result: Optimization, one: Candidate) -> str:
@@ -111,9 +121,9 @@ def _point(result: Optimization, one: Candidate, place: int, axes: Mapping[str, 
 def _ends(field: str, number: MetricValue, convert: Convert) -> Spec:
     """A value with its interval under the names of the fields of an axis."""
     assert number.value is not None
-    row: Spec = {field: _digits(convert(number.value))}
+    row: Spec = {field: rounded(convert(number.value))}
     if number.low is not None and number.high is not None and number.low < number.high:
-        row |= {f"{field}low": _digits(convert(number.low)), f"{field}high": _digits(convert(number.high))}
+        row |= {f"{field}low": rounded(convert(number.low)), f"{field}high": rounded(convert(number.high))}
     return row
 
 
@@ -131,11 +141,10 @@ def _numbers(rows: Sequence[Spec], x: Spec, y: Spec, *, logarithmic: bool = Fals
             if abs(change(group[0]["x"]) - change(row["x"])) < 0.03 * spans[0]
             and abs(change(group[0]["y"]) - change(row["y"])) < 0.05 * spans[1]
         )  # fmt: skip
-        group = next(near, None)
-        if group is None:
-            groups.append([row])
-        else:
-            group.append(row)
+        group = next(near, [])
+        if not group:
+            groups.append(group)
+        group.append(row)
     labels = [
         {"x": group[0]["x"], "y": group[0]["y"], "text": _together(group), "below": bool(place % 2)}
         for place, group in enumerate(sorted(groups, key=lambda group: float(group[0]["x"])))
@@ -146,7 +155,7 @@ def _numbers(rows: Sequence[Spec], x: Spec, y: Spec, *, logarithmic: bool = Fals
         told = {"values": [label for label in labels if label["below"] == below]}
         mark = {"type": "text", "align": "left", "dx": 9, "dy": shift, "fontSize": 12}
         halo = {**mark, "stroke": "var(--paper)", "strokeWidth": 4}
-        layers += [{"data": told, "mark": each, "encoding": encoding} for each in (halo, {**mark, "color": _INK})]
+        layers += [{"data": told, "mark": each, "encoding": encoding} for each in (halo, {**mark, "color": INK})]
     return layers
 
 
@@ -184,30 +193,27 @@ def prediction_chart(result: Optimization) -> Chart | None:
     ends = [row[key] for row in rows for key in ("x", "xlow", "xhigh", "y", "ylow", "yhigh") if key in row]
     lower, upper = min(*ends, 0.9) / 1.08, max(*ends, 1.1) * 1.08
     ticks = [value for value in _RATIOS if lower <= value <= upper]
-    scale = {"type": "log", "domain": [_digits(lower), _digits(upper)], "nice": False}
+    ends = [rounded(lower), rounded(upper)]
     x, y = (
-        {"field": field, "type": "quantitative", "title": f"{word} speed-up", "scale": scale,
-         "axis": {"values": ticks, "format": "~g"}}
+        number_axis(field, f"{word} speed-up", type="log", domain=ends, nice=False)
+        | {"axis": {"values": ticks, "format": "~g"}}
         for field, word in (("x", "predicted"), ("y", "measured"))
-    )  # fmt: skip
-    diagonal = [{"x": _digits(lower), "y": _digits(lower)}, {"x": _digits(upper), "y": _digits(upper)}]
-    one_mark = {"type": "rule", "color": _RULE, "strokeWidth": 1.5}
+    )
+    diagonal = [{"x": end, "y": end} for end in ends]
+    one_mark = {"type": "rule", "color": RULE, "strokeWidth": 1.5}
     layers: list[Spec] = [
         {"data": {"values": [{"x": 1.0}]}, "mark": one_mark, "encoding": {"x": x}},
         {"data": {"values": [{"y": 1.0}]}, "mark": one_mark, "encoding": {"y": y}},
-        {"data": {"values": diagonal}, "mark": {"type": "line", "color": _SOFT, "strokeDash": [5, 4]},
-         "encoding": {"x": x, "y": y}},
-        {"transform": [{"filter": "isValid(datum.xlow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
-         "encoding": {"x": {**x, "field": "xlow"}, "x2": {"field": "xhigh"}, "y": y, "color": _COLOUR}},
-        {"transform": [{"filter": "isValid(datum.ylow)"}], "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.7},
-         "encoding": {"x": x, "y": {**y, "field": "ylow"}, "y2": {"field": "yhigh"}, "color": _COLOUR}},
-        {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 0.9},
-         "encoding": {"x": x, "y": y, "color": _COLOUR}},
+        {"data": {"values": diagonal}, "mark": _DASHED, "encoding": {"x": x, "y": y}},
+        *_points(x, y, opacity=0.9, size={"value": 90}),
         *_numbers(rows, x, y, logarithmic=True),
-    ]  # fmt: skip
+    ]
     left = len(result.candidates) - len(found)
-    return Chart(
-        title="Predicted and measured speed-up",
+    return wide_chart(
+        "Predicted and measured speed-up",
+        layers,
+        height=300,
+        rows=rows,
         description="; ".join(
             f"{one_line(one.id)}: predicted {speedup_text(predicted.value, predicted.low, predicted.high)}, "
             f"measured {speedup_text(speed.value, speed.low, speed.high)}"
@@ -216,8 +222,6 @@ def prediction_chart(result: Optimization) -> Chart | None:
         caption="On the dashed line a prediction came true; the full lines are the original's own speed. Both axes are "
         "logarithmic, bars are 95 % intervals."
         + (f" Not drawn, because one of the two was not measured: {left}." if left else ""),
-        spec={**layered_spec(layers, height=300, width=WIDE), "data": {"values": rows}},
-        wide=True,
     )
 
 
@@ -228,24 +232,24 @@ def layers_chart(result: Optimization) -> Chart | None:
         return None
     drawn = known[:MOST_BARS]
     names = short_names([one_line(one.layer) for one in drawn], 34)
-    # An em space and a number keep layers of one name apart; the axis shows what is before it.
-    rows: list[Mapping[str, object]] = [
-        {"layer": f"{name}\u2003{place}", "snr": _digits(one.snr_db or 0.0),
+    kinds = {"kept in float": "var(--bad)", "changed": "var(--series-1)"}
+    rows: list[Spec] = [
+        {"layer": f"{name}{KEEP_APART}{place}", "snr": rounded(one.snr_db or 0.0),
          "kind": "kept in float" if one.fragile else "changed"}
         for place, (one, name) in enumerate(zip(drawn, names, strict=True))
     ]  # fmt: skip
-    scale = {"domain": ["kept in float", "changed"], "range": ["var(--bad)", "var(--series-1)"]}
-    keys = [str(row["layer"]) for row in rows]
-    y = {"field": "layer", "type": "nominal", "title": None, "sort": keys, "axis": row_axis(keys, limit=260)}
     encoding = {
-        "y": y,
-        "x": {"field": "snr", "type": "quantitative", "title": "SNR of the outputs (dB)", "axis": {"tickCount": 6}},
-        "color": {"field": "kind", "type": "nominal", "scale": scale, "legend": {"orient": "bottom", "title": None}},
+        "y": name_axis("layer", [row["layer"] for row in rows], limit=260),
+        "x": number_axis("snr", "SNR of the outputs (dB)", ticks=6),
+        "color": colour_channel("kind", kinds, legend={"orient": "bottom", "title": None}),
     }
     mark = {"type": "bar", "height": 13, "cornerRadiusEnd": 3, "opacity": 0.85}
     broken = len(result.sensitivity) - len(known)
-    return Chart(
-        title="Layer sensitivity",
+    return wide_chart(
+        "Layer sensitivity",
+        [{"mark": mark, "encoding": encoding}],
+        height={"step": 20},
+        rows=rows,
         description="; ".join(
             f"{one_line(one.layer)}: {one.snr_db:.1f} dB{', kept in float' if one.fragile else ''}" for one in drawn
         ),
@@ -253,16 +257,7 @@ def layers_chart(result: Optimization) -> Chart | None:
         "shorter is more fragile."
         + (f" Less fragile and not drawn: {len(known) - len(drawn)}." if len(known) > len(drawn) else "")
         + (f" Without such a number, for reasons in the table: {broken}." if broken else ""),
-        spec={
-            **layered_spec([{"mark": mark, "encoding": encoding}], height={"step": 20}, width=WIDE),
-            "data": {"values": rows},
-        },
-        wide=True,
     )
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.6g}")
 
 
 CHARTS: tuple[Callable[[Optimization], Chart | None], ...] = (front_chart, prediction_chart, layers_chart)

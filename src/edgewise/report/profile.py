@@ -14,7 +14,7 @@ from edgewise.report.bench import caution_sections, default_title, input_section
 from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
-from edgewise.report.names import short_names, shorten
+from edgewise.report.names import shorten
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_sections, titled
 from edgewise.text import one_line
@@ -26,8 +26,6 @@ MOST_OVERHEADS = 6
 NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but for no operator that could be named"
 LEAST_TAKEN = 0.01
 """Smallest share of the latency added by the profiler that is mentioned."""
-NARROW = 100
-"""On terminals narrower than this, names are shortened."""
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 WHOLE = "whole"
@@ -54,16 +52,13 @@ def ranked(layers: Iterable[Layer]) -> list[Layer]:
     return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
 
 
-def profile_document(
-    runs: Sequence[Run], *, top: int = MOST_ROWS, width: int | None = None, title: str = ""
-) -> Document:
+def profile_document(runs: Sequence[Run], *, top: int = MOST_ROWS, title: str = "") -> Document:
     """Tables of layers, then per run its conservation, memory, findings and method; two runs are compared too.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
-        width: cells of the terminal that it is for; None leaves all names as long as they are.
     """
-    tables = [layer_table(run, top=top, width=width, label=label) for run, label in _labelled(runs) if is_profiled(run)]
+    tables = [layer_table(run, top=top, label=label) for run, label in _labelled(runs) if is_profiled(run)]
     if (diff := diff_table(runs)) is not None:
         tables.append(diff)
     sections = headline_sections(runs)
@@ -115,10 +110,9 @@ def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
     return word, factor
 
 
-def op_words(layer: Layer, width: int | None = None) -> str:
+def op_words(layer: Layer) -> str:
     """``"Conv +2"``: the type of its most expensive operator and the number of others in the same step."""
-    fused = f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else ""
-    return shorten(layer.op, None if width is None else width - len(fused)) + fused
+    return one_line(layer.op) + (f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else "")
 
 
 def share_of(layer: Layer, profile: Profile) -> float | None:
@@ -128,44 +122,41 @@ def share_of(layer: Layer, profile: Profile) -> float | None:
     return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
 
 
-def layer_table(run: Run, *, top: int = MOST_ROWS, width: int | None = None, label: str = "") -> Table:
+def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Table:
     """Layers by time, the rest as one row, then overheads, what is unattributed, and the whole.
+
+    Args:
+        top: number of layers with a row of their own; None shows all layers and all overheads.
 
     Raises ValueError for a run without a profile.
     """
     profile = _profile(run)
     unit, factor = time_unit(layer.time for layer in run.layers)
-    narrow = width is not None and width < NARROW
-    name_width, op_width = (None, None) if width is None else (18, 14) if narrow else (24, 18)
     columns = (
         Column(title="#", numeric=True),
-        Column(title="Layer"),
-        Column(title="Op"),
+        Column(title="Layer", name=True),
+        Column(title="Op", name=True),
         Column(title=f"Time ({unit})", numeric=True),
         Column(title="%", numeric=True),
-        Column(title="Σ %", numeric=True, rank=2),
-        Column(title="MACs", numeric=True, rank=1),
-        Column(title="GOP/s", numeric=True, rank=4),
-        Column(title="Roof (%)", numeric=True, rank=3),
-        Column(title="dtype", rank=5),
+        Column(title="Σ %", numeric=True, rank=3),
+        Column(title="MACs", numeric=True, rank=2),
+        Column(title="GOP/s", numeric=True, rank=5),
+        Column(title="Roof (%)", numeric=True, rank=4),
+        Column(title="dtype", rank=6),
     )
     found = ranked(layers_of(run, "operator"))
     # A row for "1 more layer" would need the space that it saves.
-    shown = found if len(found) <= top + 1 else found[:top]
+    shown = found if top is None or len(found) <= top + 1 else found[:top]
     cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
-    names = short_names([layer.title for layer in shown], name_width)
     rows = [
-        _layer_row(layer, profile, name=name, factor=factor, cumulative=total, op_width=op_width)
-        for layer, name, total in zip(shown, names, cumulative, strict=True)
+        _layer_row(layer, profile, factor=factor, cumulative=total)
+        for layer, total in zip(shown, cumulative, strict=True)
     ]
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more layers", before=shown))
-    rows += _other_rows(run, factor=factor, name_width=name_width, op_width=op_width)
-    return Table(title=_table_title(label), columns=columns, rows=tuple(rows), notes=_table_notes(run, shown))
-
-
-def _table_title(label: str) -> str:
-    return f"Layers by time: {label}" if label else "Layers by time"
+    rows += _other_rows(run, most=None if top is None else MOST_OVERHEADS, factor=factor)
+    title = f"Layers by time: {label}" if label else "Layers by time"
+    return Table(title=title, columns=columns, rows=tuple(rows), notes=_table_notes(run, shown))
 
 
 def _table_notes(run: Run, shown: Sequence[Layer]) -> tuple[str, ...]:
@@ -201,15 +192,13 @@ def _profile(run: Run) -> Profile:
     return run.profile
 
 
-def _layer_row(
-    layer: Layer, profile: Profile, *, name: str, factor: float, cumulative: float, op_width: int | None
-) -> tuple[Cell, ...]:
+def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: float) -> tuple[Cell, ...]:
     share = share_of(layer, profile)
     unknown = one_line(layer.cost_unknown_because) or NOT_MEASURED
     return (
         Cell(text=str(layer.index), value=layer.index),
-        Cell(text=name),
-        Cell(text=op_words(layer, op_width)),
+        Cell(text=one_line(layer.title)),
+        Cell(text=op_words(layer)),
         time_cell(layer, factor),
         DASH if share is None else _percent(share),
         DASH if share is None else _percent(cumulative),
@@ -292,18 +281,20 @@ def _folded_row(
     )
 
 
-def _other_rows(run: Run, *, factor: float, name_width: int | None, op_width: int | None) -> list[tuple[Cell, ...]]:
-    """Overheads, what is unattributed, and the whole."""
+def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell, ...]]:
+    """Overheads, at most `most` of them, what is unattributed, and the whole."""
     profile = _profile(run)
     found = ranked(layers_of(run, "overhead"))
-    shown = found if len(found) <= MOST_OVERHEADS + 1 else found[:MOST_OVERHEADS]
+    shown = found if most is None or len(found) <= most + 1 else found[:most]
     nameless = any(layer.op == NAMELESS for layer in found)
     rows: list[tuple[Cell, ...]] = []
     for layer in shown:
         share = share_of(layer, profile)
         percent = absent(time_reason(layer)) if share is None else _percent(share)
-        name = Cell(text=shorten(layer.title, name_width), tone="fair")
-        op = Cell(text=_overhead_words(layer, op_width), tone="fair")
+        name = Cell(text=one_line(layer.title), tone="fair")
+        # An overhead without a step of the engine says all in its name.
+        words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
+        op = Cell(text=f"({words})", tone="fair")
         rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[DASH] * 5))
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
@@ -321,12 +312,6 @@ def sum_sections(run: Run, label: str = "") -> list[Section]:
         return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
     lines = (sum_line(run), memory_line(run))
     return [Section(title=titled("Sum of the layers", label), lines=lines, brief=lines[0])]
-
-
-def _overhead_words(layer: Layer, width: int | None) -> str:
-    """What an overhead does, its end left out; one without a step of the engine says all in its name."""
-    words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
-    return f"({words})" if width is None or len(words) + 2 <= width else f"({words[: width - 3]}…)"
 
 
 def reason_of_no_profile(run: Run) -> str:

@@ -97,13 +97,14 @@ def _words(layer: Layer) -> tuple[str, ...]:
         "; ".join(layer.nodes),
         "; ".join(layer.engine_nodes),
         layer.engine_op,
-        _tensors(layer.inputs),
-        _tensors(layer.outputs),
+        tensors_text(layer.inputs),
+        tensors_text(layer.outputs),
         json.dumps(layer.attributes, ensure_ascii=False, default=str) if layer.attributes else "",
     )
 
 
-def _tensors(tensors: Sequence[LayerTensor]) -> str:
+def tensors_text(tensors: Sequence[LayerTensor]) -> str:
+    """Names, shapes and types of tensors."""
     return "; ".join(f"{tensor.name} {shape_words(tensor)} {tensor.dtype}" for tensor in tensors)
 
 

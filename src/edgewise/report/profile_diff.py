@@ -38,7 +38,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows += rows_alone
     rows.append(_whole_row(*profiled))
     columns = (
-        Column(title="Layer"),
+        Column(title="Layer", name=True),
         Column(title="Op", rank=3),
         Column(title="Before (µs)", numeric=True),
         Column(title="After (µs)", numeric=True),

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from edgewise.formatting import ABSENT, quantity
-from edgewise.record import Profile, Run
+from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import GRADE_TONES, default_title
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, provider_of, system_of
 from edgewise.report.mltk import mltk_tables
-from edgewise.report.names import layer_names
+from edgewise.report.names import layer_names, shorten
 from edgewise.report.page import ChartRenderer, render_page, view_table
 from edgewise.report.profile import (
     count_words,
     is_profiled,
     latency_words,
+    layer_table,
     layers_of,
     memory_line,
     method_sections,
+    op_words,
     ranked,
     reason_of_no_profile,
     sum_line,
+    time_reason,
     time_unit,
     whole_note,
 )
+from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_of, headline_sections, ranked_findings, saving_words
-from edgewise.report.profile_rows import layer_rows, overhead_rows, stepless_rows, sum_rows
+from edgewise.report.profile_style import colours_of
 from edgewise.text import one_line
-from edgewise.units import format_bytes, format_duration, format_si
+from edgewise.units import format_bytes, format_duration, format_si, significant
+
+_ATTRIBUTE_WIDTH = 400
+_NAME_WIDTH = 60
 
 
 def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
@@ -89,14 +98,11 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[
         "parts": _parts(profile),
         "conservation": sum_line(run),
         "findings": [_finding_view(run, profile, index) for index in range(len(profile.findings))],
-        "unit": time_unit(layer.time for layer in run.layers)[0],
-        "rows": layer_rows(run),
-        "overheads": overhead_rows(run),
-        "rest": sum_rows(run),
+        "layers": _layers_view(run),
         "stepless": [
             (title, rows)
             for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated"))
-            if (rows := stepless_rows(run, kind))
+            if (rows := _stepless_rows(run, kind))
         ],
         "charts": drawing.draw_all(charts.chart_of(run, kind) for kind in charts.KINDS),
         "no_memory": "" if profile.memory else memory_line(run),
@@ -241,3 +247,84 @@ def _peaks(profile: Profile) -> list[tuple[str, str, str]]:
         words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}{when}"
         rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
     return rows
+
+
+def _layers_view(run: Run) -> dict[str, Any]:
+    """The table of layers: its columns, and its rows with what a layer's row shows when it is opened."""
+    table = layer_table(run, top=None)
+    unit = time_unit(layer.time for layer in run.layers)[0]
+    most = max((layer.time or 0.0 for layer in run.layers), default=0.0)
+    names, colours = layer_names(run, _NAME_WIDTH), colours_of(run)
+    views = []
+    layers = [*ranked(layers_of(run, "operator")), *ranked(layers_of(run, "overhead"))]
+    for layer, cells in zip(layers, table.rows[: len(layers)], strict=True):
+        share = cells[4].value
+        view = {
+            "index": layer.index,
+            "cells": (cells[0], replace(cells[1], text=names[layer.index]), *cells[2:]),
+            "overhead": layer.kind == "overhead",
+            "colour": "var(--overhead)" if layer.kind == "overhead" else colours.get(one_line(layer.op), "var(--soft)"),
+            "bar": 100 * (layer.time or 0.0) / most if most > 0 else 0.0,
+            "details": _details(layer),
+            "words": _search_words(layer),
+            "tip": _tip(layer, f"{cells[3].text} {unit}", share),
+        }
+        views.append(view)
+    groups = [("", [view for view in views if not view["overhead"]])]
+    groups.append(("overhead", [view for view in views if view["overhead"]]))
+    return {"columns": table.columns, "groups": groups, "sums": table.rows[len(views) :], "unit": unit}
+
+
+def _stepless_rows(run: Run, kind: str) -> list[tuple[str, str, str]]:
+    """(name, type, why) of operators without a step: ``unmatched`` or ``eliminated``."""
+    found = layers_of(run, kind)
+    return [(one_line(layer.title), one_line(layer.op), time_reason(layer)) for layer in found]
+
+
+def _tip(layer: Layer, time: str, percent: float | None) -> str:
+    """The text of a chart's tooltip, line by line."""
+    lines = [
+        one_line(layer.title),
+        op_words(layer),
+        time + ("" if percent is None else f" · {percent:.1f} %"),
+    ]
+    if layer.macs:
+        lines.append(f"{count_words(layer.macs)} MACs")
+    if layer.roof_share is not None:
+        lines.append(
+            f"{layer.roof_share * 100:.0f} % of its roof" + (f", bound by {layer.bound}" if layer.bound else "")
+        )
+    return "\n".join(lines)
+
+
+def _search_words(layer: Layer) -> str:
+    words = [layer.title, layer.name, layer.op, *layer.nodes, layer.engine_op, layer.dtype or "", layer.provider or ""]
+    return one_line(" ".join(words)).lower()
+
+
+def _details(layer: Layer) -> list[tuple[str, str]]:
+    """Details that a row shows when it is opened."""
+    weights, activations = layer.weight_bytes, layer.activation_bytes
+    pairs = [
+        ("Name", layer.name if layer.label or len(one_line(layer.name)) > _NAME_WIDTH else ""),
+        ("Operators", "; ".join(layer.nodes) if len(layer.nodes) > 1 else ""),
+        ("Inputs", tensors_text(layer.inputs)),
+        ("Outputs", tensors_text(layer.outputs)),
+        ("Engine runs", "; ".join(layer.engine_nodes)),
+        ("Kernels", layer.engine_op),
+        ("Provider", layer.provider or ""),
+        ("Parameters", count_words(layer.parameters) if layer.parameters else ""),
+        ("Weights", format_bytes(weights) if weights else ""),
+        ("Activations", format_bytes(activations) if activations else ""),
+        ("Intensity", f"{significant(layer.intensity)} operations per byte" if layer.intensity else ""),
+        ("Begins", f"{quantity(layer.start, 's')} after the inference began" if layer.start is not None else ""),
+        ("Not accelerated", layer.error or ""),
+        ("Cost", f"not known: {layer.cost_unknown_because}" if layer.cost_unknown_because else ""),
+    ]
+    options = [(str(key), _value(value)) for key, value in layer.attributes.items()]
+    return [(name, one_line(text)) for name, text in [*pairs, *options] if text]
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shorten(text, _ATTRIBUTE_WIDTH)

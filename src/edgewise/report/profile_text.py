@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 from edgewise.record import Run
 from edgewise.report.bench import caution_sections
-from edgewise.report.conditions import labels_of
-from edgewise.report.document import Document, Table
-from edgewise.report.names import shorten
+from edgewise.report.document import Document, Section
 from edgewise.report.profile import (
     MOST_ROWS,
-    NARROW,
     header,
     is_profiled,
     layer_table,
@@ -23,8 +20,8 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_sections
-from edgewise.report.text import plain_text, print_document, print_hint
-from edgewise.report.timeline import HEIGHT, WIDEST, draw_timeline
+from edgewise.report.text import plain_text, print_document, print_hint, print_titled
+from edgewise.report.timeline import timeline_sections
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,35 +34,27 @@ def render_profile_text(runs: Sequence[Run], console: Console, *, top: int = MOS
         top: rows of a table of layers.
         details: whether to print how layers were timed, the memory over time and cautions in full.
     """
-    from rich.text import Text
-
     if headline := headline_sections(runs):
         print_document(Document(title="", tables=(), sections=tuple(headline)), console)
         console.print()
-    for index, (run, label) in enumerate(zip(runs, labels_of(runs), strict=True)):
+    hidden = []
+    for index, run in enumerate(runs):
         if index:
             console.print()
-        console.print(Text(header(run), style="bold"), soft_wrap=False)
-        if is_profiled(run):
-            console.print()
-        tables = (layer_table(run, top=top, width=console.width),) if is_profiled(run) else ()
-        print_document(Document(title=label, tables=tables), console)
-        sections = (*finding_sections(run), *method_sections(run))
-        if not details:
-            sections = (*sum_sections(run), *sections)
-            print_document(Document(title=label, tables=(), sections=sections), console, hint=False)
-            continue
-        print_document(Document(title=label, tables=(), sections=tuple(sum_sections(run))), console, details=True)
-        for line in memory_timeline(run, width=min(WIDEST, console.width - 2)):
-            console.print(Text(f"  {line}"), no_wrap=True, crop=True)
-        print_document(Document(title=label, tables=(), sections=sections), console, details=True)
+        tables = (layer_table(run, top=top),) if is_profiled(run) else ()
+        memory = memory_sections(run, width=console.width)
+        sections = (*sum_sections(run), *memory, *finding_sections(run), *method_sections(run))
+        hidden += [section.title for section in (*memory, *method_sections(run))]
+        print_titled(
+            Document(title=header(run), tables=tables, sections=sections), console, details=details, hint=False
+        )
     cautions = tuple(caution_sections(runs))
     print_document(Document(title="", tables=(), sections=cautions), console, details=details, hint=False)
     if not details:
-        print_hint(["memory over time", "how it was timed", *(section.title for section in cautions)], console)
+        print_hint([*hidden, *(section.title for section in cautions)], console)
     if (table := diff_table(runs)) is not None:
         console.print()
-        print_document(Document(title="", tables=(_narrowed(table, console.width),)), console)
+        print_document(Document(title="", tables=(table,)), console)
 
 
 def profile_text(runs: Sequence[Run], *, width: int = 80, top: int = MOST_ROWS, details: bool = False) -> str:
@@ -73,18 +62,10 @@ def profile_text(runs: Sequence[Run], *, width: int = 80, top: int = MOST_ROWS, 
     return plain_text(partial(render_profile_text, runs, top=top, details=details), width=width)
 
 
-def _narrowed(table: Table, width: int) -> Table:
-    """`table` with its first column shortened to what the width allows."""
-    from dataclasses import replace
-
-    most = 20 if width < NARROW else 36
-    rows = tuple((replace(row[0], text=shorten(row[0].text, most)), *row[1:]) for row in table.rows)
-    return replace(table, rows=rows)
-
-
-def memory_timeline(run: Run, *, width: int = WIDEST, height: int = HEIGHT) -> list[str]:
-    """Live bytes along the model's operators as bars of text, at most `width` cells wide; nothing where not known."""
+def memory_sections(run: Run, *, width: int | None = None) -> list[Section]:
+    """Live bytes along the model's operators as bars of text, fit for `width` cells; nothing where not known."""
     memory = run.profile.memory if run.profile is not None else None
     live = [float(value) for value in (memory or {}).get("live_bytes") or ()]
     peak = live.index(max(live)) if live else 0
-    return draw_timeline(live, peak_name=operator_names(run).get(peak, ""), width=width, height=height)
+    name = operator_names(run).get(peak, "")
+    return timeline_sections(live, peak_name=name, title="Memory over time", width=width)

@@ -91,7 +91,8 @@ def group_title(run: Run) -> str:
     """``"kws.tflite, single-stream, batch 1"``, or ``"kws.tflite, command, limits: 0.5 CPUs, 512 MB"``."""
     if run.job.command:
         return f"{one_line(run.job.model.name)}, command, limits: {limits_text(run.job)}"
-    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}"
+    limits = f", limits: {limits_text(run.job)}" if run.job.target.constraints else ""
+    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}{limits}"
 
 
 def recommendation(runs: Sequence[Run]) -> Recommendation | None:

@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.metrics import METRICS
 from edgewise.record import Caution, Measurement
 
 EXACT_TOLERANCE = 2e-3
@@ -235,10 +234,7 @@ _METRICS = ("output_max_abs_error", "output_max_rel_error", "agreement_top1")
 
 def absent_measurements(because: str) -> tuple[Measurement, ...]:
     """What agreement adds to a run that was not compared."""
-    return tuple(
-        Measurement(metric=metric, unit=METRICS[metric].unit, basis=None, method="", value=None, absent_because=because)
-        for metric in _METRICS
-    )
+    return tuple(Measurement.absent(metric, because) for metric in _METRICS)
 
 
 def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:
@@ -246,11 +242,9 @@ def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]
     method += "" if difference.close else f"; {BEYOND}"
     rows = []
     for metric, value in zip(_METRICS, (difference.max_abs, difference.max_rel, difference.top1), strict=True):
-        unit = METRICS[metric].unit
         if value is not None and np.isfinite(value):
-            rows.append(Measurement(metric=metric, unit=unit, basis="measured", method=method, value=value))
+            rows.append(Measurement.of(metric, value, method))
             continue
         nothing = "no output has rows of class scores without NaN" if value is None else ALL_ZERO
-        reason = difference.why or nothing
-        rows.append(Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason))
+        rows.append(Measurement.absent(metric, difference.why or nothing))
     return tuple(rows)

@@ -11,18 +11,11 @@ from edgewise.child_process import signal_name
 from edgewise.metrics import METRICS
 from edgewise.record import Caution, Constraints, Failure, Job, Measurement, ModelRef, Run, SessionRecord, new_run_id
 from edgewise.run.command import NOT_STARTED, Execution
-from edgewise.run.counters import usable_cores
+from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import distribution
 from edgewise.run.trust import grade_of
 from edgewise.text import means_out_of_memory
 from edgewise.units import format_bytes
-
-HELD = 1.05
-"""Processor time may exceed the limit by this factor: the kernel books it in slices."""
-SLACK_S = 0.1
-"""One period of the quota: what a short command may use more."""
-FULL = 0.9
-"""Below this share of the limit the processors were not used fully."""
 
 NOT_A_MODEL = ("program", "name")
 """Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
@@ -191,26 +184,11 @@ def _rusage_sum(fields: Sequence[str]) -> Callable[[Execution], float | None]:
 
 def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed: bool) -> list[Caution]:
     """Limits that did not hold, processors that were not used fully, too few executions, processes left behind."""
-    found = []
-    first, cores = executions[0], len(usable_cores())
-    if first.cannot_hold:
-        found.append(Caution.of("limit-not-held", f"{first.mechanism}: {first.cannot_hold}"))
-    shares = [share for one in executions if (share := _utilization(one)) is not None]
-    if limits.cpus and cores and limits.cpus > cores:
-        message = f"the limit of {limits.cpus:g} CPUs has no effect: this machine has {cores} usable cores"
-        found.append(Caution.of("limit-not-held", message))
-    elif limits.cpus and any(
-        one.cpu_s is not None and one.cpu_s > limits.cpus * (one.seconds * HELD + SLACK_S) for one in executions
-    ):
-        message = f"the command used up to {max(shares):.3g} CPUs; the limit is {limits.cpus:g}"
-        found.append(Caution.of("limit-not-held", message))
-    peak = max((one.usage.memory_peak_bytes or 0 for one in executions), default=0)
-    if limits.memory_bytes and peak > limits.memory_bytes:
-        message = f"the command used {format_bytes(peak)}; the limit is {format_bytes(limits.memory_bytes)}"
-        found.append(Caution.of("limit-not-held", message))
-    if limits.cpus and shares and min(shares) < FULL * min(limits.cpus, cores or limits.cpus) and not failed:
-        message = f"the command used {min(shares):.3g} of {limits.cpus:g} CPUs on average"
-        found.append(Caution.of("cpu-not-used", message))
+    uses = [
+        Use(cpu_s=one.cpu_s, seconds=one.seconds, memory_bytes=one.usage.memory_peak_bytes, cannot_hold=one.cannot_hold)
+        for one in executions
+    ]
+    found = cautions_about_limits(limits, uses, complete=not failed)
     if left := max(one.left for one in executions):
         found.append(Caution.of("processes-left", f"up to {left} processes were still running when the command ended"))
     if len(executions) == 1:

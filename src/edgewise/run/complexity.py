@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise.errors import EdgewiseError
-from edgewise.metrics import METRICS
 from edgewise.model.cost import total_of
 from edgewise.model.memory_plan import find_peak
 from edgewise.record import Job, Measurement
@@ -25,7 +24,8 @@ def complexity_of(job: Job) -> tuple[Measurement, ...]:
         graph = read_run_graph(job)
         total = total_of(graph)
     except EdgewiseError as error:
-        return tuple(_row(metric, None, f"the model's graph can't be read: {error.message}") for metric in COUNTED)
+        why = f"the model's graph can't be read: {error.message}"
+        return tuple(Measurement.absent(metric, why) for metric in COUNTED)
     why = "; ".join(filter(None, (total.why, graph.metadata.get("unobserved")))) or "a shape is unknown"
     seen = graph.metadata.get("observed", "")
     values = (total.parameters, total.weight_bytes, total.macs, total.ops, total.depth, find_peak(graph))
@@ -46,19 +46,16 @@ def with_engine_memory(rows: tuple[Measurement, ...]) -> tuple[Measurement, ...]
     parts = [known["memory_delta"], known.get("parameters_size"), known.get("memory_activations")]
     total, *counted = (-1.0 if part is None else part for part in parts)
     if min(counted) < 0:
-        return (*rows, _row("memory_engine", None, "the size of weights or activations is unknown"))
+        return (*rows, Measurement.absent("memory_engine", "the size of weights or activations is unknown"))
     rest = total - sum(counted)
-    why = "the process grew by less than weights and activations, so the engine maps the file or computes in place"
-    row = _row("memory_engine", None if rest < 0 else round(rest), why)
-    return (*rows, replace(row, method="" if rest < 0 else "memory of the model − parameters size − activations"))
+    if rest < 0:
+        why = "the process grew by less than weights and activations, so the engine maps the file or computes in place"
+        return (*rows, Measurement.absent("memory_engine", why))
+    method = "memory of the model − parameters size − activations"
+    return (*rows, Measurement.of("memory_engine", round(rest), method, basis="derived"))
 
 
 def _row(metric: str, value: int | None, why: str) -> Measurement:
-    return Measurement(
-        metric=metric,
-        unit=METRICS[metric].unit,
-        basis=None if value is None else "derived",
-        method="" if value is None else "counted from the model's graph, as in 'edgewise inspect'",
-        value=None if value is None else float(value),
-        absent_because=why if value is None else None,
-    )
+    if value is None:
+        return Measurement.absent(metric, why)
+    return Measurement.of(metric, value, "counted from the model's graph, as in 'edgewise inspect'", basis="derived")

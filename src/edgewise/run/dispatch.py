@@ -20,6 +20,7 @@ from edgewise.run.facts import target_of
 from edgewise.run.host import run_session
 from edgewise.run.host_protocol import SessionResult, refuses_sizes
 from edgewise.run.plan import Plan, with_other_sizes
+from edgewise.run.protocol import Mode
 from edgewise.run.run_builder import RunBuilder, Sensors, with_cautions
 from edgewise.run.variation import History
 
@@ -187,7 +188,7 @@ class Dispatcher:
         try:
             for index in range(profiled.SESSIONS):
                 emit(SessionStarted(index=index, total=profiled.SESSIONS))
-                sessions.append(self._run_session(run.job, index=index, folder=folder, layers=True))
+                sessions.append(self._run_session(run.job, index=index, folder=folder, mode="layers"))
                 if sessions[-1].failure is not None:
                     break
             find_peaks = self._find_peaks or partial(peaks.find_peaks, target=run.job.target)
@@ -195,11 +196,11 @@ class Dispatcher:
         except KeyboardInterrupt:
             return replace(run, profile_absent_because="interrupted while layers were timed"), True
 
-    def _run_session(self, job: Job, *, index: int, folder: Path, layers: bool = False) -> SessionResult:
-        session_folder = folder / f"{'layers' if layers else 'session'}-{index}"
+    def _run_session(self, job: Job, *, index: int, folder: Path, mode: Mode = "measure") -> SessionResult:
+        session_folder = folder / f"{mode}-{index}"
         session_folder.mkdir()
         return run_session(
-            self._builder.request(job, index=index, layers=layers),
+            self._builder.request(job, index=index, mode=mode),
             target=target_of(job.target),
             folder=session_folder,
             end_by=self._end_by,

@@ -46,6 +46,30 @@ _CLOUDS = {
     "amazon ec2": "Amazon EC2", "google compute engine": "Google Compute Engine", "openstack": "OpenStack",
     "microsoft corporation virtual": "Hyper-V",
 }  # fmt: skip
+_NO_CPUFREQ = f"no {_CPUS}/cpu*/cpufreq"
+#: field → why it is absent where none of its sources has it
+_REASONS = {
+    "device.vendor": "neither DMI tables nor a device tree have it",
+    "device.model": "neither DMI tables nor a device tree have it",
+    "cpu.model": "not in /proc/cpuinfo",
+    "cpu.vendor": "/proc/cpuinfo has no vendor_id",
+    "cpu.logical_cores": "neither in /proc/cpuinfo nor in /sys",
+    "cpu.physical_cores": f"no {_CPUS}/cpu*/topology",
+    "cpu.usable_cores": "not in /proc/self/status",
+    "cpu.flags": "not in /proc/cpuinfo",
+    "memory.total_bytes": "not in /proc/meminfo",
+    "clock.governor": _NO_CPUFREQ,
+    "clock.driver": _NO_CPUFREQ,
+    "clock.min_hz": _NO_CPUFREQ,
+    "clock.max_hz": _NO_CPUFREQ,
+    "clock.boost": f"neither {_CPUS}/cpufreq/boost nor {_CPUS}/intel_pstate/no_turbo",
+    "os.name": "no /etc/os-release with a PRETTY_NAME",
+    "os.libc": "the C library of Python's executable is unknown",
+    "virtualisation.hypervisor": "this processor has no flag for a hypervisor, and nothing else shows one",
+    "settings.performance_counters": "no /sys/bus/event_source/devices",
+    "state.clock_hz": f"no {_CPUS}/cpu*/cpufreq/scaling_cur_freq",
+    "state.on_mains": "no mains supply in /sys/class/power_supply",
+}
 
 
 def fingerprint(*, root: Path = ROOT) -> dict[str, Any]:
@@ -58,7 +82,7 @@ def fingerprint(*, root: Path = ROOT) -> dict[str, Any]:
         root: what ``/proc``, ``/sys`` and ``/etc`` are under.
     """
     probe = _Probe(root)
-    document = {
+    document: dict[str, Any] = {
         "architecture": platform.machine(),
         "device": _device(probe),
         "cpu": _cpu(probe),
@@ -70,6 +94,10 @@ def fingerprint(*, root: Path = ROOT) -> dict[str, Any]:
         "settings": _settings(probe),
         "state": _state(probe),
     }
+    for name, reason in _REASONS.items():
+        group, _, field = name.partition(".")
+        if document[group][field] is None:
+            probe.miss(name, reason)
     _ask_python(document, probe)
     return {**document, "absent": dict(sorted(probe.absent.items()))}
 
@@ -114,12 +142,8 @@ class _Probe:
 
 def _device(probe: _Probe) -> dict[str, str | None]:
     """Maker and product, from the device tree or the firmware's tables."""
-    tree = probe.text("/proc/device-tree/model")
-    vendor, model = probe.text("/sys/class/dmi/id/sys_vendor"), tree or probe.text("/sys/class/dmi/id/product_name")
-    for name, value in (("vendor", vendor), ("model", model)):
-        if value is None:
-            probe.miss(f"device.{name}", "neither DMI tables nor a device tree have it")
-    return {"vendor": vendor, "model": model}
+    model = probe.text("/proc/device-tree/model") or probe.text("/sys/class/dmi/id/product_name")
+    return {"vendor": probe.text("/sys/class/dmi/id/sys_vendor"), "model": model}
 
 
 def _cpu(probe: _Probe) -> dict[str, Any]:
@@ -127,7 +151,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
     online = parse_cpu_list(probe.text(f"{_CPUS}/online") or "")
     logical = len(online) or len(re.findall(r"^processor\s*:", info, re.MULTILINE)) or None
     flags = _line(info, "flags") or _line(info, "Features")
-    cpu: dict[str, Any] = {
+    return {
         "model": _cpu_model(info),
         "vendor": _line(info, "vendor_id"),
         "logical_cores": logical,
@@ -138,18 +162,6 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
         "flags": None if flags is None else sorted(_FLAGS.intersection(flags.split())),
         "caches": _caches(probe),
     }
-    reasons = {
-        "model": "not in /proc/cpuinfo",
-        "vendor": "/proc/cpuinfo has no vendor_id",
-        "logical_cores": "neither in /proc/cpuinfo nor in /sys",
-        "physical_cores": f"no {_CPUS}/cpu*/topology",
-        "usable_cores": "not in /proc/self/status",
-        "flags": "not in /proc/cpuinfo",
-    }
-    for name, reason in reasons.items():
-        if cpu[name] is None:
-            probe.miss(f"cpu.{name}", reason)
-    return cpu
 
 
 def _cpu_model(info: str) -> str | None:
@@ -225,10 +237,7 @@ def _memory(probe: _Probe) -> dict[str, int | None]:
         text = (read_text(folder / "memory.max") or read_text(folder / "memory.limit_in_bytes") or "").strip()
         # Version 1 says "no limit" with the largest number of pages there is.
         limits += [int(text)] if text.isdecimal() and int(text) < 2**60 else []
-    total = _kibibytes(info, "MemTotal")
-    if total is None:
-        probe.miss("memory.total_bytes", "not in /proc/meminfo")
-    return {"total_bytes": total, "limit_bytes": min(limits, default=None)}
+    return {"total_bytes": _kibibytes(info, "MemTotal"), "limit_bytes": min(limits, default=None)}
 
 
 def _kibibytes(info: str, name: str) -> int | None:
@@ -240,19 +249,13 @@ def _clock(probe: _Probe) -> dict[str, Any]:
     governors, drivers = probe.per_core("cpufreq/scaling_governor"), probe.per_core("cpufreq/scaling_driver")
     lows = [int(text) for text in probe.per_core("cpufreq/cpuinfo_min_freq") if text.isdecimal()]
     highs = [int(text) for text in probe.per_core("cpufreq/cpuinfo_max_freq") if text.isdecimal()]
-    clock = {
+    return {
         "governor": ", ".join(sorted(set(governors))) or None,
         "driver": ", ".join(sorted(set(drivers))) or None,
         "min_hz": min(lows) * 1000 if lows else None,
         "max_hz": max(highs) * 1000 if highs else None,
         "boost": _boost(probe),
     }
-    for name in ("governor", "driver", "min_hz", "max_hz"):
-        if clock[name] is None:
-            probe.miss(f"clock.{name}", f"no {_CPUS}/cpu*/cpufreq")
-    if clock["boost"] is None:
-        probe.miss("clock.boost", f"neither {_CPUS}/cpufreq/boost nor {_CPUS}/intel_pstate/no_turbo")
-    return clock
 
 
 def _boost(probe: _Probe) -> bool | None:
@@ -268,10 +271,6 @@ def _os(probe: _Probe) -> dict[str, str | None]:
     release = probe.text("/etc/os-release") or ""
     name = re.search(r"^PRETTY_NAME=[\"']?(.*?)[\"']?$", release, re.MULTILINE)
     libc = " ".join(word for word in platform.libc_ver() if word)
-    if name is None:
-        probe.miss("os.name", "no /etc/os-release with a PRETTY_NAME")
-    if not libc:
-        probe.miss("os.libc", "the C library of Python's executable is unknown")
     return {
         "name": name[1] if name else None,
         "kernel": probe.field("os.kernel", "/proc/sys/kernel/osrelease"),
@@ -285,10 +284,6 @@ def _virtualisation(probe: _Probe) -> dict[str, Any]:
     flagged = None if flags is None else "hypervisor" in flags.split()
     vendor = _hypervisor_vendor(probe, flagged=flagged)
     hypervisor = True if vendor else flagged
-    if hypervisor is None:
-        probe.miss(
-            "virtualisation.hypervisor", ("this processor has no flag for a hypervisor, and nothing else shows one")
-        )
     if hypervisor and vendor is None:
         probe.miss("virtualisation.vendor", "there is a hypervisor, but its name is not visible")
     return {"hypervisor": hypervisor, "vendor": vendor, "container": _container(probe)}
@@ -325,8 +320,6 @@ def _settings(probe: _Probe) -> dict[str, Any]:
     chosen = re.search(r"\[(\w+)\]", pages or "")
     events = probe.root / "sys/bus/event_source/devices"
     units = [path.name for path in events.glob("*") if re.match(r"cpu|armv\d", path.name)]
-    if not events.is_dir():
-        probe.miss("settings.performance_counters", "no /sys/bus/event_source/devices")
     return {
         "aslr": probe.number("settings.aslr", "/proc/sys/kernel/randomize_va_space"),
         "transparent_hugepages": chosen[1] if chosen else None,
@@ -341,15 +334,11 @@ def _state(probe: _Probe) -> dict[str, Any]:
     swap = (_kibibytes(info, "SwapTotal"), _kibibytes(info, "SwapFree"))
     load = re.findall(r"\d+\.\d+", probe.field("state.load_average", "/proc/loadavg") or "")[:3]
     clocks = [int(text) * 1000 for text in probe.per_core("cpufreq/scaling_cur_freq") if text.isdecimal()]
-    if not clocks:
-        probe.miss("state.clock_hz", f"no {_CPUS}/cpu*/cpufreq/scaling_cur_freq")
     supplies = [(path / "type", path / "online") for path in (probe.root / "sys/class/power_supply").glob("*")]
     kinds = [(read_text(kind) or "").strip() for kind, _ in supplies]
     mains = [
         (read_text(online) or "").strip() for kind, online in supplies if (read_text(kind) or "")[:3] in {"Mai", "USB"}
     ]
-    if not {"0", "1"}.intersection(mains):
-        probe.miss("state.on_mains", "no mains supply in /sys/class/power_supply")
     available = _kibibytes(info, "MemAvailable")
     return {
         "load_average": [float(word) for word in load] or None,

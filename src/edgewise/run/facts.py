@@ -36,14 +36,12 @@ class Facts:
         engines, sensors: name → whether it can be used there.
         environment: `edgewise.run.environment.fingerprint` of the machine there.
         cores: the processors that may be used.
-        clock_resolution_s: of the clock that times inferences.
     """
 
     engines: Mapping[str, Availability]
     sensors: Mapping[str, Availability]
     environment: Mapping[str, Any]
     cores: tuple[int, ...]
-    clock_resolution_s: float
 
 
 _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
@@ -51,7 +49,7 @@ _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
 
 def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
     """Where jobs with this target run. Raises `Unavailable`."""
-    return find_target(spec.transport)
+    return find_target(spec.device)
 
 
 def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availability:
@@ -97,11 +95,11 @@ def _ask_facts(target: RemoteTarget) -> Facts:
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
             environment=dict(told["environment"]),
             cores=tuple(int(core) for core in told["cores"]),
-            clock_resolution_s=float(told["clock_resolution_s"]),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise Unavailable(
-            f"{target.name} can't be used: {error}", advice=f"check the connection and {_python(target)}"
+            f"{target.name} can't be used: {error}",
+            advice=getattr(error, "advice", "") or f"check the connection and {_python(target)}",
         ) from error
 
 

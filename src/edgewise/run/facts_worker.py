@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -27,7 +26,6 @@ def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
         "meters": {name: asdict(_availability(location)) for name, location in question["meters"].items()},
         "environment": fingerprint(),
         "cores": list(usable_cores()),
-        "clock_resolution_s": time.get_clock_info("perf_counter").resolution,
         "numpy": find_spec("numpy") is not None,
     }
 

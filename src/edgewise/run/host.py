@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from edgewise.child_process import signal_name
+from edgewise.constraints.base import Group
+from edgewise.constraints.choice import find_group
 from edgewise.device.link import LinkLost
-from edgewise.device.target import Target, Workspace
+from edgewise.device.target import LocalTarget, Target, Workspace
 from edgewise.device.transport import LosesLink, Process
+from edgewise.device.transports.constrained import ConstrainedTransport
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import list_files
 from edgewise.record import Failure, Job
@@ -71,6 +74,7 @@ class LiveSession:
         self._dismissed = False
         self._oom_kills = 0
         self._stack = contextlib.ExitStack()
+        self._group: Group | None = None
         self.workspace: Workspace | None = None
 
     def __enter__(self) -> Self:
@@ -106,6 +110,7 @@ class LiveSession:
     def start(self, target: Target) -> None:
         """Start the worker and give it its job; a worker that can't be started is a failure in the result."""
         try:
+            target = self._within_limits(target)
             files = files_of(self._request.job, is_here=target.is_here)
             workspace = self._stack.enter_context(target.workspace(self._folder, files))
             paths = {name: target.locate(workspace, name, file) for name, file in files.items()}
@@ -115,11 +120,23 @@ class LiveSession:
         except OSError as error:
             cause: Cause = "LinkLost" if isinstance(error, LinkLost) else "Unavailable"
             message = f"the worker could not be started on {target.name}: {error}"
-            self.result.failure = Failure(cause=cause, message=message, phase="python", advice=ADVICE.get(cause, ""))
+            advice = getattr(error, "advice", "") or ADVICE.get(cause, "")
+            self.result.failure = Failure(cause=cause, message=message, phase="python", advice=advice)
             return
         self.workspace = workspace
         self.result.link = workspace.use
         self._protocol.begin(self._process, spawned_ns=spawned_ns, folder=str(workspace.path), paths=paths)
+
+    def _within_limits(self, target: Target) -> Target:
+        """`target`, or this machine through a group with the job's limits. Raises OSError."""
+        limits = self._request.job.target.constraints
+        if limits is None:
+            return target
+        if not target.is_here:
+            raise OSError(f"limits are held on this machine only, not on {target.name}")
+        group, _ = find_group(cpus=limits.cpus, memory_bytes=limits.memory_bytes, mechanism=limits.mechanism)
+        self._group = self._stack.enter_context(group)
+        return LocalTarget(ConstrainedTransport(group))
 
     def wait_for(self, until: str) -> bool:
         """Read messages until one of kind `until`; False if the worker ends or fails before."""
@@ -151,13 +168,20 @@ class LiveSession:
         """Why there is no complete result, if there is none."""
         result, process, workspace = self.result, self._process, self.workspace
         assert workspace is not None
+        usage = None if self._group is None else self._group.usage()
+        if self._group is not None and usage is not None:
+            told = {"mechanism": self._group.mechanism, "cannot_hold": self._group.cannot_hold}
+            result.facts["constraints"] = {**told, **asdict(usage)}
         if result.failure is None and not self._dismissed and not self._protocol.done and process is not None:
-            killed = workspace.oom_kills() > self._oom_kills
+            killed = workspace.oom_kills() > self._oom_kills or bool(usage and usage.oom_kills)
             result.failure = _unexpected_end(process, self._protocol.phase, killed_for_memory=killed)
         if result.failure is not None:
             result.failure = _with_tail(result.failure, self._folder)
-            limit = self._request.job.target.memory_limit_bytes
-            result.failure = result.failure if limit is None else _blame_limit(result.failure, limit)
+            spec = self._request.job.target
+            flag, limit = "--memory-limit", spec.memory_limit_bytes
+            if spec.constraints is not None and spec.constraints.memory_bytes is not None:
+                flag, limit = "--memory", spec.constraints.memory_bytes
+            result.failure = result.failure if limit is None else _blame_limit(result.failure, limit, flag)
 
 
 def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
@@ -217,12 +241,13 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
     return replace(failure, stderr_tail=text.strip())
 
 
-def _blame_limit(failure: Failure, limit: int) -> Failure:
+def _blame_limit(failure: Failure, limit: int, flag: str) -> Failure:
     """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
     words = f"the memory limit of {format_bytes(limit)}"
+    advice = ADVICE["OutOfMemory"].replace("--memory-limit", flag)
     told = failure.message + failure.stderr_tail
     # A thread that can't be started under the limit says "unavailable", which means memory.
     if failure.cause == "OutOfMemory" or means_out_of_memory(told) or "Resource temporarily unavailable" in told:
         message = f"{failure.message}; {words} was reached"
-        return replace(failure, cause="OutOfMemory", message=message, advice=ADVICE["OutOfMemory"])
+        return replace(failure, cause="OutOfMemory", message=message, advice=advice)
     return replace(failure, advice=f"{failure.advice or 'see what the engine printed'}; {words} may be the reason")

@@ -24,7 +24,7 @@ from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.metering import as_dict
 from edgewise.run.meters.base import Meter
-from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, ProtocolError, decode, encode
+from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
 from edgewise.run.timing import OFFLINE_S
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
@@ -90,9 +90,6 @@ class SessionRequest:
         beside: meters that are read here while the worker works.
         options: `edgewise.runtime.base.LoadOptions` as a mapping.
         outputs: whether the outputs are wanted.
-        profile: whether layers are timed, instead of everything else.
-        turns: whether the host says when inferences are timed, turn by turn.
-        samples: whether the host hands over samples and wants their outputs, instead of everything else.
         cores: the only processors that the worker may use; empty leaves it all.
     """
 
@@ -100,12 +97,10 @@ class SessionRequest:
     index: int
     runtime: str
     options: Mapping[str, Any]
+    mode: Mode = "measure"
     meters: tuple[str, ...] = ()
     beside: tuple[Meter, ...] = ()
     outputs: bool = False
-    profile: bool = False
-    turns: bool = False
-    samples: bool = False
     cores: tuple[int, ...] = ()
 
 
@@ -164,7 +159,7 @@ class HostProtocol:
         self.phase = "python"
         self.latest = ""
         self.done = False
-        self.may_end = not (request.turns or request.samples)
+        self.may_end = request.mode not in ("turns", "samples")
         self.out_of_time = False
         self._end_by = end_by
         self._begun: dict[str, int] = {}
@@ -250,9 +245,7 @@ class HostProtocol:
             meters=list(request.meters),
             beside=bool(request.beside),
             outputs=request.outputs,
-            profile=request.profile,
-            turns=request.turns,
-            samples=request.samples,
+            mode=request.mode,
             cores=list(request.cores),
             memory_limit=job.target.memory_limit_bytes,
         )
@@ -381,11 +374,9 @@ class HostProtocol:
         samples = "completions" if scenario.kind == "offline" else scenario.headline
         if not self.may_end:
             raise ProtocolError("done before the host ended the session")
-        if self.request.profile:
-            if result.profile is None:
-                raise ProtocolError("done without layers")
-            return
-        if self.request.samples:
+        if self.request.mode == "layers" and result.profile is None:
+            raise ProtocolError("done without layers")
+        if self.request.mode in ("layers", "samples"):
             return
         lacking = [
             name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
@@ -397,8 +388,10 @@ class HostProtocol:
 
     def _check_asked(self, kind: str) -> None:
         """Whether turns, or samples, were asked for at all. Raises `ProtocolError`."""
-        turns, samples = self.request.turns, self.request.samples
-        if not {"ready": turns or samples, "turned": turns, "inferred": samples}[kind]:
+        if (
+            self.request.mode
+            not in {"ready": ("turns", "samples"), "turned": ("turns",), "inferred": ("samples",)}[kind]
+        ):
             raise ProtocolError(f"{kind} without an order")
 
     def _failed(self, message: Mapping[str, Any]) -> Failure:

@@ -66,7 +66,7 @@ class Inference:
         """Start the worker and wait until the model is loaded. Raises `InferenceFailed`."""
         with self._stack as stack:
             self._folder = stack.enter_context(job_folder())
-            request = self._builder.request(self._job, index=0, samples=True)
+            request = self._builder.request(self._job, index=0, mode="samples")
             self._live = stack.enter_context(LiveSession(request, folder=self._folder, end_by=self._end_by))
             self._live.start(target_of(self._job.target))
             self._require(self._live.wait_for("ready"))

@@ -275,7 +275,7 @@ class Interleaver:
                 folder = room / str(place)
                 folder.mkdir()
                 own = state.cores[place] if state.cores else ()
-                request = self._builder.request(state.jobs[place], index=state.rounds, turns=True, cores=own)
+                request = self._builder.request(state.jobs[place], index=state.rounds, mode="turns", cores=own)
                 live[place] = stack.enter_context(LiveSession(request, folder=folder, end_by=end_by))
                 live[place].start(state.target)
                 if not live[place].wait_for("ready"):

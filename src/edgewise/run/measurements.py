@@ -7,7 +7,7 @@ the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -50,11 +50,8 @@ def measurements_of(
     rows += _phases(sessions, variation)
     rows += _memory(sessions)
     rows.append(_cpu_utilization(sessions))
-    rows.append(
-        _plain(
-            "model_size", "measured", "size of the model's files on disk, weight files included", job.model.size_bytes
-        )
-    )
+    method = "size of the model's files on disk, weight files included"
+    rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += _metered(sessions, meter_absences)
     rows += _deployment(sessions)
     return tuple(rows)
@@ -65,8 +62,8 @@ def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
     links = [session.link for session in sessions if session.link is not None]
     if not links:
         return [
-            _absent("deployment_time", "the job ran on this machine, so nothing was deployed"),
-            _absent("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
+            Measurement.absent("deployment_time", "the job ran on this machine, so nothing was deployed"),
+            Measurement.absent("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
         ]
     first, load = links[0], sessions[0].phases["load"]
     method = (
@@ -75,12 +72,11 @@ def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
     )
     total = sum(link.sent_bytes + link.received_bytes for link in links)
     return [
-        _plain("deployment_time", "measured", method, first.push_s + load),
-        _plain(
+        Measurement.of("deployment_time", first.push_s + load, method),
+        Measurement.of(
             "network_bytes",
-            "measured",
-            f"bytes sent and received for {len(links)} session(s): files, requests and messages, as handed to the link",
             total,
+            f"bytes sent and received for {len(links)} session(s): files, requests and messages, as handed to the link",
         ),
     ]
 
@@ -107,12 +103,11 @@ def distribution(
     within = None
     if interval and METRICS[metric].unit in ("s", "1/s"):
         within, interval = interval, widen(interval, value, variation)
-    return Measurement(
-        metric=metric,
-        unit=METRICS[metric].unit,
+    return Measurement.of(
+        metric,
+        value,
+        method + (f"; 95 % interval: {interval.method}" if interval else "; no interval"),
         basis=basis,
-        method=method + (f"; 95 % interval: {interval.method}" if interval else "; no interval"),
-        value=value,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         within_low=within.low if within else None,
@@ -151,7 +146,11 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
         if (per_session := _seconds(sessions, metric))
     ]
     if scenario.kind == "offline":
-        rows.append(_absent("latency", "the offline scenario has several inferences in flight and measures throughput"))
+        rows.append(
+            Measurement.absent(
+                "latency", "the offline scenario has several inferences in flight and measures throughput"
+            )
+        )
     if scenario.kind == "paced":
         rows += _paced(sessions, rows)
     return rows
@@ -162,20 +161,12 @@ def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> li
     arrivals = sum(session.facts["steady"]["arrivals"] for session in sessions)
     low, high = wilson_interval(missed, arrivals)
     values = {row.metric: row.value for row in rows}
-    answer = [
-        _plain(
-            "deadline_miss_rate",
-            "measured",
-            f"{missed} of {arrivals} inputs were unfinished when the next one was due; Wilson's interval",
-            missed / arrivals,
-            low=low,
-            high=high,
-        )
-    ]
+    method = f"{missed} of {arrivals} inputs were unfinished when the next one was due; Wilson's interval"
+    answer = [Measurement.of("deadline_miss_rate", missed / arrivals, method, low=low, high=high)]
     paced, busy = values.get("latency_paced"), values.get("latency")
     if paced and busy:
         method = "median paced latency divided by median back-to-back latency of the same processes"
-        answer.append(_plain("idle_gap_penalty", "derived", method, paced / busy))
+        answer.append(Measurement.of("idle_gap_penalty", paced / busy, method, basis="derived"))
     return answer
 
 
@@ -188,29 +179,31 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     if kind == "offline":
         return [_offline_throughput(job, sessions, variation)]
     if kind == "paced":
-        return [_absent("throughput", "the paced scenario sets the rate of arrivals")]
+        return [Measurement.absent("throughput", "the paced scenario sets the rate of arrivals")]
     per_session = _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
-        return [_absent("throughput", "no time passed on the clock")]
+        return [Measurement.absent("throughput", "no time passed on the clock")]
     # Runs × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     method = f"runs × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
-    low, high = _rates(widened, value, batch)
-    within_low, within_high = _rates(interval, value, batch)
-    row = _plain("throughput", "derived", method, value, low=low, high=high)
-    return [replace(row, within_low=within_low, within_high=within_high)]
+    rates = _rates(widened, value, batch, within=interval)
+    return [Measurement.of("throughput", value, method, basis="derived", **rates)]
 
 
-def _rates(times: intervals.Interval | None, value: float, batch: int) -> tuple[float | None, float | None]:
-    """The interval of a rate from that of the mean time of an inference; `value`, the rate, is always inside."""
-    if times is None:
-        return None, None
-    low = min(value, batch / times.high) if times.high > 0 else None
-    return low, max(value, batch / times.low) if times.low > 0 else None
+def _rates(
+    times: intervals.Interval | None, value: float, batch: int, *, within: intervals.Interval | None
+) -> dict[str, Any]:
+    """Both intervals of a rate, from those of the mean time of an inference; `value`, the rate, is always inside."""
+    ends: dict[str, Any] = {}
+    for prefix, each in (("", times), ("within_", within)):
+        if each is not None:
+            ends[f"{prefix}low"] = min(value, batch / each.high) if each.high > 0 else None
+            ends[f"{prefix}high"] = max(value, batch / each.low) if each.low > 0 else None
+    return ends
 
 
 def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement:
@@ -219,7 +212,7 @@ def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: 
     stamps = [session.samples["completions"] for session in sessions if session.samples["completions"]]
     total = sum(completions[-1] for completions in stamps) * 1e-9
     if not total:
-        return _absent("throughput", "no inference was completed in the time given")
+        return Measurement.absent("throughput", "no inference was completed in the time given")
     value = sum(map(len, stamps)) * batch / total
     requests = int(sessions[0].facts.get("effective", {}).get("requests") or 1)
     times = [_window_times(completions, requests) for completions in stamps]
@@ -233,19 +226,12 @@ def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: 
     widened = None if interval is None else widen(interval, total / sum(map(len, stamps)), variation)
     if widened is not None:
         method += f"; 95 % interval of the mean time: {widened.method}"
-    low, high = _rates(widened, value, batch)
-    within_low, within_high = _rates(interval, value, batch)
     rates = batch / flat
-    return Measurement(
-        metric="throughput",
-        unit=METRICS["throughput"].unit,
-        basis="measured",
-        method=method,
-        value=value,
-        low=low,
-        high=high,
-        within_low=within_low,
-        within_high=within_high,
+    return Measurement.of(
+        "throughput",
+        value,
+        method,
+        **_rates(widened, value, batch, within=interval),
         samples=tuple(round(float(rate), 6) for rate in rates),
         session_lengths=lengths,
         summary=summarise(rates, lengths),
@@ -300,13 +286,15 @@ def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
         ("memory_peak", "memory_peak", "VmHWM", peak_method),
     ):
         values = figures(fact, key)
-        rows.append(distribution(metric, values, method) if values else _absent(metric, f"/proc has no {key} here"))
+        rows.append(
+            distribution(metric, values, method) if values else Measurement.absent(metric, f"/proc has no {key} here")
+        )
     base, peak = figures("memory_baseline", "VmRSS"), figures("memory_peak", "VmHWM")
     if base and len(base) == len(peak):
         delta = [[high[0] - low[0]] for high, low in zip(peak, base, strict=True)]
         rows.append(distribution("memory_delta", delta, "peak during inference − baseline", basis="derived"))
     else:
-        rows.append(_absent("memory_delta", "baseline or peak is unknown"))
+        rows.append(Measurement.absent("memory_delta", "baseline or peak is unknown"))
     return rows
 
 
@@ -318,7 +306,7 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
         if cpu is not None and wall:
             values.append([cpu / wall])
     if not values:
-        return _absent("cpu_utilization", "the system does not report the processor time of the process")
+        return Measurement.absent("cpu_utilization", "the system does not report the processor time of the process")
     return distribution("cpu_utilization", values, "processor time / wall time of the steady phase; 1 = one core")
 
 
@@ -336,14 +324,14 @@ def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> l
         rows.append(distribution("power", [[power] for _, _, power in energy], method, basis="derived"))
     else:
         why = reasons.get("energy", "no energy meter was available")
-        rows += [_absent("energy", why), _absent("power", why)]
+        rows += [Measurement.absent("energy", why), Measurement.absent("power", why)]
     for metric in ("temperature", "clock_rate"):
         readings = [r for facts in metered for r in facts["load"]["readings"] if r["metric"] == metric]
         if readings:
             per_session = [[reading["value"]] for reading in readings]
             rows.append(distribution(metric, per_session, readings[0]["method"]))
         else:
-            rows.append(_absent(metric, reasons.get(metric, f"no meter for {metric} was available")))
+            rows.append(Measurement.absent(metric, reasons.get(metric, f"no meter for {metric} was available")))
     return rows
 
 
@@ -357,22 +345,10 @@ def _energy_above_idle(facts: Mapping[str, Any]) -> tuple[float, str, float] | N
     return power * facts["load"]["seconds"] / facts["load"]["inferences"], str(load[0]["method"]), power
 
 
-def _plain(
-    metric: str, basis: Basis, method: str, value: float, *, low: float | None = None, high: float | None = None
-) -> Measurement:
-    unit = METRICS[metric].unit
-    return Measurement(metric=metric, unit=unit, basis=basis, method=method, value=float(value), low=low, high=high)
-
-
-def _absent(metric: str, reason: str) -> Measurement:
-    unit = METRICS[metric].unit
-    return Measurement(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason)
-
-
 def session_record(session: SessionResult) -> SessionRecord:
     """What is kept of one worker beside its samples."""
     steady = session.facts.get("steady", {})
-    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
+    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters", "constraints")
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,

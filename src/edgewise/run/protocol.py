@@ -7,9 +7,14 @@ error, so that a native library that prints can't corrupt the channel. Big array
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 PROTOCOL = 1
+
+Mode = Literal["measure", "turns", "layers", "samples"]
+"""What a worker does with its session: time inferences by itself, time them in turns that the host gives, time the
+model's layers, or return outputs for samples that the host sends."""
+
 MAX_TOLD_BYTES = 128 * 2**20
 """No honest worker tells more in all: ten million samples. Signs of life and progress are not kept and not counted."""
 MAX_TOLD = 200

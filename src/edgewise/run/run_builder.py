@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgewise.errors import EdgewiseError, StoreError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
-from edgewise.record import Caution, Job, Measurement, Run, TargetSpec, Variation, new_run_id
+from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
 from edgewise.record.facts import precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
@@ -25,6 +25,7 @@ from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import measurements_of, session_record
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
+from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.trust import cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
@@ -113,7 +114,7 @@ class RunBuilder:
         self._sensors = sensors
         self._history = history or stored_history()
         self._runtimes = runtimes()
-        self._places: dict[str, _Place] = {}
+        self._places: dict[tuple[str, Constraints | None], _Place] = {}
 
     def usual_variation(self, target: TargetSpec) -> Variation:
         """How the speed of a target varies between runs."""
@@ -125,40 +126,37 @@ class RunBuilder:
 
     def _place(self, target: TargetSpec) -> _Place:
         """What is known of a target, asked once."""
-        if target.transport not in self._places:
-            environment = environment_at(target)
-            self._places[target.transport] = _Place(
+        key = (target.device, target.constraints)
+        if key not in self._places:
+            environment = _limited(environment_at(target), target.constraints)
+            self._places[key] = _Place(
                 environment=environment,
                 sensors=self._sensors or find_sensors(target=target),
                 speed=SpeedHistory(environment, self._history),
             )
-        return self._places[target.transport]
+        return self._places[key]
 
     def request(
         self,
         job: Job,
         *,
         index: int,
-        layers: bool = False,
-        turns: bool = False,
-        samples: bool = False,
+        mode: Mode = "measure",
         cores: tuple[int, ...] = (),
     ) -> SessionRequest:
         """What the worker of session `index` of `job` is asked to do."""
         sensors = self._place(job.target).sensors
         # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
-        metered = not layers and (index == 0 or job.workload.interleave is not None)
+        metered = mode != "layers" and (index == 0 or job.workload.interleave is not None)
         return SessionRequest(
             job=job,
             index=index,
             runtime=self._runtimes.location(job.runtime.name),
             meters=sensors.locations if metered else (),
             beside=sensors.beside if metered else (),
-            options=asdict(replace(_load_options(job), profile=layers)),
-            outputs=index == 0 and not layers,
-            profile=layers,
-            turns=turns,
-            samples=samples,
+            options=asdict(replace(_load_options(job), profile=mode == "layers")),
+            mode=mode,
+            outputs=index == 0 and mode != "layers",
             cores=cores,
         )
 
@@ -275,6 +273,15 @@ def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
         for run in runs
         if len(told[run.job.model.sha256]) > 1 and run.job.runtime.precision is None
     }
+
+
+def _limited(environment: Mapping[str, Any], limits: Constraints | None) -> Mapping[str, Any]:
+    """The fingerprint of a machine as a worker within `limits` finds it: a smaller one, with a history of its own."""
+    if limits is None:
+        return environment
+    cpu = environment["cpu"] | ({"quota_cores": limits.cpus} if limits.cpus else {})
+    memory = environment["memory"] | ({"limit_bytes": limits.memory_bytes} if limits.memory_bytes else {})
+    return {**environment, "cpu": cpu, "memory": memory}
 
 
 def _load_options(job: Job) -> LoadOptions:

@@ -5,7 +5,7 @@ All thresholds are in this module. The grade is the worst one to which any cauti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from edgewise.formatting import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.run import Grade
 from edgewise.run.host_protocol import SessionResult
+from edgewise.run.limit_cautions import about_limits
 from edgewise.run.stopping import TIME_BUDGET
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
@@ -41,18 +42,15 @@ def cautions_of(
     usable_cores: int,
 ) -> tuple[Caution, ...]:
     """Return the cautions of a run, from its data, its machine and its settings."""
-    headline = next((row for row in measurements if row.metric == job.workload.scenario.headline), None)
+    rows = {row.metric: row for row in measurements}
+    headline, misses = rows.get(job.workload.scenario.headline), rows.get("deadline_miss_rate")
     found: list[Caution] = []
     if headline is not None and headline.value is not None:
         found += _about_data(job, headline, sessions)
-    misses = next((row for row in measurements if row.metric == "deadline_miss_rate"), None)
     if misses is not None and (misses.low or 0.0) > OVERLOADED:
-        found.append(
-            Caution.of("overloaded", f"{misses.value:.0%} of the inputs were unfinished when the next one was due")
-        )
-    found += _about_machine(job, sessions, usable_cores)
-    found += _about_settings(job, sessions)
-    return tuple(found)
+        message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
+        found.append(Caution.of("overloaded", message))
+    return (*found, *_about_machine(job, sessions, usable_cores), *_about_settings(job, sessions))
 
 
 def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
@@ -66,42 +64,46 @@ def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
     return Trust(grade=order[worst], reasons=reasons)
 
 
-def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> list[Caution]:
-    found: list[Caution] = []
+def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
     summary = headline.summary
     n = summary.n if summary else len(headline.samples)
     if headline.samples and n < LEAST_SAMPLES:
-        found.append(Caution.of("too-few-samples", f"only {n} samples: unreliable"))
+        yield Caution.of("too-few-samples", f"only {n} samples: unreliable")
     if len(sessions) == 1:
-        found.append(Caution.of("single-session", "one process only: the interval lacks differences between processes"))
-    half = headline.half_width
-    if half is not None and headline.value and headline.low is not None and headline.high is not None:
-        width = width_text(headline.value, headline.low, headline.high, headline.unit)
-        if headline.high > FACTOR_WIDE * headline.low:
-            low, high = (format_quantity(end, headline.unit) for end in (headline.low, headline.high))
-            message = f"the 95 % interval, {low} to {high}, spans more than a factor of {FACTOR_WIDE:g}"
-            found.append(Caution.of("very-wide-interval", message))
-        elif half > WIDE:
-            found.append(Caution.of("wide-interval", f"the 95 % interval is {width} of the value"))
-        target = job.workload.stopping.relative_half_width
-        stopped = [session.facts.get("steady", {}).get("stopped_because") for session in sessions]
-        within = headline.within_half_width
-        if TIME_BUDGET in stopped and within is not None and within > target:
-            if headline.within_low is not None and headline.within_high is not None:
-                width = width_text(headline.value, headline.within_low, headline.within_high, headline.unit)
-            message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
-            found.append(Caution.of("time-budget", message))
+        yield Caution.of("single-session", "one process only: the interval lacks differences between processes")
+    yield from _about_width(job, headline, sessions)
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
-        found.append(Caution.of("sessions-differ", message))
+        yield Caution.of("sessions-differ", message)
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
-        found.append(Caution.of("no-steady-state", "latency was not steady when measuring ended"))
-    shape = _about_shape(headline)
+        yield Caution.of("no-steady-state", "latency was not steady when measuring ended")
+    shape = list(_about_shape(headline))
     # Samples of a second cluster are far from the median, too: report them as a cluster only.
     far = 0 if any(caution.code == "multimodal" for caution in shape) else _far_outliers(headline)
     if far > OUTLIER_SHARE * n:
-        found.append(Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median"))
-    return found + shape
+        yield Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median")
+    yield from shape
+
+
+def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+    half, value, low, high = headline.half_width, headline.value, headline.low, headline.high
+    if half is None or not value or low is None or high is None:
+        return
+    width = width_text(value, low, high, headline.unit)
+    if high > FACTOR_WIDE * low:
+        ends = " to ".join(format_quantity(end, headline.unit) for end in (low, high))
+        message = f"the 95 % interval, {ends}, spans more than a factor of {FACTOR_WIDE:g}"
+        yield Caution.of("very-wide-interval", message)
+    elif half > WIDE:
+        yield Caution.of("wide-interval", f"the 95 % interval is {width} of the value")
+    target = job.workload.stopping.relative_half_width
+    stopped = [session.facts.get("steady", {}).get("stopped_because") for session in sessions]
+    within = headline.within_half_width
+    if TIME_BUDGET in stopped and within is not None and within > target:
+        if headline.within_low is not None and headline.within_high is not None:
+            width = width_text(value, headline.within_low, headline.within_high, headline.unit)
+        message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
+        yield Caution.of("time-budget", message)
 
 
 def _far_outliers(headline: Measurement) -> int:
@@ -113,20 +115,18 @@ def _far_outliers(headline: Measurement) -> int:
     return int(np.count_nonzero(outlier_mask(samples) & (np.abs(samples - median) > FAR * median)))
 
 
-def _about_shape(headline: Measurement) -> list[Caution]:
+def _about_shape(headline: Measurement) -> Iterator[Caution]:
     """Return cautions about drift and clusters."""
-    found: list[Caution] = []
     samples = np.asarray(headline.samples)
     if len(samples) < LEAST_SAMPLES:
-        return found
+        return
     drift = diagnosis.drift(samples, headline.session_lengths)
     if drift is not None and abs(drift.relative_change) > DRIFT and drift.p_value < DRIFT_P:
-        found.append(Caution.of("drift", f"{headline.metric} changed by {drift.relative_change:+.1%} while measuring"))
+        yield Caution.of("drift", f"{headline.metric} changed by {drift.relative_change:+.1%} while measuring")
     modes = diagnosis.modes(samples)
     if len(modes) > 1:
         clusters = ", ".join(f"{format_quantity(mode.value, headline.unit)} ({mode.share:.0%})" for mode in modes)
-        found.append(Caution.of("multimodal", f"samples form {len(modes)} clusters: {clusters}"))
-    return found
+        yield Caution.of("multimodal", f"samples form {len(modes)} clusters: {clusters}")
 
 
 def _worst(sessions: Sequence[SessionResult], key: str) -> float | None:
@@ -134,27 +134,29 @@ def _worst(sessions: Sequence[SessionResult], key: str) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> list[Caution]:
-    found: list[Caution] = []
+def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> Iterator[Caution]:
     busy = _worst(sessions, "busy_share_of_others")
     if busy is not None and busy > BUSY:
-        found.append(Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time"))
+        yield Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time")
     steal = _worst(sessions, "steal_share")
     if steal is not None and steal > STEAL:
-        found.append(Caution.of("steal", f"the hypervisor gave up to {steal:.1%} of the processor time to others"))
+        yield Caution.of("steal", f"the hypervisor gave up to {steal:.1%} of the processor time to others")
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
-        found.append(Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second"))
+        yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")
     throttled = _worst(sessions, "throttled_s")
+    limits = job.target.constraints
+    if limits is not None:
+        yield from about_limits(limits, [session.facts for session in sessions])
     if throttled:
-        found.append(Caution.of("throttled", f"a cgroup quota paused the worker for {throttled:.2f} s"))
+        expected = limits is not None and limits.cpus is not None
+        code, cause = ("paused-by-limit", "the processor limit") if expected else ("throttled", "a cgroup quota")
+        yield Caution.of(code, f"{cause} paused the worker for {throttled:.2f} s")
     if job.runtime.threads is not None and job.runtime.threads > usable_cores:
-        found.append(Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores"))
-    return found
+        yield Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores")
 
 
-def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution]:
-    found: list[Caution] = []
+def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
     effective: Mapping[str, Any] = sessions[0].facts.get("effective", {}) if sessions else {}
     scenario = job.workload.scenario
     asked = {
@@ -168,16 +170,15 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> list[Caution
         if wanted is None or got == wanted:
             continue
         if got is not None:
-            found.append(Caution.of("settings-ignored", f"requested {name} {wanted}, the engine uses {got}"))
+            yield Caution.of("settings-ignored", f"requested {name} {wanted}, the engine uses {got}")
         elif name in ("streams", "requests") and wanted != 1:
-            found.append(Caution.of("settings-ignored", f"requested {name} {wanted}, the engine reports none"))
+            yield Caution.of("settings-ignored", f"requested {name} {wanted}, the engine reports none")
     fell_back = next((session.facts["fell_back"] for session in sessions if "fell_back" in session.facts), None)
     if fell_back:
-        found.append(Caution.of("slower-call", str(fell_back)))
+        yield Caution.of("slower-call", str(fell_back))
     assumed = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if ASSUMED in spec.note]
     if assumed:
-        found.append(Caution.of("assumed-shape", "; ".join(assumed)))
+        yield Caution.of("assumed-shape", "; ".join(assumed))
     converted = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if CONVERTED in spec.note]
     if converted:
-        found.append(Caution.of("input-converted", "; ".join(converted)))
-    return found
+        yield Caution.of("input-converted", "; ".join(converted))

@@ -127,9 +127,9 @@ class Worker:
         self.facts["effective"] = dict(session.effective)
         self.facts["outputs"] = [_described(spec) for spec in session.outputs]
         session.bind(arrays)
-        if self.job.get("profile"):
+        if self.job["mode"] == "layers":
             self._time_layers(session)
-        elif self.job.get("samples"):
+        elif self.job["mode"] == "samples":
             self._answer_samples(session, partial(self._reload, runtime, options))
         else:
             self._measure(session)
@@ -161,9 +161,9 @@ class Worker:
             first = self._insist(session, partial(_time_one, session, clock))
         self.channel.send("samples", name="latency_first", values_ns=[first])
         with self.phase("steady"):
-            steady, delta = self._insist(session, partial(self._count_steady, session, clock))
+            steady = self._insist(session, partial(self._steady, session, clock))
         gc.enable()
-        self.facts["counters"] = steady.extra.pop("counters", delta)
+        self.facts["counters"] = steady.extra.pop("counters")
         prescribed = self.job["stopping"]["warmup"] and self.job["workload"]["scenario"]["kind"] == "single-stream"
         self.facts["steady"] = {
             # The first inference was the first of a prescribed warm-up.
@@ -191,7 +191,7 @@ class Worker:
                 return
             timer = session.time_reference
         told = self.facts.setdefault("reference", {"version": VERSION})
-        if self.job.get("turns") or (when == "start" and not counters.reset_peak_memory()):
+        if self.job["mode"] == "turns" or (when == "start" and not counters.reset_peak_memory()):
             return
         with self.phase("reference"):
             reading = timer()
@@ -243,46 +243,34 @@ class Worker:
             )
         return act()
 
-    def _count_steady(self, session: Session, clock: Any) -> tuple[Any, dict[str, Any]]:
-        """The steady phase, and what the process used in it."""
-        before = counters.read_counters()
-        steady = self._steady(session, clock)
-        return steady, counters.read_counters().delta(before)
-
     def _steady(self, session: Session, clock: Any) -> Any:
+        """The steady phase, with what the process used in it among its `extra`."""
         from edgewise.run import timing
 
-        scenario, stopping = self.job["workload"]["scenario"], self.job["stopping"]
-        reporter = _Reporter(self.channel, self.facts)
-        if self.job.get("turns"):
-            return self._take_turns(session, clock, reporter)
-        if scenario["kind"] == "paced":
-            return timing.paced(session, fps=scenario["fps"], stopping=stopping, clock=clock, reporter=reporter)
-        if scenario["kind"] == "offline":
-            return timing.offline(session, stopping=stopping, clock=clock, reporter=reporter)
+        scenario, turns = self.job["workload"]["scenario"], self.job["mode"] == "turns"
+        given = {"stopping": self.job["stopping"], "clock": clock, "reporter": _Reporter(self.channel, self.facts)}
+        before = counters.read_counters()
+        if turns:
+            steady = self._take_turns(session, given)
+        elif scenario["kind"] == "paced":
+            steady = timing.paced(session, fps=scenario["fps"], **given)
+        else:
+            steady = (timing.offline if scenario["kind"] == "offline" else timing.single_stream)(session, **given)
+        delta = counters.read_counters().delta(before)
+        # In turns, the larger part of the rest belongs to the other workers.
+        steady.extra.setdefault(
+            "counters", {name: delta[name] for name in ("steal_share", "throttled_s")} if turns else delta
+        )
+        return steady
 
-        return timing.single_stream(session, stopping=stopping, clock=clock, reporter=reporter)
-
-    def _take_turns(self, session: Session, clock: Any, reporter: _Reporter) -> Any:
+    def _take_turns(self, session: Session, given: Mapping[str, Any]) -> Any:
         from edgewise.run.turn_mode import take_turns
 
         def tell(kind: str, **fields: Any) -> None:
             self._has_turns = True
             self.channel.send(kind, **fields)
 
-        before = counters.read_counters()
-        steady = take_turns(
-            session,
-            stopping=self.job["stopping"],
-            clock=clock,
-            reporter=reporter,
-            tell=tell,
-            next_order=lambda: decode(self._orders.get()),
-        )
-        delta = counters.read_counters().delta(before)
-        # Of the rest, the larger part belongs to the others' turns.
-        steady.extra["counters"] = {name: delta[name] for name in ("steal_share", "throttled_s")}
-        return steady
+        return take_turns(session, **given, tell=tell, next_order=lambda: decode(self._orders.get()))
 
     def _outputs(self, session: Session) -> None:
         """Outputs of one inference as a file in the job's folder, when the host asked for them."""

@@ -63,10 +63,8 @@ _REMOTE = frozenset({"AzureExecutionProvider"})
 #: the engine's own settings that keep float32 what it says
 _EXACT: dict[str, dict[str, Any]] = {"CUDAExecutionProvider": {"use_tf32": "0"}}
 
-_DTYPES = {
-    "float": "float32", "double": "float64", "float16": "float16", "bfloat16": "bfloat16", "bool": "bool",
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
+#: types that the engine and numpy call differently
+DTYPES = {"float": "float32", "double": "float64"}
 #: setting → the engine's enumeration, and our words for its members
 SETTING_WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "graph_optimization_level": (
@@ -387,7 +385,7 @@ def _effective(session: Any, *, provider: str, requests: int, placement: Mapping
 
 def _spec(node: Any) -> TensorSpec:
     match = re.fullmatch(r"tensor\((\w+)\)", node.type)
-    dtype = _DTYPES.get(match[1], match[1]) if match else node.type
+    dtype = DTYPES.get(match[1], match[1]) if match else node.type
     shape = None if node.shape is None else tuple(size if isinstance(size, int | str) else None for size in node.shape)
     return TensorSpec(name=node.name, shape=shape, dtype=dtype)
 

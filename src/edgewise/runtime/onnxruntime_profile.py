@@ -149,7 +149,7 @@ class ProfiledOnnxSession(OnnxSession):
         with tempfile.TemporaryDirectory(prefix="edgewise-profile-") as folder:
             session, saved = self._open(Path(folder))
             timing, file = self._run(session, _fitting(inferences, saved or self._path))
-            traced = read_trace(file, inferences=timing.total).select(timing.counted)
+            traced = read_trace(file, inferences=timing.total, counted=timing.counted)
             executed, note = _follow(self._path, saved, traced.steps)
         return _assemble(traced, timing, executed, note)
 

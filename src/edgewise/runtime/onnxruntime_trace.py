@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edgewise.runtime.base import CannotProfile
+from edgewise.runtime.onnxruntime import DTYPES
 
 _KERNEL = "_kernel_time"
 _BODIES = frozenset({"If", "Loop", "Scan"})
-_DTYPES = {
-    "float": "float32", "double": "float64", "float16": "float16", "bfloat16": "bfloat16", "bool": "bool",
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (4, 8, 16, 32, 64)},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +45,6 @@ class KernelTrace:
     executions: tuple[int, ...]
     sessions: tuple[int, ...]
 
-    def select(self, runs: Sequence[int]) -> KernelTrace:
-        """The same of some inferences only, given by their place."""
-        steps = (
-            replace(
-                step,
-                durations=tuple(step.durations[run] for run in runs),
-                starts=tuple(step.starts[run] for run in runs),
-            )
-            for step in self.steps
-        )
-        return KernelTrace(
-            tuple(steps), tuple(self.executions[run] for run in runs), tuple(self.sessions[run] for run in runs)
-        )
-
 
 @dataclass(slots=True)
 class _Event:
@@ -85,19 +68,19 @@ class _TracedInference:
     events: list[_Event]
 
 
-def read_trace(path: Path, *, inferences: int) -> KernelTrace:
-    """The last `inferences` inferences in the profile at `path`.
+def read_trace(path: Path, *, inferences: int, counted: Sequence[int] | None = None) -> KernelTrace:
+    """Those of the last `inferences` inferences in the profile at `path` whose places are in `counted` (None: all).
 
     Raises `CannotProfile` where the file is damaged, holds fewer, or its inferences differ in their steps.
     """
     try:
         with path.open("rb") as file:
-            return parse_trace(file, inferences=inferences)
+            return parse_trace(file, inferences=inferences, counted=counted)
     except OSError as error:
         raise CannotProfile(f"ONNX Runtime's profile can't be read: {error.strerror}") from error
 
 
-def parse_trace(lines: Iterable[bytes], *, inferences: int) -> KernelTrace:
+def parse_trace(lines: Iterable[bytes], *, inferences: int, counted: Sequence[int] | None = None) -> KernelTrace:
     """As `read_trace`, from the file's lines."""
     runs = list(_split(_entries(lines)))
     if len(runs) < inferences:
@@ -113,6 +96,7 @@ def parse_trace(lines: Iterable[bytes], *, inferences: int) -> KernelTrace:
         raise CannotProfile("the inferences in ONNX Runtime's profile have different steps")
     if any(sum(event.duration for event in run.events) > run.execution for run in runs):
         raise CannotProfile("ONNX Runtime's profile shows operators that took longer than the whole")
+    runs = runs if counted is None else [runs[place] for place in counted]
     steps = tuple(_step([run.events[at] for run in runs], runs) for at in range(len(first)))
     return KernelTrace(steps, tuple(run.execution for run in runs), tuple(run.duration for run in runs))
 
@@ -211,5 +195,5 @@ def _dtype(shapes: Any) -> str | None:
     """The type of the first tensor in a list of ``{type: shape}``."""
     for entry in shapes or ():
         if isinstance(entry, dict):
-            return next((_DTYPES.get(str(kind), str(kind)) for kind in entry), None)
+            return next((DTYPES.get(str(kind), str(kind)) for kind in entry), None)
     return None

@@ -37,9 +37,10 @@ from edgewise.runtime.base import (
 from edgewise.text import means_out_of_memory
 
 #: the engine's element types → numpy's names
-_DTYPES = {
-    "f16": "float16", "f32": "float32", "f64": "float64", "boolean": "bool",
-    **{f"{short}{bits}": f"{long}{bits}" for short, long in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
+DTYPES = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "boolean": "bool",
+    **{f"{short}{bits}": f"{long}{bits}" for short, long in (("i", "int"), ("u", "uint"))
+       for bits in (4, 8, 16, 32, 64)},
 }  # fmt: skip
 #: property of a compiled model → what it is called in `effective`
 _TOLD = {
@@ -50,7 +51,7 @@ _TOLD = {
     "ENABLE_CPU_PINNING": "cpu_pinning",
 }
 #: nodes of the compiled graph that compute nothing
-_PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
+PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
 #: the plug-in's words for layers that multiply and accumulate: in their number format a network is computed
 _PRODUCTS = frozenset({
     "Convolution", "BinaryConvolution", "DeformableConvolution", "Deconvolution", "FullyConnected", "MatMul",
@@ -176,9 +177,9 @@ class OpenVinoSession:
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into the engine's own input tensors. Raises ValueError where they don't fit."""
         self._arrays = own_copies(arrays, self.inputs)
-        _fill(self._request, self._arrays)
+        fill(self._request, self._arrays)
         self._pool = None
-        self.invoke = _call(self._request)
+        self.invoke = call_of(self._request)
 
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
@@ -215,8 +216,8 @@ class OpenVinoSession:
         if self._pool is None:
             self._pool = [self._compiled.create_infer_request() for _ in range(self._requests)]
             for request in self._pool:
-                _fill(request, self._arrays or [])
-        return [_call(request) for request in self._pool]
+                fill(request, self._arrays or [])
+        return [call_of(request) for request in self._pool]
 
     def _run_queue(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
@@ -229,7 +230,7 @@ class OpenVinoSession:
 
             self._pool = AsyncInferQueue(self._compiled, self._requests)
             for request in self._pool:
-                _fill(request, self._arrays or [])
+                fill(request, self._arrays or [])
         # Called on the engine's threads under Python's lock.
         self._pool.set_callback(lambda request, data: completions.append(clock()))
         start = partial(_below(self._pool, "start_async"), {}, None)
@@ -250,12 +251,13 @@ def _below(thing: Any, method: str) -> Any:
     return getattr(super(type(thing), thing), method)
 
 
-def _call(request: Any) -> Callable[[], object]:
+def call_of(request: Any) -> Callable[[], object]:
     """One inference of `request` on what its input tensors hold; True shares the outputs' memory, copying nothing."""
     return partial(_below(request, "infer"), {}, True, decode_strings=False)
 
 
-def _fill(request: Any, arrays: Sequence[Any]) -> None:
+def fill(request: Any, arrays: Sequence[Any]) -> None:
+    """Copy `arrays` into the request's input tensors."""
     for index, array in enumerate(arrays):
         tensor = request.get_input_tensor(index)
         if tuple(tensor.shape) != array.shape:  # only where the model stayed dynamic
@@ -354,7 +356,7 @@ def _layers(compiled: Any) -> list[tuple[str, str]] | None:
         found = [(info["layerType"].astype(str), info["runtimePrecision"].astype(str)) for info in told]
     except (RuntimeError, KeyError, TypeError):
         return None
-    return [(kind, precision) for kind, precision in found if kind not in _PASSIVE]
+    return [(kind, precision) for kind, precision in found if kind not in PASSIVE]
 
 
 def _shape(port: Any) -> tuple[int | None, ...] | None:
@@ -368,7 +370,7 @@ def _spec(port: Any) -> TensorSpec:
     names = sorted(port.get_names())
     kind = port.get_element_type().get_type_name()
     name = names[0] if names else port.get_node().get_friendly_name()
-    return TensorSpec(name=name, shape=_shape(port), dtype=_DTYPES.get(kind, kind))
+    return TensorSpec(name=name, shape=_shape(port), dtype=DTYPES.get(kind, kind))
 
 
 _UNSUPPORTED = re.compile(

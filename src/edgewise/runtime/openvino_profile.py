@@ -25,7 +25,7 @@ from edgewise.runtime.base import (
     LoadOptions,
     Role,
 )
-from edgewise.runtime.openvino import OpenVinoSession, _call, _fill
+from edgewise.runtime.openvino import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
 
 BLOCKS = 20
@@ -38,14 +38,8 @@ WARMUP = 3
 """Inferences at the beginning of each block that are not counted."""
 _METHOD = "OpenVINO's performance counters: differences of their sums, over blocks of inferences"
 _RESOLUTION_NS = 1000.0
-_DTYPES = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "boolean": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
-}  # fmt: skip
 _GENERIC = frozenset({"Eltwise", "Subgraph"})
 """Types that say less than the operators they execute."""
-_PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
 
 _EPILOGUE = ("elementwise", "activation", "normalization", "quantize", "dequantize")
 #: kinds of operators (`edgewise.model.cost.KINDS`) that a layer may execute, its own first → types of layers
@@ -169,8 +163,8 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         _time(self.invoke, self._request, WARMUP)
         plain, _ = _time(self.invoke, self._request, count)
         request = compiled.create_infer_request()
-        _fill(request, self._arrays or [])
-        invoke, counters = _call(request), _Counters()
+        fill(request, self._arrays or [])
+        invoke, counters = call_of(request), _Counters()
         # Reading the counters takes a while and cools the caches: no more often than is needed.
         _time(invoke, request, 1)
         counters.read(request, 1)
@@ -221,7 +215,7 @@ class _Steps:
             self._fed_with[name] = tuple(sources)
         self.types = dict(zip(counters.names, counters.kinds, strict=True))
         # What was fused into a step is listed after it and has no place in the graph that runs.
-        self.placed = [name for name in self.types if self.layer(name) not in _PASSIVE]
+        self.placed = [name for name in self.types if self.layer(name) not in PASSIVE]
         self.ran = {
             name for name, column in zip(counters.names, counters.columns(), strict=True) if any(column.values())
         }
@@ -331,7 +325,7 @@ def _node(name: str, times: Sequence[float], steps: _Steps, origin: StepOrigin) 
         kinds=(_KINDS.get(kind) or _KINDS.get(layer, ())) if role == "operator" else (),
         originals=origin.originals,
         provider="CPU",
-        dtype=_DTYPES.get(info.get("runtimePrecision", "")),
+        dtype=DTYPES.get(info.get("runtimePrecision", "")),
         type="" if layer in _GENERIC else layer,
         detail=detail,
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from edgewise.device.target import check_device
 from edgewise.errors import BadInput
-from edgewise.evaluating.data_options import DataOptions, plan_evaluation
-from edgewise.evaluating.evaluation import EvaluationResults, run_evaluation
+from edgewise.evaluating.data_options import DataOptions
+from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation
 from edgewise.record import Stopping
 from edgewise.run.plan import Axes
 from edgewise.run.run_builder import METERS_OFF

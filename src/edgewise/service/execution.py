@@ -12,7 +12,18 @@ from pathlib import Path
 from edgewise.cancellation import Cancelled
 from edgewise.errors import BadField, BadInput, StoreError, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
-from edgewise.record import Job, ModelRef, Run, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload, new_run_id
+from edgewise.record import (
+    Constraints,
+    Job,
+    ModelRef,
+    Run,
+    RuntimeSpec,
+    Scenario,
+    Stopping,
+    TargetSpec,
+    Workload,
+    new_run_id,
+)
 from edgewise.run.command import Execution, execute
 from edgewise.run.command_run import build_run
 from edgewise.run.environment import fingerprint
@@ -84,7 +95,10 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
 def _execute(job: Job, request: ExecRequest) -> Execution:
     try:
         return execute(
-            job.command, constraints=request.constraints(), sample_s=request.sample, timeout_s=request.timeout
+            job.command,
+            constraints=request.constraints() or Constraints(),
+            sample_s=request.sample,
+            timeout_s=request.timeout,
         )
     except OSError as error:
         raise Unavailable(

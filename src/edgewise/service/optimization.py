@@ -6,8 +6,7 @@ from pathlib import Path
 
 from edgewise.device.target import check_device
 from edgewise.optimizing.pipeline import find_best_variant
-from edgewise.optimizing.search_settings import Limits, SearchSettings
-from edgewise.optimizing.settings_builder import build_settings
+from edgewise.optimizing.search_settings import Limits, SearchSettings, build_settings
 from edgewise.optimizing.variant import Optimization
 from edgewise.service.command_line import words_of
 from edgewise.service.context import Context
@@ -53,7 +52,7 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization:
     settings = build_settings(
         wanted,
         folder=None if request.folder is None else Path(request.folder),
-        wish=None if request.data is None else data_options_of(request, request.data),
+        options=None if request.data is None else data_options_of(request, request.data),
         calibrate_on=request.calibrate_on,
         calibration_limit=request.calibration_limit,
     )

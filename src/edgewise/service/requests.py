@@ -6,6 +6,7 @@ Values are in SI units. Paths are kept as given: `Request.with_paths_from` makes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,6 +16,7 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.choice import MECHANISMS
+from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import ScenarioKind
@@ -30,7 +32,7 @@ class _Target(Request):
     """Where to run, and on inputs of which shape.
 
     Attributes:
-        device: its name; ``local`` is this machine.
+        device: its name or URL; ``local`` is this machine.
         shapes: input name → shape, for inputs with open dimensions; "" stands for the only input.
         memory_limit: bytes that a worker may allocate; None is the available memory.
     """
@@ -41,10 +43,45 @@ class _Target(Request):
 
     def target(self) -> TargetSpec:
         """As a job has it."""
-        return TargetSpec(device=self.device, transport=self.device, memory_limit_bytes=self.memory_limit)
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
 
-class _Measuring(_Target):
+class _Limited(Request):
+    """Limits of a smaller device.
+
+    Attributes:
+        cpus: processors, 1.0 is one core; None sets no limit.
+        memory: bytes of all processes of a job together; None sets no limit.
+        mechanism: what holds the limits; None is the best that works.
+    """
+
+    cpus: Number | None = None
+    memory: Whole | None = None
+    mechanism: str | None = None
+
+    def constraints(self) -> Constraints | None:
+        """As a job has them; None where there are none."""
+        limits = Constraints(cpus=self.cpus, memory_bytes=self.memory, mechanism=self.mechanism)
+        return limits if limits != Constraints() else None
+
+
+class _LimitedTarget(_Limited, _Target):
+    """Where to run, within limits."""
+
+    def target(self) -> TargetSpec:
+        """As a job has it."""
+        return replace(super().target(), constraints=self.constraints())
+
+    def check(self) -> None:
+        """Reject limits that can't be held."""
+        super().check()
+        limits = self.constraints()
+        check_constraints(limits or Constraints())
+        if limits is not None and self.device != "local":
+            raise BadField("{cpus} and {memory} apply only to {device=local}", advice="leave {device} out")
+
+
+class _Measuring(_LimitedTarget):
     """How to measure models.
 
     Attributes:
@@ -98,6 +135,7 @@ class _Measuring(_Target):
 
     def check(self) -> None:
         """Reject settings that no engine supports."""
+        super().check()
         check_settings(
             threads=self.threads,
             batches=self.batches,
@@ -377,10 +415,11 @@ class _Data(_Target):
 
     def check(self) -> None:
         """Reject a limit below one."""
+        super().check()
         require_at_least(1, limit=self.limit, memory_limit=self.memory_limit)
 
 
-class EvaluateRequest(_Data):
+class EvaluateRequest(_LimitedTarget, _Data):
     """Measure the accuracy of models on labelled data, or against another model's outputs.
 
     The fields are the arguments of `edgewise.evaluate`, but for:
@@ -467,16 +506,13 @@ LEAST_CPUS, MOST_CPUS = 0.01, 1024
 LEAST_MEMORY = 2**20
 
 
-class ExecRequest(Request):
+class ExecRequest(_Limited):
     """Run a program within the limits of a smaller device.
 
     Attributes:
         command: program and arguments; ``{model}`` in them stands for a model.
         model_names: names or paths to put there; each is a run of its own. They count from the current folder.
         models_file: a file with one of them per line.
-        cpus: processors, 1.0 is one core; None sets no limit.
-        memory: bytes of all processes together; None sets no limit.
-        mechanism: what holds the limits; None is the best that works.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
         repeat: number of executions.
@@ -489,17 +525,10 @@ class ExecRequest(Request):
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
-    cpus: Number | None = None
-    memory: Whole | None = None
-    mechanism: str | None = None
     sample: Number = 0.5
     timeout: Number | None = None
     repeat: Whole = 1
     seed: Whole = 0
-
-    def constraints(self) -> Constraints:
-        """As a job has them."""
-        return Constraints(cpus=self.cpus, memory_bytes=self.memory, mechanism=self.mechanism)
 
     @property
     def functions(self) -> Texts:
@@ -508,7 +537,7 @@ class ExecRequest(Request):
 
     def check(self) -> None:
         """Reject limits that no program can run in, and models without a place in the command."""
-        check_constraints(self.constraints())
+        check_constraints(self.constraints() or Constraints())
         require_time(timeout=self.timeout, sample=self.sample or None)
         require_at_least(1, repeat=self.repeat)
         require_at_least(0, seed=self.seed)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -318,13 +318,8 @@ def replicates_to_decide(contrast: Contrast, *, margin: float, tests: int = 1) -
     while count < MOST_REPLICATES:
         count = max(count + 1, int(count * 1.05), LEAST_REPLICATES)
         degrees = contrast.degrees * (count - 1) / max(1, contrast.replicates - 1)
-        later = Contrast(
-            log_ratio=contrast.log_ratio,
-            error=scatter / math.sqrt(count),
-            degrees=degrees,
-            replicates=count,
-            sequential=contrast.sequential,
-            method="",
+        later = replace(
+            contrast, error=scatter / math.sqrt(count), degrees=degrees, replicates=count, doubt="", exact_p=None
         )
         p_value = later.p_value
         if decide(later, margin=margin, p_adjusted=None if p_value is None else p_value * tests) != "inconclusive":

@@ -35,7 +35,7 @@ def check_profile(runtime: Runtime, path: Path, options: LoadOptions, inputs: Se
     try:
         if not isinstance(session, ProfilesLayers):
             return ()
-        before = _infer(session, inputs)
+        before = infer(session, inputs)
         try:
             profile = session.profile_layers(INFERENCES)
         except CannotProfile as error:
@@ -51,7 +51,8 @@ def check_profile(runtime: Runtime, path: Path, options: LoadOptions, inputs: Se
     return ("layers",)
 
 
-def _infer(session: Session, inputs: Sequence[Any]) -> list[Any]:
+def infer(session: Session, inputs: Sequence[Any]) -> list[Any]:
+    """Outputs of one inference on `inputs`."""
     session.bind(inputs)
     session.invoke()
     return list(session.read_outputs())

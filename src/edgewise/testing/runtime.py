@@ -11,7 +11,7 @@ from typing import Any
 from edgewise.model.signature import shapes_fit
 from edgewise.runtime.base import InvalidModel, LoadOptions, Runtime, Session, UnsupportedModel
 from edgewise.runtime.fake_script import MARK
-from edgewise.testing.profile import check_profile
+from edgewise.testing.profile import check_profile, infer
 from edgewise.testing.rules import probe_import, requiring
 
 _require = requiring("runtime")
@@ -154,17 +154,11 @@ def _make_inputs(session: Session, options: LoadOptions) -> list[Any]:
     return arrays
 
 
-def _infer(session: Session, inputs: Sequence[Any]) -> list[Any]:
-    session.bind(inputs)
-    session.invoke()
-    return list(session.read_outputs())
-
-
 def _check_outputs(session: Session, inputs: Sequence[Any]) -> None:
     import numpy as np
 
     given = [array.copy() for array in inputs]
-    first = _infer(session, given)
+    first = infer(session, given)
     _require(len(first) == len(session.outputs), f"outputs: {len(first)} arrays for {len(session.outputs)} outputs")
     for array, spec in zip(first, session.outputs, strict=True):
         _require(isinstance(array, np.ndarray), f"outputs: {spec.name!r} is a {type(array).__name__}, not an array")
@@ -179,10 +173,10 @@ def _check_outputs(session: Session, inputs: Sequence[Any]) -> None:
     again = list(session.read_outputs())
     _require(_same(kept, again), "outputs: a second inference on the same inputs differs (or bind keeps no copy)")
     others = [_other(array, step=3 * index + 3) for index, array in enumerate(inputs)]
-    other = _infer(session, others)
+    other = infer(session, others)
     _require(not _same(kept, other), "outputs: other inputs give the same outputs")
     _require(_same(kept, first, tolerance=0.0), "outputs: they are no copies, a later inference changed them")
-    _require(_same(kept, _infer(session, inputs)), "outputs: binding the first inputs again gives other outputs")
+    _require(_same(kept, infer(session, inputs)), "outputs: binding the first inputs again gives other outputs")
 
 
 def _other(array: Any, *, step: int) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
 from edgewise.cancellation import wait_readable
+from edgewise.device.supervisor import descendants
 
 KEPT_BYTES = 64 * 2**10
 """Of what a process prints on standard error, its end."""
@@ -105,7 +106,7 @@ class LocalProcess:
         if self._child.returncode is None:
             # Stopped first, so that nobody forks while the descendants are counted.
             self._signal_group(signal.SIGSTOP)
-            for pid in _descendants(self.pid):
+            for pid in descendants(self.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             self._kill_group()
@@ -178,19 +179,3 @@ def _closed_at_end(pid: int) -> int:
 
     threading.Thread(target=wait, daemon=True).start()
     return reader
-
-
-def _descendants(pid: int) -> list[int]:
-    """All processes below `pid`, whatever group they are in; empty where ``/proc`` does not tell."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # The parent is the second field behind the name in parentheses (proc_pid_stat(5)).
-            parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = [], [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return found

@@ -23,6 +23,7 @@ from edgewise.evaluating.tasks.outputs import (
     OutputScorer,
     OutputTask,
     brief,
+    count_confusion,
     elements_of,
     scalar_label,
 )
@@ -117,8 +118,7 @@ class AnomalyTable(Table):
 
     def _confusion(self) -> Sequence[Sequence[int]]:
         assert self._pairs is not None
-        cells = np.bincount(self._pairs[0] * 2 + self._pairs[1], minlength=4)
-        return [[int(count) for count in row] for row in cells.reshape(2, 2)]
+        return count_confusion(*self._pairs, np.ones(self.n), classes=2)
 
 
 class AnomalyScorer(OutputScorer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ from edgewise.evaluating.task import Preparation
 Array = np.ndarray[Any, np.dtype[Any]]
 Order = Literal["ltrb", "yxyx", "xywh", "cxcywh"]
 """What the four numbers of a box are: corners x first, corners y first, left/top with size, centre with size."""
+_TELLING = 32
+"""From this number on, boxes that are all smaller than 2 pixels are not in pixels."""
 ORDERS: tuple[Order, ...] = ("ltrb", "yxyx", "xywh", "cxcywh")
 
 
@@ -47,6 +50,42 @@ class Anchors:
     boxes: Array
     scales: tuple[float, ...]
     y_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxDecoding:
+    """How boxes are decoded from outputs.
+
+    Attributes:
+        decode: one of `edgewise.evaluating.tasks.detection_outputs.DECODERS`.
+        roles: what each output is, in the model's order; "" for one that isn't used.
+        order: of a box's four numbers.
+        normalised: whether boxes are parts of the input's size; None: pixels are assumed, and refused where all boxes
+            are smaller than two of them.
+        confidence: scores that are not larger are dropped.
+        overlap: intersection over union above which the weaker of two boxes goes; None: none goes.
+        most: detections that are kept of an image.
+        agnostic: whether boxes suppress those of other classes.
+        every_class: whether a row of a YOLO counts for all its classes or for its best.
+        columns: of yolov8: whether every column is a box, [1, 4 + C, N], or every row; None: what fits the number of
+            the data's classes, else the longer side are boxes.
+        activation: of an SSD's class scores: ``sigmoid``, ``softmax`` or ``none``.
+        background: number of the class that is none.
+    """
+
+    decode: str
+    roles: tuple[str, ...]
+    order: Order
+    normalised: bool | None
+    confidence: float
+    overlap: float | None
+    most: int
+    agnostic: bool
+    every_class: bool = True
+    columns: bool | None = None
+    anchors: Anchors | None = None
+    activation: str = "none"
+    background: int | None = None
 
 
 class UnreadableOutputs(Exception):
@@ -122,6 +161,57 @@ def one_image(output: Array, rank: int) -> Array:
     if output.ndim != rank:
         raise UnreadableOutputs(f"an output of shape {shape} is not of one image with {rank} dimensions")
     return output
+
+
+def read_outputs(outputs: Sequence[Array], reading: BoxDecoding, *, known: int) -> tuple[Detections, int | None]:
+    """Detections with scores above the threshold, boxes as the model gives them, and how many classes it scores.
+
+    Args:
+        known: number of the data's classes, 0 where it is not known; it distinguishes rows from columns.
+
+    Returns:
+        The detections, and the number of classes for decoders whose outputs have a score for each; else None.
+
+    Raises:
+        UnreadableOutputs: shapes or numbers that are not what the decoder reads.
+    """
+    parts = {role: output for role, output in zip(reading.roles, outputs, strict=True) if role}
+    if reading.decode in ("boxes", "rows"):
+        if reading.decode == "boxes":
+            found = read_listed(parts["boxes"], parts.get("scores"), parts.get("classes"), parts.get("count"))
+        else:
+            found = read_rows(parts["boxes"])
+        if np.isnan(found.scores).any():
+            raise UnreadableOutputs("some scores are not numbers")
+        return found.take(found.scores > reading.confidence), None
+    if reading.decode == "ssd":
+        if reading.anchors is None:
+            raise UnreadableOutputs("there are no anchors")
+        encodings, raw = one_image(parts["boxes"], 2), one_image(parts["scores"], 2)
+        scores = activate(raw, reading.activation, background=reading.background)
+        return read_ssd(encodings, scores, reading.anchors, above=reading.confidence), scores.shape[1]
+    rows = one_image(parts["boxes"], 2)
+    if reading.decode == "yolov8" and _by_columns(rows, reading, known=known):
+        rows = rows.T
+    if reading.normalised is None and len(rows) >= _TELLING and np.abs(rows[:, :4]).max() <= 2:
+        raise UnreadableOutputs(
+            "all boxes are smaller than 2 pixels, so they look like parts of the input (normalised=yes)"
+        )
+    objectness = reading.decode == "yolov5"
+    found = read_yolo(rows, objectness=objectness, above=reading.confidence, every_class=reading.every_class)
+    return found, rows.shape[1] - (5 if objectness else 4)
+
+
+def _by_columns(rows: Array, reading: BoxDecoding, *, known: int) -> bool:
+    """Whether every column is a box."""
+    if reading.columns is not None:
+        return reading.columns
+    fits = [known > 0 and size == 4 + known for size in rows.shape]
+    if fits[0] != fits[1]:
+        return fits[0]
+    if rows.shape[0] == rows.shape[1]:
+        raise UnreadableOutputs(f"of an output of shape {rows.shape} it is not clear which side are boxes (axis=rows)")
+    return bool(rows.shape[0] < rows.shape[1])
 
 
 def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count: Array | None) -> Detections:

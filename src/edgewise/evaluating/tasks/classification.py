@@ -10,8 +10,8 @@ first, as in scikit-learn's `top_k_accuracy_score`. So both are the numbers that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from edgewise.evaluating.tasks.outputs import (
     ClassOptions,
     OutputScorer,
     OutputTask,
+    count_confusion,
     elements_of,
     row_of,
 )
@@ -68,7 +69,7 @@ class ClassificationTable(Table):
         self.classes = max(classes, int(labels.max(initial=-1)) + 1, int(answers.max(initial=-1)) + 1)
         # Samples with the same label, answer and place in the top five are interchangeable.
         codes = (labels * (self.classes + 1) + answers + 1) * 2 + near
-        cells, self.groups = np.unique(codes, return_inverse=True)
+        cells, self.groups, self._sizes = np.unique(codes, return_inverse=True, return_counts=True)
         pairs, self._near = cells // 2, (cells % 2).astype(np.float64)
         self._labels, self._answers = pairs // (self.classes + 1), pairs % (self.classes + 1) - 1
         self._right = self._labels == self._answers
@@ -108,22 +109,21 @@ class ClassificationTable(Table):
 
     def confusion(self) -> Sequence[Sequence[int]]:
         """[label][answer] → samples; samples without an answer are in no cell."""
-        cells = np.bincount(self.groups, minlength=self._labels.size)
-        return _Confusion(self._labels, self._answers, cells, classes=self.classes)
+        return count_confusion(self._labels, self._answers, self._sizes, classes=self.classes)
 
     def accuracy_shifted(self, by: int) -> float:
         """The share of samples whose answer is their label plus `by`."""
-        return self._share((self._answers >= 0) & (self._answers == self._labels + by))
+        shifted = (self._answers >= 0) & (self._answers == self._labels + by)
+        return float(self._sizes[shifted].sum()) / self.n if self.n else 0.0
 
     def accuracy_renumbered(self, *, least: int) -> float | None:
         """The share of samples with the most frequent answer of their label, where each label has one of its own; None
         where two labels share it, or a label has fewer than `least` samples.
         """
-        cells = np.bincount(self.groups, minlength=self._labels.size)
         usual: dict[int, tuple[int, int]] = {}
         for label in np.unique(self._labels):
-            mine = np.where((self._labels == label) & (self._answers >= 0), cells, 0)
-            if cells[self._labels == label].sum() < least or not mine.any():
+            mine = np.where((self._labels == label) & (self._answers >= 0), self._sizes, 0)
+            if self._sizes[self._labels == label].sum() < least or not mine.any():
                 return None
             per_answer = np.bincount(np.maximum(self._answers, 0), weights=mine)
             usual[int(label)] = int(per_answer.argmax()), int(per_answer.max())
@@ -136,36 +136,6 @@ class ClassificationTable(Table):
         answers = np.unique(self._answers)
         several = np.unique(self._labels).size > 1
         return int(answers[0]) if answers.size == 1 and several and answers[0] >= 0 else None
-
-    def _share(self, chosen: NDArray[np.bool_]) -> float:
-        cells = np.bincount(self.groups, minlength=self._labels.size)
-        return float(cells[chosen].sum()) / self.n if self.n else 0.0
-
-
-class _Confusion(Sequence[Sequence[int]]):
-    """Rows, made on demand: a matrix of 20,000 classes is rarely read whole."""
-
-    def __init__(self, labels: Integers, answers: Integers, counts: Integers, *, classes: int) -> None:
-        self._labels, self._answers, self._counts, self._classes = labels, answers, counts, classes
-
-    def __len__(self) -> int:
-        return self._classes
-
-    @overload
-    def __getitem__(self, index: int) -> Sequence[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Sequence[int]]: ...
-    def __getitem__(self, index: int | slice) -> Sequence[int] | Sequence[Sequence[int]]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self._classes))]
-        if not -self._classes <= index < self._classes:
-            raise IndexError(index)
-        mine = (self._labels == index % self._classes) & (self._answers >= 0)
-        row = np.bincount(self._answers[mine], weights=self._counts[mine], minlength=self._classes)
-        return [int(count) for count in row]
-
-    def __iter__(self) -> Iterator[Sequence[int]]:
-        return (self[index] for index in range(self._classes))
 
 
 class ClassificationScorer(OutputScorer):
@@ -219,6 +189,11 @@ class ClassificationScorer(OutputScorer):
         columns = np.array(records, dtype=np.intp).reshape(-1, 4)
         classes = int(columns[:, 3].max(initial=0))
         return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
+
+    def answer(self, record: Record) -> tuple[int, int]:
+        """As `TellsAnswers.answer`."""
+        label, answer, _, _ = record
+        return answer, label
 
     def _record_class(self, answer: int, sample: Sample) -> Record:
         label, known = self._labels.read(sample), self._labels.known

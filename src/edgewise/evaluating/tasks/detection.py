@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import Box, Kind, Sample
 from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from edgewise.evaluating.tasks.boxes import Detections
-    from edgewise.evaluating.tasks.detection_options import BoxDecoding
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.evaluating.tasks.boxes import (
+    Array,
+    BoxDecoding,
+    Detections,
+    UnreadableOutputs,
+    check_numbers,
+    read_outputs,
+    suppress,
+    to_corners,
+    to_stored,
+)
+from edgewise.evaluating.tasks.coco_score import tabulate_coco
+from edgewise.evaluating.tasks.detection_options import DetectionOptions, read_class_map, read_decoding
+from edgewise.evaluating.tasks.outputs import check_labelled, read_options
 
 
 class Detection:
@@ -30,9 +37,6 @@ class Detection:
 
     def prepare(self, context: TaskContext) -> Scorer:
         """The scorer. Raises `BadInput` for ambiguous options and outputs, `Unavailable` without pycocotools."""
-        from edgewise.evaluating.tasks.detection_options import DetectionOptions, read_class_map, read_decoding
-        from edgewise.evaluating.tasks.outputs import check_labelled, read_options
-
         if find_spec("pycocotools") is None:
             raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
         check_labelled(context, self.name)
@@ -41,7 +45,7 @@ class Detection:
         reading, told = read_decoding(options, context.signature.outputs, categories=len(context.data.classes))
         same = classes is None or classes == tuple(range(len(context.data.classes)))
         return DetectionScorer(
-            reading,
+            reading=reading,
             settings={**told, "class_map": origin, "categories_of_classes": None if same else list(classes or ())},
             classes=classes,
             categories=len(context.data.classes),
@@ -49,48 +53,37 @@ class Detection:
         )
 
 
+@dataclass(kw_only=True)
 class DetectionScorer:
     """Scores one detector.
 
     Records: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …],
     "dt": [[left, top, right, bottom, category, score] …]}`` in pixels of the image as stored.
 
-    Args:
+    Attributes:
         classes: the category of each of the model's classes, None for one that the data has not; None: the same.
         categories: of the data; 0: not known.
         mapped: whether the user gave a class map.
     """
 
-    headline = "map_50_95"
-
-    def __init__(
-        self,
-        reading: BoxDecoding,
-        *,
-        settings: Mapping[str, Any],
-        classes: tuple[int | None, ...] | None,
-        categories: int,
-        mapped: bool,
-    ) -> None:
-        self.settings = settings
-        self._reading = reading
-        self._classes = classes
-        self._categories = categories
-        self._mapped = mapped
+    headline: str = "map_50_95"
+    reading: BoxDecoding
+    settings: Mapping[str, Any]
+    classes: tuple[int | None, ...] | None
+    categories: int
+    mapped: bool
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """One image's objects and detections. Raises `BadInput` for outputs or labels that can't be read."""
-        from edgewise.evaluating.tasks.boxes import UnreadableOutputs, suppress, to_stored
-
         objects = self._objects(sample)
         try:
             found = self._decode(outputs, preparation, sample)
-            reading = self._reading
+            reading = self.reading
             found = suppress(found, overlap=reading.overlap, most=reading.most, agnostic=reading.agnostic)
             boxes = to_stored(found.boxes, preparation)
         except UnreadableOutputs as error:
             raise BadInput(
-                f"{sample.name}: {error}", advice=f"is decode={self._reading.decode} right for this model?"
+                f"{sample.name}: {error}", advice=f"is decode={self.reading.decode} right for this model?"
             ) from error
         detections = []
         for box, score, number in zip(boxes.tolist(), found.scores.tolist(), found.classes.tolist(), strict=True):
@@ -101,19 +94,14 @@ class DetectionScorer:
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """Matches of all records, by pycocotools."""
-        from edgewise.evaluating.tasks.coco_score import tabulate_coco
-
         return tabulate_coco(records)
 
     def _decode(self, outputs: Sequence[Array], preparation: Preparation, sample: Sample) -> Detections:
         """Detections above the threshold, corners in pixels of the input."""
-        from edgewise.evaluating.tasks.boxes import Detections, UnreadableOutputs, check_numbers, to_corners
-        from edgewise.evaluating.tasks.detection_reading import read_outputs
-
-        reading = self._reading
+        reading = self.reading
         if len(outputs) != len(reading.roles):
             raise UnreadableOutputs(f"there are {len(outputs)} outputs, not {len(reading.roles)}")
-        found, dense_classes = read_outputs(outputs, reading, known=self._categories)
+        found, dense_classes = read_outputs(outputs, reading, known=self.categories)
         self._check_classes(dense_classes, sample)
         check_numbers(found)
         boxes = to_corners(found.boxes, reading.order)
@@ -125,8 +113,8 @@ class DetectionScorer:
 
     def _check_classes(self, count: int | None, sample: Sample) -> None:
         """Raise `BadInput` where a model that scores `count` classes can't mean those of the data one by one."""
-        expected = len(self._classes) if self._classes is not None else None
-        if count is None or expected is None or count == expected or (self._mapped and count < expected):
+        expected = len(self.classes) if self.classes is not None else None
+        if count is None or expected is None or count == expected or (self.mapped and count < expected):
             return
         raise BadInput(
             f"{sample.name}: the model scores {count} classes, but {expected} are known",
@@ -135,19 +123,19 @@ class DetectionScorer:
 
     def _category(self, number: int, sample: Sample) -> int | None:
         """The data's category of a class of the model; None where the data has no such one."""
-        background = self._reading.background
-        if background is not None and self._reading.decode != "ssd":
+        background = self.reading.background
+        if background is not None and self.reading.decode != "ssd":
             # An SSD's background was taken out with its scores.
             if number == background:
                 return None
             number -= int(number > background)
-        if number < 0 or (self._classes is not None and number >= len(self._classes)):
-            known = "" if self._classes is None else f", but {len(self._classes)} classes are known"
+        if number < 0 or (self.classes is not None and number >= len(self.classes)):
+            known = "" if self.classes is None else f", but {len(self.classes)} classes are known"
             raise BadInput(
                 f"{sample.name}: the model found class {number}{known}",
                 advice="outputs= or background= may be wrong, or class_map= with the model's classes is needed",
             )
-        return number if self._classes is None else self._classes[number]
+        return number if self.classes is None else self.classes[number]
 
     def _objects(self, sample: Sample) -> list[list[Any]]:
         """The label as rows. Raises `BadInput` where it is none."""
@@ -158,9 +146,9 @@ class DetectionScorer:
             corners = [float(each) for each in (box.left, box.top, box.right, box.bottom)]
             if not all(map(math.isfinite, corners)) or corners[2] < corners[0] or corners[3] < corners[1]:
                 raise BadInput(f"{sample.name}: the box {corners} is none", advice="left, top, right, bottom in pixels")
-            if box.category < 0 or (self._categories and box.category >= self._categories):
+            if box.category < 0 or (self.categories and box.category >= self.categories):
                 raise BadInput(
-                    f"{sample.name}: a box is labelled {box.category}, but there are {self._categories} classes",
+                    f"{sample.name}: a box is labelled {box.category}, but there are {self.categories} classes",
                     advice="check the annotations",
                 )
             area = None if box.area is None else float(box.area)

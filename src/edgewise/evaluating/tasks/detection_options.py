@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,8 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks import outputs as common
-from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, Array, Order
-from edgewise.evaluating.tasks.coco_classes import COCO80, COCO91
+from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, Array, BoxDecoding, Order
 from edgewise.evaluating.tasks.detection_outputs import (
     DECODERS,
     is_postprocess,
@@ -26,6 +24,21 @@ from edgewise.evaluating.tasks.detection_outputs import (
     roles_of,
 )
 from edgewise.model.signature import TensorSpec
+
+_COCO_NAMES = (
+    "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,,stop sign,parking meter,"
+    "bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,,backpack,umbrella,,,handbag,tie,suitcase,frisbee,"
+    "skis,snowboard,sports ball,kite,baseball bat,baseball glove,skateboard,surfboard,tennis racket,bottle,,wine glass,"
+    "cup,fork,knife,spoon,bowl,banana,apple,sandwich,orange,broccoli,carrot,hot dog,pizza,donut,cake,chair,couch,"
+    "potted plant,bed,,dining table,,,toilet,,tv,laptop,mouse,remote,keyboard,cell phone,microwave,oven,toaster,sink,"
+    "refrigerator,,book,clock,vase,scissors,teddy bear,hair drier,toothbrush"
+)
+
+COCO91: tuple[str | None, ...] = tuple(name or None for name in _COCO_NAMES.split(","))
+"""By category id less 1; None where COCO has no class of that id. The order of TensorFlow's models."""
+
+COCO80: tuple[str, ...] = tuple(name for name in COCO91 if name is not None)
+"""Without the gaps: the order of the YOLO family."""
 
 _LARGEST_FILE = 64 * 2**20
 
@@ -62,42 +75,6 @@ class DetectionOptions(common.TaskOptions):
     labels: Literal["all", "best"] = Field("all", description="all or best (classes of a YOLO's box)")
     axis: Literal["rows", "columns", "auto"] = Field("auto", description="rows, columns or auto (of a YOLO's boxes)")
     class_map: str | None = Field(None, description="identity, coco80, coco91 or FILE")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxDecoding:
-    """How boxes are decoded from outputs.
-
-    Attributes:
-        decode: one of `edgewise.evaluating.tasks.detection_outputs.DECODERS`.
-        roles: what each output is, in the model's order; "" for one that isn't used.
-        order: of a box's four numbers.
-        normalised: whether boxes are parts of the input's size; None: pixels are assumed, and refused where all boxes
-            are smaller than two of them.
-        confidence: scores that are not larger are dropped.
-        overlap: intersection over union above which the weaker of two boxes goes; None: none goes.
-        most: detections that are kept of an image.
-        agnostic: whether boxes suppress those of other classes.
-        every_class: whether a row of a YOLO counts for all its classes or for its best.
-        columns: of yolov8: whether every column is a box, [1, 4 + C, N], or every row; None: what fits the number of
-            the data's classes, else the longer side are boxes.
-        activation: of an SSD's class scores: ``sigmoid``, ``softmax`` or ``none``.
-        background: number of the class that is none.
-    """
-
-    decode: str
-    roles: tuple[str, ...]
-    order: Order
-    normalised: bool | None
-    confidence: float
-    overlap: float | None
-    most: int
-    agnostic: bool
-    every_class: bool = True
-    columns: bool | None = None
-    anchors: Anchors | None = None
-    activation: str = "none"
-    background: int | None = None
 
 
 def read_decoding(

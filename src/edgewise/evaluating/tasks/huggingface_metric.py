@@ -12,29 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.evaluating.custom_metric import MODULE_PREFIX, JoinedTable, WholeTable, pass_abilities
+from edgewise.evaluating.custom_metric import MODULE_PREFIX, WholeTable
 from edgewise.evaluating.offline import environment
-from edgewise.evaluating.task import MetricTable, Record, Scorer
+from edgewise.evaluating.task import MetricTable, Record, Scorer, TellsAnswers
 from edgewise.text import one_line
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
 
 _OFFLINE = ("HF_EVALUATE_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
 _LARGEST_SCRIPT = 4 * 2**20
-
-
-@runtime_checkable
-class TellsAnswers(Protocol):
-    """A scorer whose records hold the answer and the reference."""
-
-    def answer(self, record: Record) -> tuple[Any, Any]:
-        """Answer and reference: class numbers, or a text and the list of texts that would be right."""
 
 
 class Module(Protocol):
@@ -56,6 +43,7 @@ class HuggingFaceMetric:
         sha256: of its script.
     """
 
+    group: ClassVar[str] = "huggingface_metrics"
     name: str
     kind: str
     sha256: str
@@ -86,14 +74,20 @@ class HuggingFaceMetric:
             raise BadInput(f"the metric {self.name} gave no number", advice="its results must map names to numbers")
         return values
 
-    def beside(self, scorer: Scorer) -> Scorer:
-        """`scorer` with this metric added. Raises `BadInput` where its records hold no answers."""
-        if not isinstance(scorer, TellsAnswers):
-            raise BadInput(
-                f"the metric {self.name} can't be used here: this task has no single answer per sample",
-                advice="use it with classification and text tasks",
-            )
-        return ModuleScorer(scorer, self)
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its description for the record."""
+        return {"name": self.name, "less_is_better": self.kind == "loss", "sha256": self.sha256}
+
+    def keep(self, output: Any, label: Any) -> None:
+        """As `AddedMetric.keep`: the task's record has all that the module takes."""
+
+    def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
+        """As `AddedMetric.tabulate`."""
+        assert isinstance(scorer, TellsAnswers)
+        pairs = [scorer.answer(each) for each in records]
+        answers, references = [answer for answer, _ in pairs], [reference for _, reference in pairs]
+        return WholeTable(self.compute, answers, references, name=self.name)
 
     def _only(self, texts: Sequence[Any]) -> Any:
         if len(texts) != 1:
@@ -128,28 +122,6 @@ def read_metric(word: str) -> HuggingFaceMetric:
         sha256=hashlib.sha256(script.read_bytes()).hexdigest(),
         module=_load(folder, script),
     )
-
-
-class ModuleScorer:
-    """A task's scorer with a metric added. Records are the scorer's."""
-
-    def __init__(self, scorer: Scorer, metric: HuggingFaceMetric) -> None:
-        assert isinstance(scorer, TellsAnswers)
-        self.headline = scorer.headline
-        told = {"name": metric.name, "less_is_better": metric.kind == "loss", "sha256": metric.sha256}
-        own = [*scorer.settings.get("huggingface_metrics", ()), told]
-        self.settings: Mapping[str, Any] = {**scorer.settings, "huggingface_metrics": own}
-        self.record = scorer.record
-        self.answer = scorer.answer
-        self._scorer, self._metric = scorer, metric
-        pass_abilities(scorer, self)
-
-    def tabulate(self, records: Sequence[Record]) -> MetricTable:
-        """The scorer's table and the metric's."""
-        pairs = [self.answer(each) for each in records]
-        answers, references = [answer for answer, _ in pairs], [reference for _, reference in pairs]
-        table = WholeTable(self._metric.compute, answers, references, name=self._metric.name)
-        return JoinedTable([self._scorer.tabulate(records), table])
 
 
 def _load(folder: Path, script: Path) -> Module:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WIDE_INTEGERS = ("int32", "int64", "uint32", "uint64")
 """Types of class numbers; narrower integers are quantised real numbers."""
+MOST_CLASSES = 256
+"""Classes of a confusion matrix."""
 _BRIEF = 60
 
 
@@ -116,6 +118,19 @@ class OutputScorer:
         self._number = choose_output(context, options.output, task)
         self._spec = context.signature.outputs[self._number]
         self.settings: Mapping[str, Any] = {"output": self._spec.name}
+
+
+def count_confusion(labels: Array, answers: Array, counts: Array, *, classes: int) -> list[list[int]]:
+    """[label][answer] → count; without an answer (-1) a sample is in no cell. Empty with more than `MOST_CLASSES`."""
+    import numpy as np
+
+    if classes > MOST_CLASSES:
+        return []
+    known = answers >= 0
+    codes = labels[known] * classes + answers[known]
+    cells = np.bincount(codes, weights=counts[known], minlength=classes * classes)
+    rows: list[list[int]] = cells.astype(np.int64).reshape(classes, classes).tolist()
+    return rows
 
 
 def check_labelled(context: TaskContext, task: str) -> None:

@@ -21,7 +21,14 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.labels import Labels
-from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, ClassOptions, Count, OutputScorer, OutputTask
+from edgewise.evaluating.tasks.outputs import (
+    WIDE_INTEGERS,
+    ClassOptions,
+    Count,
+    OutputScorer,
+    OutputTask,
+    count_confusion,
+)
 from edgewise.model.signature import Dimension
 
 Array = NDArray[Any]
@@ -81,12 +88,7 @@ class SegmentationTable(Table):
 
     def confusion(self) -> Sequence[Sequence[int]]:
         """[label][answer] → pixels; those without an answer (NaN) are in no cell."""
-        known, size = self._answers >= 0, self.classes
-        if size * size > MOST_CLASSES:
-            return [[]] * size
-        codes = self._labels[known] * size + self._answers[known]
-        cells = np.bincount(codes, weights=self._counts[known], minlength=size * size)
-        return [[int(count) for count in row] for row in cells.reshape(size, size)]
+        return count_confusion(self._labels, self._answers, self._counts, classes=self.classes)
 
 
 class SegmentationScorer(OutputScorer):

@@ -148,7 +148,7 @@ class GenerationScorer:
         )
 
     def answer(self, record: Record) -> tuple[str, list[str]]:
-        """What the model wrote, and the references."""
+        """As `TellsAnswers.answer`."""
         return record["answer"], list(record["references"])
 
     def _tokens_of(self, arrays: Sequence[Array], sample: Sample) -> list[int]:

@@ -318,23 +318,23 @@ def other_functions(gates: int, costs: Sequence[int], *, clip: int = 0) -> int:
 
 
 def pool_areas(
-    before: Sequence[Dimension] | None,
-    after: Sequence[Dimension] | None,
-    *,
-    average: bool,
-    weights: tuple[int, ...] = (),
+    before: Sequence[Dimension] | None, after: Sequence[Dimension] | None, *, average: bool, channels: int | None = 1
 ) -> Semantics:
     """Pooling to given sizes: window i of n along a dimension of size s reaches from ⌊i·s/n⌋ to ⌈(i+1)·s/n⌉.
 
     Windows are equal where the sizes divide; else the elements that they take together are counted.
+
+    Args:
+        before, after: sizes of the dimensions that are pooled.
+        channels: product of all other dimensions.
     """
-    pairs = [(old, new) for old, new in zip(before or (), after or (), strict=False) if isinstance(old, int)]
-    spans = [(old, new) for old, new in pairs if isinstance(new, int) and new > 0]
+    pairs = zip(before or (), after or (), strict=False)
+    spans = [(old, new) for old, new in pairs if isinstance(old, int) and isinstance(new, int) and new > 0]
     if before is None or after is None or not len(before) == len(after) == len(spans):
         return mean("pooling", average=average)
     if all(old % new == 0 for old, new in spans):
-        window = math.prod(old // new for old, new in spans)
-        return mean("pooling", window=window, average=average)
+        return mean("pooling", window=math.prod(old // new for old, new in spans), average=average)
     # Σ (⌈(i+1)·s/n⌉ − ⌊i·s/n⌋) = s + n − gcd(s, n): each inner bound that is no integer counts twice.
     taken = math.prod(old + new - math.gcd(old, new) for old, new in spans)
-    return counted(0, taken + (multiply(*after) or 0 if average else 0))
+    divisions = math.prod(new for _, new in spans) if average else 0
+    return counted(0, multiply(channels, taken + divisions))

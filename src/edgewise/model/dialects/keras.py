@@ -6,13 +6,32 @@ many of the inputs are weights. Layers that are made of others come as their par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import prod
+from dataclasses import replace
 from typing import Any
 
-from edgewise.model.cost import ACTIVATIONS, cost_of
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.graph import Graph, Operator
+from edgewise.model.cost import ACTIVATIONS
+from edgewise.model.dialects.base import (
+    RawOperator,
+    Rule,
+    Semantics,
+    Unclear,
+    add,
+    apply,
+    counted,
+    each,
+    elements,
+    function,
+    mean,
+    moving,
+    multiply,
+    other_functions,
+    per_element,
+    product_of,
+    reducing,
+    shape_of,
+    size_of,
+    unknown,
+)
 from edgewise.model.signature import Dimension
 
 FUSED = {
@@ -61,35 +80,25 @@ REDUCTIONS: dict[str, tuple[int, int]] = {
     "Std": (4, 3),
 }
 
-Reading = Callable[[RawOperator], Semantics]
-
 
 def interpret(raw: RawOperator) -> Semantics:
-    """What the layer `raw` is; an unknown one has the kind ""."""
-    reading = OPERATORS.get(raw.op)
-    return Semantics() if reading is None else reading(raw)
+    """What the layer `raw` is; an unknown one has the kind "". Its weights are its last inputs."""
+    semantics = apply(OPERATORS.get(raw.op), raw)
+    return replace(semantics, weights=raw.positions[_sources(raw) :]) if semantics.kind else semantics
 
 
-def _mean(raw: RawOperator, kind: str, **geometry: Any) -> Semantics:
+def _sources(raw: RawOperator) -> int:
+    """Number of inputs that are no weights."""
     count = raw.attributes.get("weights", 0)
-    first = len(raw.inputs) - (count if isinstance(count, int) else 0)
-    known = {name: value for name, value in geometry.items() if value is not None}
-    return Semantics(kind=kind, geometry=known, weights=tuple(range(first, len(raw.inputs))))
+    return max(0, len(raw.inputs) - (count if isinstance(count, int) else 0))
 
 
-def _shape(raw: RawOperator, at: int) -> tuple[Dimension, ...]:
-    tensor = raw.inputs[at] if -len(raw.inputs) <= at < len(raw.inputs) else None
-    return (tensor.shape or ()) if tensor is not None else ()
-
-
-def _output(raw: RawOperator) -> tuple[Dimension, ...]:
-    tensor = raw.outputs[0] if raw.outputs else None
-    return (tensor.shape or ()) if tensor is not None else ()
-
-
-def _product(sizes: tuple[Dimension, ...]) -> int | None:
-    known = [size for size in sizes if isinstance(size, int)]
-    return prod(known) if len(known) == len(sizes) else None
+def _function_of(raw: RawOperator, option: str, default: str) -> str:
+    """The function that an option names. Raises `Unclear` where its cost is not known."""
+    name = FUSED.get(word_of(raw.attributes.get(option, default)))
+    if name is None:
+        raise Unclear("its activation has no known cost")
+    return name
 
 
 def _fused(raw: RawOperator) -> str | None:
@@ -102,283 +111,198 @@ def _biased(raw: RawOperator) -> bool:
     return raw.attributes.get("use_bias", True) is not False
 
 
-def _convolution(raw: RawOperator) -> Semantics:
-    """The kernel is [kernel…, inputs / groups, outputs]."""
-    kernel = _shape(raw, 1)
-    depthwise = raw.attributes.get("groups", 1) not in (1, None) and kernel[-2:-1] == (1,)
-    return _mean(
-        raw, "convolution", reduction=_product(kernel[:-1]) if kernel else None, depthwise=depthwise or None,
-        bias=_biased(raw), activation=_fused(raw),
-    )  # fmt: skip
+def _product(kind: str, last: int) -> Rule:
+    """The rule of a layer whose sums have one product for each place in the kernel's dimensions before `last`.
 
+    Kernels are [kernel…, inputs / groups, outputs] in convolutions, [kernel…, inputs, multiplier] in depthwise ones,
+    [kernel…, outputs, inputs] in transposed ones and [inputs, outputs] in dense layers.
+    """
 
-def _depthwise(raw: RawOperator) -> Semantics:
-    """The kernel is [kernel…, inputs, multiplier]."""
-    kernel = _shape(raw, 1)
-    return _mean(
-        raw, "convolution", reduction=_product(kernel[:-2]) if kernel else None, depthwise=True,
-        bias=_biased(raw), activation=_fused(raw),
-    )  # fmt: skip
+    def read(raw: RawOperator) -> Semantics:
+        kernel = shape_of(raw.input(1))
+        grouped = raw.attributes.get("groups", 1) not in (1, None) and kernel[-2:-1] == (1,)
+        depthwise = raw.op.startswith("Depthwise") or (kind == "convolution" and grouped)
+        return mean(
+            kind,
+            reduction=multiply(*kernel[:last]) if kernel else None,
+            depthwise=depthwise or None,
+            bias=_biased(raw),
+            activation=_fused(raw),
+        )
 
-
-def _transposed(raw: RawOperator) -> Semantics:
-    """The kernel is [kernel…, outputs, inputs]."""
-    kernel = _shape(raw, 1)
-    return _mean(
-        raw, "transposed-convolution", reduction=_product(kernel[:-1]) if kernel else None,
-        bias=_biased(raw), activation=_fused(raw),
-    )  # fmt: skip
-
-
-def _dense(raw: RawOperator) -> Semantics:
-    kernel = _shape(raw, 1)
-    return _mean(
-        raw, "matrix-multiplication", reduction=_product(kernel[:1]) if kernel else None,
-        bias=_biased(raw), activation=_fused(raw),
-    )  # fmt: skip
+    return read
 
 
 def _einsum_dense(raw: RawOperator) -> Semantics:
     """The inner dimension is the product of all of the kernel's indices that the result lacks."""
     left, _, result = str(raw.attributes.get("equation", "")).replace(" ", "").partition("->")
-    indices, kernel = left.partition(",")[2], _shape(raw, 1)
-    gone = tuple(size for letter, size in zip(indices, kernel, strict=False) if letter not in result)
-    return _mean(
-        raw, "matrix-multiplication", reduction=_product(gone) if len(indices) == len(kernel) else None,
-        bias=bool(raw.attributes.get("bias_axes")), activation=_fused(raw),
-    )  # fmt: skip
+    indices, kernel = left.partition(",")[2], shape_of(raw.input(1))
+    gone = [size for letter, size in zip(indices, kernel, strict=False) if letter not in result]
+    return mean(
+        "matrix-multiplication",
+        reduction=multiply(*gone) if len(indices) == len(kernel) else None,
+        bias=bool(raw.attributes.get("bias_axes")),
+        activation=_fused(raw),
+    )
 
 
 def _dot(raw: RawOperator) -> Semantics:
     """``Dot`` sums over its axes; ``normalize`` divides both factors by their lengths, which is not counted."""
     if raw.attributes.get("normalize") is True:
-        return Semantics(why="normalised dot products have no formula")
-    axes, shape = raw.attributes.get("axes"), _shape(raw, 0)
+        return unknown("normalised dot products have no formula")
+    axes = raw.attributes.get("axes")
     first = axes[0] if isinstance(axes, list | tuple) and axes else axes
-    size = shape[first] if isinstance(first, int) and -len(shape) <= first < len(shape) else None
-    return _mean(raw, "matrix-multiplication", reduction=size if isinstance(size, int) else None)
-
-
-def _matmul(raw: RawOperator) -> Semantics:
-    return _mean(raw, "matrix-multiplication", reduction=_product(_shape(raw, 0)[-1:]))
+    return mean("matrix-multiplication", reduction=size_of(raw.input(0), first) if isinstance(first, int) else None)
 
 
 def _merge(raw: RawOperator) -> Semantics:
     """One operation for every tensor after the first; a mean has one division more."""
-    count = len(raw.inputs)
-    steps = max(1, count - 1) + (1 if raw.op == "Average" else 0)
-    return _mean(raw, "elementwise", per_element=steps)
-
-
-def _elementwise(raw: RawOperator) -> Semantics:
-    return _mean(raw, "elementwise", per_element=ELEMENTWISE[raw.op])
-
-
-def _movement(raw: RawOperator) -> Semantics:
-    return _mean(raw, "movement")
-
-
-def _function(raw: RawOperator) -> Semantics:
-    return _mean(raw, "activation", activation=FUNCTIONS[raw.op])
+    return per_element(max(1, len(raw.inputs) - 1) + (1 if raw.op == "Average" else 0))
 
 
 def _relu(raw: RawOperator) -> Semantics:
     """A bound above makes it a clamp, a slope below a leaky one."""
     bounded = raw.attributes.get("max_value") is not None
     leaky = bool(raw.attributes.get("negative_slope"))
-    name = "leaky-relu" if leaky else "clamp" if bounded else "relu"
-    return (
-        _mean(raw, "activation", activation=name)
-        if not (leaky and bounded)
-        else _mean(raw, "elementwise", per_element=3)
-    )
+    if leaky and bounded:
+        return per_element(3)
+    return function("leaky-relu" if leaky else "clamp" if bounded else "relu")
 
 
 def _activation(raw: RawOperator) -> Semantics:
     name = str(raw.attributes.get("activation", ""))
     if name in ("softmax", "log_softmax"):
-        return _mean(raw, "softmax", logarithm=name == "log_softmax")
-    if FUSED.get(name) == "none":
-        return _mean(raw, "movement")
+        return mean("softmax", logarithm=name == "log_softmax")
     if name not in FUSED:
-        return Semantics(why=f"the function {name[:60]!r} has no known cost")
-    return _mean(raw, "activation", activation=FUSED[name])
+        return unknown(f"the function {name[:60]!r} has no known cost")
+    return moving() if FUSED[name] == "none" else function(FUSED[name])
 
 
 def _gelu(raw: RawOperator) -> Semantics:
-    return _mean(raw, "activation", activation="gelu-tanh" if raw.attributes.get("approximate", True) else "gelu")
-
-
-def _softmax(raw: RawOperator) -> Semantics:
-    return _mean(raw, "softmax", logarithm=raw.op == "LogSoftmax")
-
-
-def _batch_normalization(raw: RawOperator) -> Semantics:
-    return _mean(raw, "normalization", per_element=2)
+    return function("gelu-tanh" if raw.attributes.get("approximate", True) else "gelu")
 
 
 def _computed_normalization(raw: RawOperator) -> Semantics:
     """Mean 1, variance 3, normalise 2; scale and shift are 1 each where they are there."""
-    if raw.attributes.get("rms_scaling") is True:
-        return _mean(raw, "normalization", per_element=4)
     scales = sum(raw.attributes.get(name, True) is not False for name in ("center", "scale"))
-    return _mean(raw, "normalization", per_element=6 + scales)
+    return per_element(4 if raw.attributes.get("rms_scaling") is True else 6 + scales, kind="normalization")
 
 
-def _rms_normalization(raw: RawOperator) -> Semantics:
-    """Square, add, multiply by the root's reciprocal, scale."""
-    return _mean(raw, "normalization", per_element=4)
-
-
-def _unit_normalization(raw: RawOperator) -> Semantics:
-    """Square, add, multiply by the root's reciprocal."""
-    return _mean(raw, "normalization", per_element=3)
+def _pooling(raw: RawOperator, window: int | None) -> Semantics:
+    return mean("pooling", window=window, average="Average" in raw.op or None)
 
 
 def _pool(raw: RawOperator) -> Semantics:
     rank = next((int(letter) for letter in raw.op if letter.isdigit()), 1)
     size = raw.attributes.get("pool_size", 2)
-    listed = tuple(size) if isinstance(size, list | tuple) else (size,) * rank
-    window = _product(listed) if all(isinstance(each, int) for each in listed) else None
-    return _mean(raw, "pooling", window=window, average="Average" in raw.op or None)
+    listed = size if isinstance(size, list | tuple) else (size,) * rank
+    return _pooling(raw, multiply(*listed))
+
+
+def _spatial(raw: RawOperator, shape: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """The dimensions of a shape that are neither batch nor channels."""
+    return shape[2:] if raw.attributes.get("data_format") == "channels_first" else shape[1:-1]
 
 
 def _global_pool(raw: RawOperator) -> Semantics:
-    shape = _shape(raw, 0)
-    spatial = shape[2:] if raw.attributes.get("data_format") == "channels_first" else shape[1:-1]
-    average = "Average" in raw.op or None
-    return _mean(raw, "pooling", window=_product(spatial) if len(shape) > 2 else None, average=average)
+    shape = shape_of(raw.input(0))
+    return _pooling(raw, multiply(*_spatial(raw, shape)) if len(shape) > 2 else None)
 
 
 def _adaptive_pool(raw: RawOperator) -> Semantics:
     """Windows are of one size where the output's sizes divide the input's; else it is left open."""
-    first = raw.attributes.get("data_format") == "channels_first"
-    pairs = list(zip(_shape(raw, 0), _output(raw), strict=False))
-    pairs = pairs[2:] if first else pairs[1:-1]
+    pairs = zip(*(_spatial(raw, shape_of(each)) for each in (raw.input(0), raw.output())), strict=False)
     sizes: list[int] = []
     for size, count in pairs:
         if not isinstance(size, int) or not isinstance(count, int) or count < 1 or size % count:
-            return Semantics(kind="pooling", why="its windows differ in size")
+            return mean("pooling", why="its windows differ in size")
         sizes.append(size // count)
-    return _mean(raw, "pooling", window=prod(sizes), average="Average" in raw.op or None)
+    return _pooling(raw, multiply(*sizes))
 
 
 def _resize(raw: RawOperator) -> Semantics:
     """``UpSampling`` and ``Resizing``: nothing is computed for the nearest pixel."""
     name = str(raw.attributes.get("interpolation", "bilinear" if raw.op == "Resizing" else "nearest"))
-    per_element = {"nearest": 0, "bilinear": 7, "bicubic": 31}.get(name)
-    if per_element is None:
-        return Semantics(why=f"{name[:40]} interpolation has no formula")
-    return _mean(raw, "resize", per_element=per_element)
-
-
-def _reduction(raw: RawOperator) -> Semantics:
-    per_input, per_output = REDUCTIONS[raw.op]
-    return _mean(raw, "reduction", per_input=per_input, per_output=per_output)
+    operations = {"nearest": 0, "bilinear": 7, "bicubic": 31}.get(name)
+    if operations is None:
+        return unknown(f"{name[:40]} interpolation has no formula")
+    return per_element(operations, kind="resize")
 
 
 def _cast(raw: RawOperator) -> Semantics:
-    source, target = raw.inputs[0] if raw.inputs else None, raw.outputs[0] if raw.outputs else None
+    source, target = raw.input(0), raw.output()
     same = source is not None and target is not None and source.dtype == target.dtype
-    return _mean(raw, "movement") if same else _mean(raw, "elementwise", per_element=1)
+    return moving() if same else per_element(1)
 
 
 def _recurrent(raw: RawOperator) -> Semantics:
-    """Kernel [input, gates · units], recurrent [units, gates · units], one bias; two for a GRU that resets after.
-
-    The formula's functions are tanh and sigmoid; with others the count is corrected by their difference.
-    """
-    shape, kernel, state, bias = (_shape(raw, at) for at in range(4))
+    """Kernel [input, gates · units], recurrent [units, gates · units], one bias; two for a GRU that resets after."""
+    shape, kernel, state, bias = (shape_of(raw.input(at)) for at in range(4))
     if len(shape) != 3 or len(kernel) != 2 or len(state) != 2:
-        return Semantics(why="a recurrent layer needs tensors of rank 3")
-    gates, hidden = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}[raw.op], state[0]
-    biases = (bias[0] if len(bias) == 2 else 1) if bias else 0
-    geometry = {"gates": gates, "hidden": hidden, "input": kernel[0], "steps": shape[1], "batch": shape[0]}
-    tanhs, sigmoids = {"LSTM": (2, 3), "GRU": (1, 2), "SimpleRNN": (1, 0)}[raw.op]
-    inner = FUSED.get(word_of(raw.attributes.get("activation", "tanh")))
-    gate = FUSED.get(word_of(raw.attributes.get("recurrent_activation", "sigmoid")))
-    if inner is None or (gate is None and sigmoids):
-        return Semantics(why="its activation has no known cost")
-    more = tanhs * (ACTIVATIONS[inner] - ACTIVATIONS["tanh"])
-    more += sigmoids * (ACTIVATIONS[gate or "none"] - ACTIVATIONS["sigmoid"])
-    if not more:
-        return _mean(raw, "recurrent", **_numbers(geometry), biases=biases)
-    operator = Operator(index=0, name="", op="", kind="recurrent", geometry={**_numbers(geometry), "biases": biases})
-    cost = cost_of(operator, Graph(name="", format="", tensors={}, operators=(), inputs=(), outputs=()))
-    cells = _product((shape[0], shape[1], hidden))
-    return _count(raw, cost.macs, None if cost.ops is None or cells is None else cost.ops + more * cells)
+        return unknown("a recurrent layer needs tensors of rank 3")
+    gates = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}[raw.op]
+    inner = _function_of(raw, "activation", "tanh")
+    gate = [_function_of(raw, "recurrent_activation", "sigmoid")] if gates > 1 else []
+    named = [*gate, inner, *([inner] if gates == 4 else [])]
+    return mean(
+        "recurrent",
+        **_numbers(hidden=state[0], input=kernel[0], steps=shape[1], batch=shape[0]),
+        gates=gates,
+        biases=(bias[0] if len(bias) == 2 else 1) if bias else 0,
+        further=other_functions(gates, [ACTIVATIONS[name] for name in named]),
+    )
 
 
 def _convolutional_recurrent(raw: RawOperator) -> Semantics:
     """Four gates, each a convolution of the input and one, of stride 1 and the same size, of the state."""
-    shape, kernel, output = _shape(raw, 0), _shape(raw, 1), _output(raw)
+    shape, kernel, output = shape_of(raw.input(0)), shape_of(raw.input(1)), shape_of(raw.output())
     kept = raw.attributes.get("return_sequences") is True
-    cells = _product((shape[1], *(output[:1] + output[2:] if kept else output))) if len(shape) > 2 else None
-    inner = FUSED.get(word_of(raw.attributes.get("activation", "tanh")))
-    gate = FUSED.get(word_of(raw.attributes.get("recurrent_activation", "sigmoid")))
-    if inner is None or gate is None:
-        return Semantics(why="its activation has no known cost")
-    window, channels, filters = _product(kernel[:-2]), _product(kernel[-2:-1]), _product(output[-1:])
-    if cells is None or window is None or channels is None or filters is None or len(kernel) < 3:
-        return _mean(raw, "counted")
-    macs = cells * 4 * window * (channels + filters)
+    cells = multiply(shape[1], *(output[:1] + output[2:] if kept else output)) if len(shape) > 2 else None
+    inner, gate = _function_of(raw, "activation", "tanh"), _function_of(raw, "recurrent_activation", "sigmoid")
+    products = add(multiply(*kernel[-2:-1]), multiply(*output[-1:])) if len(kernel) > 2 else None
+    macs = multiply(cells, 4, *kernel[:-2], products)
     # Three gates and two functions of the state; four sums of both convolutions; f∘c + i∘g, o∘…
     each = 3 * ACTIVATIONS[gate] + 2 * ACTIVATIONS[inner] + 4 + 4 + (4 if _biased(raw) else 0)
-    return _count(raw, macs, 2 * macs + cells * each)
+    return counted(macs, add(multiply(2, macs), multiply(cells, each)))
 
 
 def _separable(raw: RawOperator) -> Semantics:
     """A depthwise convolution without bias, [kernel…, inputs, multiplier], then one of kernel size 1 to the outputs."""
-    kernel, outputs, activation = _shape(raw, 1), _product(_output(raw)), _fused(raw) or "none"
-    pointwise = _shape(raw, 2)
-    window, between, filters = _product(kernel[:-2]), _product(pointwise[:-1]), _product(pointwise[-1:])
+    outputs, activation = elements(raw.output()), _fused(raw) or "none"
+    pointwise = shape_of(raw.input(2))
+    window, between, filters = product_of(raw.input(1), 0, -2), multiply(*pointwise[:-1]), multiply(*pointwise[-1:])
     if outputs is None or window is None or between is None or not filters or len(pointwise) < 3:
-        return _mean(raw, "counted")
+        return counted(None, None)
     macs = outputs // filters * between * (window + filters)
-    return _count(raw, macs, 2 * macs + outputs * (ACTIVATIONS[activation] + _biased(raw)))
+    return counted(macs, 2 * macs + outputs * (ACTIVATIONS[activation] + _biased(raw)))
 
 
 def _attention(raw: RawOperator) -> Semantics:
     """``Attention`` without projections; ``AdditiveAttention`` has a sum and tanh in the place of each product."""
     if isinstance(geometry := raw.attributes.get("geometry"), dict):  # projections are layers of their own
-        return _mean(raw, "attention", **_numbers(geometry))
-    weights = raw.attributes.get("weights", 0)
-    shapes = [_shape(raw, at) for at in range(len(raw.inputs) - (weights if isinstance(weights, int) else 0))]
+        return mean("attention", **_numbers(**geometry))
+    shapes = [shape_of(each) for each in raw.inputs[: _sources(raw)]]
     if not shapes or any(len(shape) != 3 for shape in shapes):
-        return Semantics(why="attention over several axes has no formula here")
-    query, value, key = (
-        shapes[0],
-        shapes[min(1, len(shapes) - 1)],
-        shapes[2 if len(shapes) > 2 else min(1, len(shapes) - 1)],
-    )
-    batch, queries, depth = query
+        return unknown("attention over several axes has no formula here")
+    query, value = shapes[0], shapes[min(1, len(shapes) - 1)]
+    key = shapes[2] if len(shapes) > 2 else value
+    (batch, queries, depth), width = query, value[2]
     additive = raw.op == "AdditiveAttention"
     if not additive and raw.attributes.get("score_mode", "dot") != "concat":
-        geometry = {
-            "batch": batch,
-            "heads": 1,
-            "queries": queries,
-            "keys": key[1],
-            "depth": depth,
-            "value_depth": value[2],
-        }
-        return _mean(raw, "attention", **_numbers(geometry))
-    scores = _product((batch, queries, key[1]))
-    if scores is None or not isinstance(depth, int) or not isinstance(value[2], int):
-        return _mean(raw, "counted")
+        numbers = {"batch": batch, "queries": queries, "keys": key[1], "depth": depth, "value_depth": width}
+        return mean("attention", heads=1, **_numbers(**numbers))
+    scores = multiply(batch, queries, key[1])
+    if scores is None or not isinstance(depth, int) or not isinstance(width, int):
+        return counted(None, None)
     # A score sums scale · tanh(query + key) over the depth; then a softmax and the weighted values.
     scaled = int(raw.attributes.get("use_scale", additive) is True)
-    macs = scores * (value[2] + depth * scaled)
+    macs = scores * (width + depth * scaled)
     ops = 2 * macs + scores * (depth * (1 + ACTIVATIONS["tanh"] + (1 - scaled)) + 5)
-    return _count(raw, macs, ops if additive else ops + scores)
+    return counted(macs, ops if additive else ops + scores)
 
 
-def _numbers(geometry: Mapping[str, Any]) -> dict[str, int]:
+def _numbers(**geometry: Any) -> dict[str, Any]:
     return {key: value for key, value in geometry.items() if isinstance(value, int)}
-
-
-def _count(raw: RawOperator, macs: int | None, ops: int | None) -> Semantics:
-    return _mean(raw, "counted", macs=macs, ops=ops)
 
 
 def word_of(value: Any) -> str:
@@ -399,36 +323,37 @@ def word_of(value: Any) -> str:
 
 _RANKS = (1, 2, 3)
 
-OPERATORS: dict[str, Reading] = {
-    **dict.fromkeys(MOVEMENT, _movement),
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(FUNCTIONS, _function),
-    **dict.fromkeys(REDUCTIONS, _reduction),
-    **{f"Conv{rank}D": _convolution for rank in _RANKS},
-    **{f"Conv{rank}DTranspose": _transposed for rank in _RANKS},
-    **{f"DepthwiseConv{rank}D": _depthwise for rank in (1, 2)},
+OPERATORS: dict[str, Rule] = {
+    **each(MOVEMENT, moving()),
+    **{op: per_element(operations) for op, operations in ELEMENTWISE.items()},
+    **{op: function(name) for op, name in FUNCTIONS.items()},
+    **{op: reducing(*operations) for op, operations in REDUCTIONS.items()},
+    **{f"Conv{rank}D": _product("convolution", -1) for rank in _RANKS},
+    **{f"Conv{rank}DTranspose": _product("transposed-convolution", -1) for rank in _RANKS},
+    **{f"DepthwiseConv{rank}D": _product("convolution", -2) for rank in (1, 2)},
     **{f"{word}Pooling{rank}D": _pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"Global{word}Pooling{rank}D": _global_pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"Adaptive{word}Pooling{rank}D": _adaptive_pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"UpSampling{rank}D": _resize for rank in _RANKS},
     **{f"ConvLSTM{rank}D": _convolutional_recurrent for rank in _RANKS},
     **{f"SeparableConv{rank}D": _separable for rank in (1, 2)},
-    **dict.fromkeys(("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"), _merge),
-    **dict.fromkeys(("LayerNormalization", "GroupNormalization"), _computed_normalization),
-    **dict.fromkeys(("BatchNormalization", "Normalization"), _batch_normalization),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
-    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN"), _recurrent),
-    **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention", "Attention", "AdditiveAttention"), _attention),
+    **each("Add Subtract Multiply Average Maximum Minimum", _merge),
+    **each("LayerNormalization GroupNormalization", _computed_normalization),
+    **each("BatchNormalization Normalization", per_element(2, kind="normalization")),
+    "RMSNormalization": per_element(4, kind="normalization"),  # square, add, multiply by the root's reciprocal, scale
+    "UnitNormalization": per_element(3, kind="normalization"),  # square, add, multiply by the root's reciprocal
+    "Softmax": mean("softmax"),
+    "LogSoftmax": mean("softmax", logarithm=True),
+    **each("LSTM GRU SimpleRNN", _recurrent),
+    **each("MultiHeadAttention GroupQueryAttention Attention AdditiveAttention", _attention),
     "Resizing": _resize,
-    "Dense": _dense,
+    "Dense": _product("matrix-multiplication", 1),
     "EinsumDense": _einsum_dense,
     "Dot": _dot,
-    "Matmul": _matmul,
+    "Matmul": lambda raw: mean("matrix-multiplication", reduction=size_of(raw.input(0), -1)),
     "ReLU": _relu,
     "Activation": _activation,
     "Gelu": _gelu,
-    "RMSNormalization": _rms_normalization,
-    "UnitNormalization": _unit_normalization,
     "Cast": _cast,
-}  # fmt: skip
-"""Class of a layer or of an operation of ``keras.ops`` → how it is read."""
+}
+"""Class of a layer or of an operation of ``keras.ops`` → what it means."""

@@ -42,7 +42,7 @@ def interpret(raw: RawOperator) -> Semantics:
     if proper is None:
         return Semantics()
     semantics = apply(OPERATIONS[proper], replace(raw, op=proper))
-    if semantics.kind not in ("elementwise", "movement", "quantize") or proper == "Convert":
+    if semantics.kind not in ("elementwise", "movement", "quantize") or proper in ("Convert", "Einsum"):
         return semantics
     return replace(semantics, weights=tuple(at for at in semantics.weights if is_parameter(raw.input(at))))
 

@@ -8,10 +8,26 @@ operator's attributes hold, beside the plain arguments by name, ``roles``: the a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.torch_arguments import base_name, count_of, find, plain, shape_of, weights_of, words
+from edgewise.model.dialects.base import (
+    RANDOM,
+    RawOperator,
+    Rule,
+    Semantics,
+    apply,
+    data_dependent,
+    each,
+    function,
+    mean,
+    moving,
+    per_element,
+    rank,
+    reducing,
+    shape_of,
+    unknown,
+)
+from edgewise.model.dialects.torch_arguments import base_name, find, weights_of, words
 from edgewise.model.dialects.torch_network import NETWORK
 
 #: Values are moved, selected, repeated, renamed or written as constants.
@@ -137,173 +153,111 @@ CONTROL: dict[str, str] = {
     "hints_wrapper": "loop",
 }  # fmt: skip
 
-UNKNOWN: dict[str, str] = {
+UNKNOWN: dict[str, Semantics] = {
+    **dict.fromkeys(words("rand randn randint randperm rand_like randn_like bernoulli normal uniform"), RANDOM),
     **dict.fromkeys(
-        ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "bernoulli", "normal", "uniform"),
-        "the cost of a random number depends on the generator",
+        ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), unknown("an antialiasing window depends on the scale")
     ),
-    "_upsample_bilinear2d_aa": "an antialiasing window depends on the scale",
-    "_upsample_bicubic2d_aa": "an antialiasing window depends on the scale",
-    "auto_functionalized": "it wraps a custom operator",
-    "auto_functionalized_v2": "it wraps a custom operator",
+    **dict.fromkeys(("auto_functionalized", "auto_functionalized_v2"), unknown("it wraps a custom operator")),
 }
 
 
 def interpret(raw: RawOperator) -> Semantics:
-    """What the operator `raw` is; an unknown one has the kind ""."""
+    """What the operator `raw` is; an unknown one has the kind "". Parameters follow from the arguments' names alone."""
     name = base_name(raw.op)
     if name not in OPERATORS:
         return Semantics()
-    return OPERATORS[name](name, raw)
+    semantics = apply(OPERATORS[name], replace(raw, op=name))
+    runs_graphs = semantics.kind == "branch" or name == "while_loop"
+    return semantics if runs_graphs else replace(semantics, weights=weights_of(raw))
 
 
-def _movement(name: str, raw: RawOperator) -> Semantics:
-    del name
-    return Semantics(kind="movement", weights=weights_of(raw))
+def _gelu(raw: RawOperator) -> Semantics:
+    return function("gelu-tanh" if raw.attributes.get("approximate") == "tanh" else "gelu")
 
 
-def _elementwise(name: str, raw: RawOperator) -> Semantics:
-    return plain(raw, "elementwise", per_element=ELEMENTWISE[name])
-
-
-def _activation(name: str, raw: RawOperator) -> Semantics:
-    return plain(raw, "activation", activation=ACTIVATION[name])
-
-
-def _gelu(name: str, raw: RawOperator) -> Semantics:
-    del name
-    return plain(raw, "activation", activation="gelu-tanh" if raw.attributes.get("approximate") == "tanh" else "gelu")
-
-
-def _softmax(name: str, raw: RawOperator) -> Semantics:
-    return plain(raw, "softmax", logarithm="log_softmax" in name)
-
-
-def _reduction(name: str, raw: RawOperator) -> Semantics:
-    per_input, per_output = REDUCTION[name]
-    return plain(raw, "reduction", per_input=per_input, per_output=per_output)
-
-
-def _sorting(name: str, raw: RawOperator) -> Semantics:
-    del name
-    return Semantics(kind="sorting", weights=weights_of(raw))
-
-
-def _quantization(name: str, raw: RawOperator) -> Semantics:
-    kind, per_element = QUANTIZATION[name]
-    return plain(raw, kind, per_element=per_element)
-
-
-def _resize(name: str, raw: RawOperator) -> Semantics:
-    return plain(raw, "resize", per_element=RESIZE[name])
-
-
-def _grid_sample(name: str, raw: RawOperator) -> Semantics:
+def _grid_sample(raw: RawOperator) -> Semantics:
     """``interpolation_mode``: 0 linear, 1 nearest, 2 bicubic. Where to sample is an input, not computed."""
-    linear = 15 if name == "grid_sampler_3d" or len(shape_of(raw, 0)) == 5 else 7
+    linear = 15 if raw.op == "grid_sampler_3d" or rank(raw.input(0)) == 5 else 7
     mode = raw.attributes.get("interpolation_mode", 0)
-    per_element = {0: linear, 1: 0, 2: 31}.get(mode if isinstance(mode, int) else -1)
-    return plain(raw, "resize", per_element=per_element)
+    return per_element({0: linear, 1: 0, 2: 31}.get(mode if isinstance(mode, int) else -1), kind="resize")
 
 
-def _unknown(name: str, raw: RawOperator) -> Semantics:
-    return Semantics(why=UNKNOWN[name], weights=weights_of(raw))
-
-
-def _control(name: str, raw: RawOperator) -> Semantics:
+def _control(raw: RawOperator) -> Semantics:
     """A wrapper is a body that runs once; ``scan`` and ``map`` run along the first dimension of what they map."""
-    kind = CONTROL[name]
-    if kind == "branch" or name == "while_loop":
-        return Semantics(kind=kind)
-    if name in ("scan", "map", "map_impl"):
-        sizes = {shape_of(raw, at)[:1] for at in find(raw, "mapped")}
-        size = sizes.pop()[:1] if len(sizes) == 1 else ()
-        trips = size[0] if size else None
-        return plain(raw, kind, trips=trips)
-    return plain(raw, kind, trips=1)
+    kind = CONTROL[raw.op]
+    if kind == "branch" or raw.op == "while_loop":
+        return mean(kind)
+    if raw.op not in ("scan", "map", "map_impl"):
+        return mean(kind, trips=1)
+    sizes = {shape_of(raw.input(at))[:1] for at in find(raw, "mapped")}
+    size = sizes.pop() if len(sizes) == 1 else ()
+    return mean(kind, trips=size[0] if size else None)
 
 
-def _convert(name: str, raw: RawOperator) -> Semantics:
+def _convert(raw: RawOperator) -> Semantics:
     """A conversion where the type changes, a copy or nothing where it does not."""
-    del name
-    source = raw.inputs[0] if raw.inputs else None
-    target = raw.outputs[0] if raw.outputs else None
-    if source is None or target is None or source.dtype == target.dtype:
-        return Semantics(kind="movement", weights=weights_of(raw))
-    return plain(raw, "elementwise", per_element=1)
+    source, target = raw.input(0), raw.output()
+    return moving() if source is None or target is None or source.dtype == target.dtype else per_element(1)
 
 
-def _sum(name: str, raw: RawOperator) -> Semantics:
+def _sum(raw: RawOperator) -> Semantics:
     """``add`` and ``sub`` scale their second term by ``alpha``."""
-    del name
-    scaled = raw.attributes.get("alpha", 1) not in (1, 1.0)
-    return plain(raw, "elementwise", per_element=2 if scaled else 1)
+    return per_element(2 if raw.attributes.get("alpha", 1) not in (1, 1.0) else 1)
 
 
-def _scaled_product(name: str, raw: RawOperator) -> Semantics:
+def _scaled_product(raw: RawOperator) -> Semantics:
     """``addcmul``, ``addcdiv``: input + value · a · b."""
-    del name
-    scaled = raw.attributes.get("value", 1) not in (1, 1.0)
-    return plain(raw, "elementwise", per_element=3 if scaled else 2)
+    return per_element(3 if raw.attributes.get("value", 1) not in (1, 1.0) else 2)
 
 
-def _divide(name: str, raw: RawOperator) -> Semantics:
-    del name
-    return plain(raw, "elementwise", per_element=2 if raw.attributes.get("rounding_mode") else 1)
+def _divide(raw: RawOperator) -> Semantics:
+    return per_element(2 if raw.attributes.get("rounding_mode") else 1)
 
 
-def _clamp(name: str, raw: RawOperator) -> Semantics:
+def _clamp(raw: RawOperator) -> Semantics:
     """One comparison per bound that is given, be it a number or a tensor."""
-    if name != "clamp":
-        return plain(raw, "elementwise", per_element=1)
-    bounds = [key for key in ("min", "max") if raw.attributes.get(key) is not None or find(raw, key)]
-    return plain(raw, "elementwise", per_element=len(bounds))
+    return per_element(sum(raw.attributes.get(key) is not None or bool(find(raw, key)) for key in ("min", "max")))
 
 
-def _power(name: str, raw: RawOperator) -> Semantics:
+def _power(raw: RawOperator) -> Semantics:
     """A square is one multiplication and a cube two; any other power is one call of the library."""
-    del name
-    return plain(raw, "elementwise", per_element=2 if raw.attributes.get("exponent") in (3, 3.0) else 1)
+    return per_element(2 if raw.attributes.get("exponent") in (3, 3.0) else 1)
 
 
-def _extremum(name: str, raw: RawOperator) -> Semantics:
+def _extremum(raw: RawOperator) -> Semantics:
     """``max`` and ``min``: of two tensors element by element, else along a dimension or of all."""
-    del name
-    if len(count_of(raw)) > 1:
-        return plain(raw, "elementwise", per_element=1)
-    return plain(raw, "reduction", per_input=1, per_output=0)
+    return per_element(1) if sum(map(raw.given, raw.positions)) > 1 else reducing()
 
 
-def _scatter_add(name: str, raw: RawOperator) -> Semantics:
+def _scatter_add(raw: RawOperator) -> Semantics:
     """One addition (or other reduction) per element that is added."""
-    del name
-    at = next(iter((*find(raw, "src"), *find(raw, "source"))), None)
-    return plain(raw, "reduction", per_input=1, per_output=0, data=at)
+    return reducing(data=next(iter((*find(raw, "src"), *find(raw, "source"))), None))
 
 
-Reading = Callable[[str, RawOperator], Semantics]
-
-OPERATORS: dict[str, Reading] = {
-    **dict.fromkeys(MOVEMENT, _movement),
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(ACTIVATION, _activation),
-    **dict.fromkeys(REDUCTION, _reduction),
-    **dict.fromkeys(SORTING, _sorting),
-    **dict.fromkeys(QUANTIZATION, _quantization),
-    **dict.fromkeys(RESIZE, _resize),
-    **dict.fromkeys(CONTROL, _control),
-    **dict.fromkeys(UNKNOWN, _unknown),
-    **dict.fromkeys(("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax"), _softmax),
-    **dict.fromkeys(("to", "_to_copy", "type_as", "convert_element_type", "_to_dim_order_copy"), _convert),
-    **dict.fromkeys(("add", "sub", "rsub", "subtract"), _sum),
-    **dict.fromkeys(("addcmul", "addcdiv"), _scaled_product),
-    **dict.fromkeys(("div", "divide"), _divide),
-    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), _clamp),
-    **dict.fromkeys(("max", "min"), _extremum),
-    **dict.fromkeys(("scatter_add", "index_add", "scatter_reduce"), _scatter_add),
-    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), _grid_sample),
+OPERATORS: dict[str, Rule] = {
+    **each(MOVEMENT, moving()),
+    **{op: per_element(operations) for op, operations in ELEMENTWISE.items()},
+    **{op: function(name) for op, name in ACTIVATION.items()},
+    **{op: reducing(*operations) for op, operations in REDUCTION.items()},
+    **each(SORTING, data_dependent()),
+    **{op: per_element(operations, kind=kind) for op, (kind, operations) in QUANTIZATION.items()},
+    **{op: per_element(operations, kind="resize") for op, operations in RESIZE.items()},
+    **each(CONTROL, _control),
+    **UNKNOWN,
+    **each("softmax _softmax _safe_softmax", mean("softmax")),
+    **each("log_softmax _log_softmax", mean("softmax", logarithm=True)),
+    **each("to _to_copy type_as convert_element_type _to_dim_order_copy", _convert),
+    **each("add sub rsub subtract", _sum),
+    **each("addcmul addcdiv", _scaled_product),
+    **each("div divide", _divide),
+    "clamp": _clamp,
+    **each("clamp_min clamp_max", per_element(1)),
+    **each("max min", _extremum),
+    **each("scatter_add index_add scatter_reduce", _scatter_add),
+    **each("grid_sampler grid_sampler_2d grid_sampler_3d", _grid_sample),
     "pow": _power,
     "gelu": _gelu,
     **NETWORK,
 }
-"""Operator without namespace and overload → how it is read. In-place forms (``relu_``) are read as the others."""
+"""Operator without namespace and overload → what it means. In-place forms (``relu_``) are read as the others."""

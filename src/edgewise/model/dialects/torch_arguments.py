@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.signature import Dimension
+from edgewise.model.dialects.base import RawOperator
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -30,49 +28,23 @@ def base_name(op: str) -> str:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
-def roles_of(raw: RawOperator) -> tuple[str, ...]:
-    """The argument's name of every input."""
-    return tuple(raw.attributes.get("roles", ()))
-
-
 def find(raw: RawOperator, role: str) -> tuple[int, ...]:
     """Positions of the inputs that were given as the argument `role`."""
-    return tuple(at for at, name in enumerate(roles_of(raw)) if name == role and raw.inputs[at] is not None)
+    roles = raw.attributes.get("roles", ())
+    return tuple(at for at, name in enumerate(roles) if name == role and raw.given(at))
+
+
+def find_first(raw: RawOperator, role: str, at: int) -> int | None:
+    """Position of the argument `role`, which is input `at` where inputs have no names."""
+    if raw.attributes.get("roles"):
+        return next(iter(find(raw, role)), None)
+    return at if raw.given(at) else None
 
 
 def weights_of(raw: RawOperator) -> tuple[int, ...]:
     """Positions of everything that is a parameter if it is constant."""
-    roles = roles_of(raw)
-    return tuple(at for at in range(len(raw.inputs)) if at >= len(roles) or roles[at] not in _NOT_WEIGHTS)
-
-
-def count_of(raw: RawOperator) -> tuple[int, ...]:
-    """Positions of the inputs that are there."""
-    return tuple(at for at, tensor in enumerate(raw.inputs) if tensor is not None)
-
-
-def shape_of(raw: RawOperator, at: int | None) -> tuple[Dimension, ...]:
-    """The shape of an input, () where it is not there or unknown."""
-    tensor = raw.inputs[at] if at is not None and at < len(raw.inputs) else None
-    return tensor.shape or () if tensor is not None else ()
-
-
-def output_shape(raw: RawOperator, at: int = 0) -> tuple[Dimension, ...]:
-    """The shape of an output, () where it is not there or unknown."""
-    tensor = raw.outputs[at] if at < len(raw.outputs) else None
-    return tensor.shape or () if tensor is not None else ()
-
-
-def product(sizes: tuple[Dimension, ...]) -> int | None:
-    """The product of sizes; None where one is open."""
-    known = [size for size in sizes if isinstance(size, int)]
-    return prod(known) if len(known) == len(sizes) else None
-
-
-def plain(raw: RawOperator, kind: str, **geometry: Any) -> Semantics:
-    """Semantics whose parameters are all constants, without the numbers that are not known."""
-    known = {name: value for name, value in geometry.items() if value is not None}
-    return Semantics(kind=kind, geometry=known, weights=weights_of(raw))
+    roles = raw.attributes.get("roles", ())
+    return tuple(at for at in raw.positions if at >= len(roles) or roles[at] not in _NOT_WEIGHTS)
 
 
 def whole(value: Any) -> int | None:
@@ -85,5 +57,5 @@ def sizes_of(value: Any, rank: int) -> tuple[int, ...] | None:
     listed = tuple(value) if isinstance(value, list | tuple) else (value,)
     if len(listed) == 1:
         listed *= rank
-    integers = tuple(size for size in listed if isinstance(size, int) and not isinstance(size, bool))
+    integers = tuple(size for size in listed if whole(size) is not None)
     return integers if len(integers) == rank == len(listed) else None

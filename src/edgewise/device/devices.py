@@ -1,0 +1,184 @@
+"""The devices that ``-d`` can name: this machine, those registered in ``devices.toml``, plug-ins, and URLs.
+
+    [pi4]
+    url = "ssh://pi@192.168.1.7:2222"
+    python = "~/venv/bin/python"
+
+The scheme of a URL is the name of the transport that opens it. Every other key is a setting of this transport.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from edgewise.device.transport import OpensDevices, Transport, transports
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
+
+ENVIRONMENT_VARIABLE = "EDGEWISE_DEVICES"
+LOCAL = "local"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SCHEME = re.compile(r"([a-z][a-z0-9+-]*)://(.*)", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A device by name.
+
+    Attributes:
+        name: as ``-d`` and records have it; the URL itself where it is not registered.
+        url: ``scheme://…``; for this machine and for plug-ins without URLs their name.
+        settings: of the transport, by name.
+    """
+
+    name: str
+    url: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def transport(self) -> str:
+        """The name of the transport that reaches it."""
+        found = _SCHEME.fullmatch(self.url)
+        return found[1] if found else self.url
+
+    @property
+    def address(self) -> str:
+        """The part of the URL behind ``scheme://``."""
+        found = _SCHEME.fullmatch(self.url)
+        return found[2] if found else ""
+
+
+def devices_file(path: Path | None = None) -> Path:
+    """`path`, else ``EDGEWISE_DEVICES``, else ``devices.toml`` in the user's folder of settings."""
+    if path is not None:
+        return path
+    if named := os.environ.get(ENVIRONMENT_VARIABLE):
+        return Path(named).expanduser()
+    from platformdirs import user_config_path
+
+    return user_config_path("edgewise", appauthor=False) / "devices.toml"
+
+
+def read_devices(path: Path | None = None) -> dict[str, Device]:
+    """Registered devices by name, in the order of the file; empty without a file. Raises `BadInput`."""
+    file = devices_file(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{file} can't be read: {error}", advice="correct it, or name another file") from error
+    return {name: _device(name, table, file) for name, table in content.items()}
+
+
+def _device(name: str, table: object, file: Path) -> Device:
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise BadInput(f"{file}: {name} is not a table of texts", advice=f'write [{name}] and url = "ssh://USER@HOST"')
+    settings = dict(table)
+    if not isinstance(url := settings.pop("url", None), str):
+        raise BadInput(f"{file}: [{name}] has no url", advice='add url = "ssh://USER@HOST"')
+    return Device(name=name, url=url, settings=settings)
+
+
+def add_device(device: Device, path: Path | None = None) -> Path:
+    """Append `device` to the file and return the file. Raises `BadInput` for a name or a value that can't be used."""
+    file = devices_file(path)
+    if not _NAME.fullmatch(device.name) or device.name in transports().names():
+        raise BadInput(
+            f"{device.name!r} can't be the name of a device",
+            advice="use 1 to 64 letters, digits, _ and -, and not the name of a transport",
+        )
+    if device.name in read_devices(file):
+        raise BadInput(f"{device.name} is already in {file}", advice=f"edgewise devices rm {device.name}")
+    words = {"url": device.url, **device.settings}
+    if any(_CONTROL.search(value) for value in words.values()) or not all(map(_NAME.fullmatch, words)):
+        raise BadInput(f"{device.name}: a URL or a setting has a control character or no valid name")
+    open_transport(device)
+    # A JSON string without control characters is a TOML string.
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in words.items()]
+    try:
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        _write(file, before + ("\n" if before else "") + f"[{device.name}]\n" + "".join(lines))
+    except OSError as error:
+        raise BadInput(f"{file} can't be written: {error.strerror}", advice="name another file with --file") from error
+    return file
+
+
+def remove_device(name: str, path: Path | None = None) -> Path:
+    """Remove a device from the file, with its lines only, and return the file. Raises `BadInput`."""
+    file = devices_file(path)
+    if name not in read_devices(file):
+        raise BadInput(f"{name} is not in {file}", advice="see 'edgewise devices list'")
+    text = file.read_text(encoding="utf-8")
+    section = re.compile(
+        rf"^[ \t]*\[[ \t]*\"?{re.escape(name)}\"?[ \t]*\].*?(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL
+    )
+    _write(file, section.sub("", text, count=1).rstrip("\n") + "\n")
+    return file
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace the file at once, so that a full disk loses nothing."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)
+
+
+def find_device(name: str, path: Path | None = None) -> Device:
+    """The device that a name or a URL stands for. Raises `Unavailable`, or `BadInput` for a damaged file."""
+    found = _SCHEME.fullmatch(name)
+    names = transports().names()
+    if found and found[1] not in names:
+        schemes = ", ".join(f"{each}://" for each, plugin in transports() if isinstance(plugin, OpensDevices))
+        raise Unavailable(f"{name}: no transport for {found[1]}://", advice=f"known: {schemes}")
+    if found or name in names:
+        return Device(name=name, url=name)
+    registered = read_devices(path)
+    if name in registered:
+        return registered[name]
+    plugins = [each for each, plugin in transports() if each != LOCAL and not isinstance(plugin, OpensDevices)]
+    known = [LOCAL, *registered, *plugins]
+    near = get_close_matches(name, known, n=1)
+    raise Unavailable(
+        f"unknown device {name!r}",
+        advice=(f"did you mean {near[0]}? " if near else "") + f"known devices: {', '.join(known)}; local is this "
+        "machine; register one with 'edgewise devices add', or give a URL such as ssh://USER@HOST",
+    )
+
+
+def transport_of(name: str) -> str:
+    """The name of the transport to a device; `name` itself where it is not known here."""
+    try:
+        return find_device(name).transport
+    except EdgewiseError:
+        return name
+
+
+def open_transport(device: Device) -> Transport:
+    """The transport to `device`; no connection is made yet.
+
+    Raises:
+        BadInput: an address or a setting that its transport does not know.
+        Unavailable: the transport, or a package that it needs, is missing.
+    """
+    plugin = transports().get(device.transport)
+    if not isinstance(plugin, OpensDevices):
+        if device.address or device.settings:
+            raise BadInput(f"{device.name}: the transport {device.transport} has no address and no settings")
+        return plugin
+    unknown = sorted(set(device.settings) - set(plugin.settings))
+    if unknown:
+        raise BadInput(
+            f"{device.name}: unknown setting {unknown[0]!r}",
+            advice=f"settings of {device.transport}: {', '.join(plugin.settings)}",
+        )
+    return plugin.open(device.name, device.address, device.settings)

@@ -1,0 +1,412 @@
+"""Processes on another machine over ssh, started there with nothing but its Python.
+
+asyncssh runs on an event loop in a thread of its own; a process's streams are pipes between this thread and the caller.
+One connection per device carries all its processes. Host keys are checked against ``known_hosts`` always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shlex
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path, PurePath, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+from edgewise.cancellation import wait_readable
+from edgewise.device.link import LinkLost, TargetError, Unreachable
+from edgewise.device.supervisor import MARK
+from edgewise.device.transports.local import KEPT_BYTES
+from edgewise.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    import asyncssh
+
+Result = TypeVar("Result")
+
+CONNECT_S = 15.0
+START_S = 30.0
+"""How long a process may take until the supervisor reports it."""
+KILL_S = 5.0
+KEEPALIVE_S, KEEPALIVES = 10.0, 3
+"""A device that answers none of this number of messages, this far apart, is lost."""
+BLOCK = 2**16
+MOST_HEADER = 2**16
+"""Bytes that a login shell may print before the supervisor starts."""
+OLDEST_PYTHON = (3, 11)
+BOOTSTRAPPED = "edgewise/venv"
+"""The virtual environment, below the home folder there, whose Python is found first."""
+
+
+class Ssh:
+    """Opens ``ssh://[USER@]HOST[:PORT]``. What a URL leaves out comes from ``~/.ssh/config``."""
+
+    name = "ssh"
+    settings: Mapping[str, str] = {
+        "python": "command of the Python interpreter there",
+        "key": "file with the private key",
+        "known_hosts": "file with the host keys, instead of ~/.ssh/known_hosts",
+        "jump": "USER@HOST:PORT of the host to connect through",
+    }
+
+    def open(self, name: str, address: str, settings: Mapping[str, str]) -> SshTransport:
+        """As `edgewise.device.transport.OpensDevices.open`."""
+        try:
+            parts = urlsplit(f"ssh://{address}")
+            port = parts.port
+        except ValueError as error:
+            raise BadInput(f"{name}: ssh://{address}: {error}", advice="write ssh://USER@HOST:PORT") from error
+        if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment or port == 0:
+            raise BadInput(f"{name}: ssh://{address} names no host", advice="write ssh://USER@HOST:PORT")
+        if parts.password is not None:
+            raise BadInput(f"{name}: a URL must not contain a password", advice="log in with a key or an agent")
+        if find_spec("asyncssh") is None:
+            raise Unavailable("the ssh transport needs asyncssh", advice="pip install 'edgewise[ssh]'")
+        return SshTransport(name, parts, settings)
+
+
+class SshTransport:
+    """Starts processes on one device.
+
+    Args:
+        parts: the URL: user name, host name and port, each None for the value in ``~/.ssh/config``.
+        settings: see `Ssh.settings`.
+    """
+
+    home: PurePath = PurePosixPath("~")
+
+    def __init__(self, name: str, parts: SplitResult, settings: Mapping[str, str]) -> None:
+        self.name = name
+        self.python: Sequence[str] = (settings.get("python", "python3"),)
+        self._host, self._port, self._user = parts.hostname or "", parts.port, parts.username
+        self._settings = settings
+        self._connections: list[asyncssh.SSHClientConnection] = []
+
+    def start(
+        self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
+    ) -> SshProcess:
+        """As `edgewise.device.transport.Transport.start`.
+
+        Raises:
+            Unreachable: no connection can be made.
+            TargetError: the host key, the login or Python there is not accepted.
+            LinkLost: the connection dropped.
+        """
+        source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
+        words = ["-c", source, str(folder), json.dumps(dict(environment)), *command]
+        # The shell expands ~ only where it is not quoted.
+        home, python = ('"$HOME"/', self.python[0][2:]) if self.python[0].startswith("~/") else ("", self.python[0])
+        line = f'PATH="$HOME/{BOOTSTRAPPED}/bin:$PATH" exec {home}{shlex.quote(python)} {shlex.join(words)}'
+        try:
+            return _complete(self._start(line, stderr), START_S + 2 * CONNECT_S)
+        except TimeoutError as error:
+            raise LinkLost(f"{self.name} did not start a process within {START_S:g} s") from error
+
+    def close(self) -> None:
+        """As `edgewise.device.transport.Closes.close`."""
+        connections, self._connections = self._connections, []
+        if connections:
+            with contextlib.suppress(TimeoutError):
+                _complete(_close(connections), KILL_S, cancellable=False)
+
+    async def _start(self, line: str, stderr: Path) -> SshProcess:
+        import asyncssh
+
+        try:
+            channel = await self._open(line)
+            begin = await asyncio.wait_for(_read_header(channel), START_S)
+        except (asyncssh.Error, ConnectionError, EOFError) as error:
+            raise LinkLost(f"the link dropped: {error}") from error
+        if isinstance(begin, str):
+            raise TargetError(f"no process can be started: {begin}", advice=self._python_advice())
+        header, rest = begin
+        version = tuple(int(part) for part in str(header.get("version", "0")).split(".")[:2] if part.isdigit())
+        if version < OLDEST_PYTHON:
+            channel.close()
+            message = f"{self.python[0]} is Python {str(header.get('version'))[:20]}; 3.11 or newer is needed"
+            raise TargetError(message, advice=self._python_advice())
+        if not isinstance(header.get("pid"), int):
+            raise TargetError(str(header.get("error"))[:500])
+        return SshProcess(channel, pid=header["pid"], first=rest, stderr=stderr)
+
+    def _python_advice(self) -> str:
+        return f"edgewise devices check {self.name} tells what is missing there; set python = PATH in devices.toml"
+
+    async def _open(self, line: str) -> asyncssh.SSHClientProcess[bytes]:
+        """A channel with `line` running; over a new connection where the server allows no more over the others."""
+        import asyncssh
+
+        self._connections = [each for each in self._connections if not each.is_closed()]
+        for connection in reversed(self._connections):
+            with contextlib.suppress(asyncssh.ChannelOpenError):
+                return await connection.create_process(line, encoding=None)
+        connection = await self._connect()
+        self._connections.append(connection)
+        return await connection.create_process(line, encoding=None)
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        import asyncssh
+
+        keys = _KnownHosts(self._settings.get("known_hosts"))
+        given: dict[str, Any] = {"username": self._user, "port": self._port, "tunnel": self._settings.get("jump")}
+        if "key" in self._settings:
+            given["client_keys"] = [str(Path(self._settings["key"]).expanduser())]
+        try:
+            return await asyncssh.connect(
+                self._host,
+                **{name: value for name, value in given.items() if value is not None},
+                known_hosts=keys,
+                connect_timeout=CONNECT_S,
+                login_timeout=CONNECT_S,
+                keepalive_interval=KEEPALIVE_S,
+                keepalive_count_max=KEEPALIVES,
+            )
+        except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
+            raise keys.explained(self._host, self._port, error) from error
+        except asyncssh.PermissionDenied as error:
+            message = f"{self._host} denied the login: {error.reason}"
+            raise TargetError(message, advice="check the user and the key: ssh-copy-id USER@HOST, ssh-add") from error
+        except TimeoutError as error:
+            message = f"{self._host} did not answer within {CONNECT_S:g} s"
+            raise Unreachable(message, advice="check the address, the network and the device") from error
+        except (OSError, asyncssh.Error) as error:
+            message = f"no connection to {self._host}: {error}"
+            raise Unreachable(message, advice="check the address, the port and that sshd is running there") from error
+        except (ValueError, asyncssh.KeyImportError) as error:
+            raise TargetError(f"{self._host}: {error}", advice="check the settings of the device") from error
+
+
+class _KnownHosts:
+    """Looks up the keys of a host and notes whether there were any.
+
+    Raises OSError for a named file that can't be read, ValueError for a broken one.
+    """
+
+    def __init__(self, file: str | None) -> None:
+        usual = (Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts"))
+        self._files = [each for each in usual if each.is_file()] if file is None else [Path(file).expanduser()]
+        self._known = False
+
+    def __call__(self, host: str, address: str, port: int | None) -> Any:
+        import asyncssh
+
+        found = asyncssh.match_known_hosts([str(each) for each in self._files] or b"", host, address, port)
+        self._known = any(found)
+        return found
+
+    def explained(self, host: str, port: int | None, error: Exception) -> TargetError:
+        """Why a host key was not accepted."""
+        words = host if port in (None, 22) else f"[{host}]:{port}"
+        if self._known:
+            return TargetError(
+                f"the host key of {words} has changed, or another machine answers for it ({error})",
+                advice=f"if the device was set up anew: ssh-keygen -R '{words}', then connect once with ssh",
+            )
+        return TargetError(
+            f"the host key of {words} is not known",
+            advice="connect once with ssh, compare the fingerprint with the device's, and accept it",
+        )
+
+
+class SshProcess:
+    """A process on a device, as the caller sees it.
+
+    Attributes:
+        link_lost: whether the connection dropped before the process had ended.
+    """
+
+    def __init__(self, channel: asyncssh.SSHClientProcess[bytes], *, pid: int, first: bytes, stderr: Path) -> None:
+        self.pid = pid
+        self.stderr = stderr
+        self.link_lost = False
+        self.returncode: int | None = None
+        self._channel = channel
+        self._end, self._ended = os.pipe()
+        source, inward = os.pipe()
+        outward, sink = os.pipe()
+        self.stdin: BinaryIO = os.fdopen(inward, "wb")
+        self.stdout: BinaryIO = os.fdopen(outward, "rb")
+        self._task = asyncio.get_running_loop().create_task(self._carry(source, sink, first))
+
+    def end_descriptor(self) -> int | None:
+        """As `edgewise.device.transport.TellsEnd.end_descriptor`."""
+        return os.dup(self._end)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As `edgewise.device.transport.Process.wait`; TimeoutError also where the link was lost."""
+        wait_readable([self._end], *([] if timeout is None else [timeout]))
+        if self.returncode is None:
+            raise TimeoutError("the link is lost" if self.link_lost else f"process {self.pid} has not ended")
+        return self.returncode
+
+    def kill(self) -> None:
+        """As `edgewise.device.transport.Process.kill`."""
+        with contextlib.suppress(OSError):
+            self.stdout.close()
+        if self._end >= 0:
+            with contextlib.suppress(TimeoutError):
+                _complete(self._terminate(), KILL_S + 1.0, cancellable=False)
+            os.close(self._end)
+            self._end = -1
+        # Closed last: a process that sees the end of its input may end in its own way first.
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+
+    async def _terminate(self) -> None:
+        """Close the channel: then the supervisor kills the process, and the server still tells how it ended."""
+        self._channel.close()
+        try:
+            await asyncio.wait_for(asyncio.shield(self._task), KILL_S)
+        except TimeoutError:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self.link_lost = self.returncode is None
+
+    async def _carry(self, source: int, sink: int, first: bytes) -> None:
+        """Connect the pipes with the channel until the process has ended; owns and closes the pipes' far ends."""
+        kept = bytearray()
+        sending = asyncio.ensure_future(self._send(source))
+        try:
+            await asyncio.gather(self._receive(sink, first), self._keep_stderr(kept))
+            await self._channel.wait_closed()
+            self.returncode = self._channel.returncode
+            self.link_lost = self.returncode is None
+        finally:
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sending
+            with contextlib.suppress(OSError):
+                self.stderr.write_bytes(bytes(kept))
+            for descriptor in (source, sink, self._ended):
+                os.close(descriptor)
+
+    async def _send(self, source: int) -> None:
+        """From the caller to the process, up to the end of the stream."""
+        with contextlib.suppress(OSError):
+            os.set_blocking(source, False)
+            while True:
+                await _ready(source, write=False)
+                piece = os.read(source, BLOCK)
+                if not piece:
+                    break
+                self._channel.stdin.write(piece)
+                await self._channel.stdin.drain()
+            self._channel.stdin.write_eof()
+
+    async def _receive(self, sink: int, first: bytes) -> None:
+        """From the process to the caller; what nobody reads any more is dropped."""
+        os.set_blocking(sink, False)
+        open_ = True
+        piece = memoryview(first)
+        while True:
+            while piece and open_:
+                try:
+                    piece = piece[os.write(sink, piece) :]
+                except BlockingIOError:
+                    await _ready(sink, write=True)
+                except OSError:
+                    open_ = False
+            piece = memoryview(await _next_piece(self._channel.stdout))
+            if not piece:
+                return
+
+    async def _keep_stderr(self, kept: bytearray) -> None:
+        """The end of what the process prints on standard error."""
+        while piece := await _next_piece(self._channel.stderr):
+            kept += piece
+            del kept[:-KEPT_BYTES]
+
+
+async def _next_piece(stream: asyncssh.SSHReader[bytes]) -> bytes:
+    """What comes next; nothing at the end of the stream and of the connection."""
+    import asyncssh
+
+    try:
+        return await stream.read(BLOCK)
+    except (asyncssh.Error, OSError):
+        return b""
+
+
+async def _read_header(channel: asyncssh.SSHClientProcess[bytes]) -> tuple[Mapping[str, Any], bytes] | str:
+    """The supervisor's line and what follows it; the reason where there is none. A shell may print before it."""
+    seen = b""
+    mark = MARK.encode()
+    while len(seen) < MOST_HEADER:
+        begin = seen.find(mark)
+        if begin >= 0 and (end := seen.find(b"\n", begin)) >= 0:
+            try:
+                return dict(json.loads(seen[begin + len(mark) : end])), seen[end + 1 :]
+            except ValueError:
+                return "its answer is garbage"
+        piece = await channel.stdout.read(BLOCK)
+        if not piece:
+            told = (await channel.stderr.read(KEPT_BYTES)).decode(errors="replace").strip().splitlines()
+            await channel.wait_closed()
+            if channel.returncode is None:
+                raise EOFError("it ended early")
+            return " ".join(told[-1:])[-300:] or f"exit code {channel.returncode}"
+        seen += piece
+    channel.close()
+    return f"its shell prints more than {MOST_HEADER} B"
+
+
+@contextlib.contextmanager
+def _watched(descriptor: int, *, write: bool) -> Iterator[asyncio.Future[None]]:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
+
+    def note() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    add(descriptor, note)
+    try:
+        yield ready
+    finally:
+        remove(descriptor)
+
+
+async def _ready(descriptor: int, *, write: bool) -> None:
+    """Wait until a pipe can be read or written, or its other end was closed."""
+    with _watched(descriptor, write=write) as ready:
+        await ready
+
+
+async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:
+    for connection in connections:
+        connection.close()
+    for connection in connections:
+        await connection.wait_closed()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of all connections, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="edgewise-ssh", daemon=True).start()
+    return loop
+
+
+def _complete(work: Coroutine[Any, Any, Result], seconds: float, *, cancellable: bool = True) -> Result:
+    """The result of `work` on the event loop. Raises TimeoutError after `seconds`, `Cancelled` where it can be."""
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    if not cancellable:
+        return future.result(seconds)
+    done, finished = os.pipe()
+    future.add_done_callback(lambda _: os.close(finished))
+    try:
+        if not wait_readable([done], seconds):
+            raise TimeoutError
+        return future.result()
+    finally:
+        future.cancel()
+        os.close(done)

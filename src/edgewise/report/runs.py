@@ -1,0 +1,178 @@
+"""Stored runs on the terminal: a listing, and one run in full."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from edgewise.formatting import range_text, value_text
+from edgewise.record import Run
+from edgewise.report.accuracy import judged_on, judged_rows
+from edgewise.report.bench import caution_lines
+from edgewise.report.cells import label_of
+from edgewise.report.conditions import flatten
+from edgewise.report.document import Cell, Column, Document, Section, Table
+from edgewise.store.codec import parse_time
+from edgewise.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.store.tables import RunRow
+
+_ID_SIZES = (13, 18, 23)  # of a version 7 UUID: its time in milliseconds, and the groups of digits after it
+_MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
+"""Parts of a processor's name that say nothing about the model."""
+
+
+def listing_document(rows: Sequence[RunRow]) -> Document:
+    """One line per run. Where all runs have the same headline metric, the heading names it."""
+    # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
+    shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
+    metrics = {row.metric for row in rows if row.metric}
+    common = metrics.pop() if len(metrics) == 1 else None
+    columns = (
+        Column(title="Run"),
+        Column(title="Made, UTC", rank=4),
+        Column(title="Model", name=True),
+        Column(title="Runtime", name=True),
+        Column(title=label_of(common) if common else "Result", numeric=True),
+        Column(title="Machine", name=True, rank=1),
+        Column(title="Trust", rank=3),
+        Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
+    )
+    cells = tuple(
+        (
+            Cell(text=row.id[:shown]),
+            Cell(text=_moment(row.created_at)),
+            Cell(text=row.model),
+            _engine_cell(row),
+            Cell(text=_result(row, named=common is None)),
+            Cell(text=row.machine or "–", short=_MODEL_ALONE.sub("", row.machine or "").strip()),
+            Cell(text=row.grade or ""),
+            Cell(text=", ".join(row.tags)),
+        )
+        for row in rows
+    )
+    return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
+
+
+def _engine_cell(row: RunRow) -> Cell:
+    words = [f"{row.threads}T"] if row.threads else []
+    words += [f"batch {row.batch}"] if row.batch != 1 else []
+    words += [row.scenario] if row.scenario != "single-stream" else []
+    engine = row.runtime + (f"/{row.provider}" if row.provider else "")
+    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]))
+
+
+def _result(row: RunRow, *, named: bool) -> str:
+    """The run's headline, with the metric's name where the heading does not say it."""
+    if row.status != "done":
+        return row.status + (f": {row.cause}" if row.cause else "")
+    if row.value is None or row.unit is None or row.metric is None:
+        return "absent"
+    return f"{label_of(row.metric) if named else ''} {value_text(row.metric, row.unit, row.value)}".strip()
+
+
+def _moment(created_at: str) -> str:
+    return f"{parse_time(created_at):%Y-%m-%d %H:%M}"
+
+
+def print_run(run: Run, console: Console) -> None:
+    """Print everything that the record of `run` holds; samples and layers without a profile are in the JSON."""
+    from edgewise.report.profile_text import render_profile_text
+    from edgewise.report.text import print_titled
+
+    print_titled(run_document(run), console, details=True)
+    if run.layers and run.profile is not None:
+        console.print()
+        render_profile_text([run], console, details=True)
+
+
+def run_document(run: Run) -> Document:
+    """Facts and measurements of `run`, how they were obtained, cautions, settings in force and environment."""
+    facts = Table(
+        title="",
+        columns=(Column(title="Run"), Column(title=run.id)),
+        rows=tuple((Cell(text=name), Cell(text=words)) for name, words in _facts(run)),
+    )
+    sections = []
+    if run.failure is not None:
+        failure = run.failure
+        where = f" in phase {failure.phase}" if failure.phase else ""
+        lines = [f"try: {failure.advice}"] if failure.advice else []
+        lines += failure.stderr_tail.rstrip().splitlines()
+        sections.append(Section(title=f"{failure.cause}{where}: {failure.message}", lines=tuple(lines), tone="bad"))
+    if not run.layers:
+        layers = f"no layers: {run.profile_absent_because}" if run.profile_absent_because else ""
+    else:
+        count = f"{len(run.layers)} layer{'' if len(run.layers) == 1 else 's'}"
+        layers = "" if run.profile else f"{count}: see --json"
+    for title, words in (
+        ("Methods", _methods(run)),
+        ("Cautions", caution_lines([run])),
+        ("In force", [f"{name}: {value}" for name, value in flatten(run.effective)]),
+        ("Environment", [f"{name}: {value}" for name, value in flatten(run.environment)]),
+        ("Layers", [layers] if layers else []),
+    ):
+        if words:
+            sections.append(Section(title=title, lines=tuple(words)))
+    tables = (facts, _measurements(run)) if run.measurements else (facts,)
+    return Document(title=run.job.label, tables=tables, sections=tuple(sections))
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    """What was measured, where and when: pairs of label and text."""
+    job = run.job
+    yield "made", f"{_moment(run.created_at)} UTC"
+    yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
+    runtime = " ".join(filter(None, (job.runtime.name, job.runtime.version, job.runtime.provider)))
+    threads = "its own number of" if job.runtime.threads is None else str(job.runtime.threads)
+    yield "runtime", f"{runtime}, {threads} threads"
+    yield "scenario", f"{job.workload.scenario.kind}, batch {job.workload.batch}"
+    yield "device", job.target.device
+    if run.evaluation is not None:
+        yield "judged on", judged_on(run)
+    yield "status", run.status
+    if run.trust is not None:
+        yield "trust", run.trust.grade + "".join(f"; {reason}" for reason in run.trust.reasons)
+    if run.tags:
+        yield "tags", ", ".join(run.tags)
+    if run.group:
+        yield "group", run.group
+
+
+def _measurements(run: Run) -> Table:
+    judged = judged_rows(run)
+    rows = []
+    for row in run.measurements:
+        count = len(row.samples) or (run.evaluation.n if run.evaluation is not None and row in judged else 0)
+        texts = (
+            label_of(row.metric),
+            "absent" if row.value is None else value_text(row.metric, row.unit, row.value),
+            "" if row.value is None else range_text(row.metric, row.unit, row.low, row.high) or "absent",
+            row.basis or "",
+            str(count or ""),
+        )
+        rows.append(tuple(Cell(text=text) for text in texts))
+    columns = (
+        Column(title="Metric"),
+        Column(title="Value", numeric=True),
+        Column(title="95 % interval"),
+        Column(title="Basis"),
+        Column(title="Samples", numeric=True),
+    )
+    return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def _methods(run: Run) -> list[str]:
+    """How each number was obtained, or why it is absent; metrics with the same text share a line."""
+    answers: dict[str, dict[str, None]] = {}
+    for row in run.measurements:
+        if row.value is None:
+            answer = f"absent: {row.absent_because or 'no reason was recorded'}"
+        else:
+            answer = row.method or "no method was recorded"
+        answers.setdefault(answer, {})[label_of(row.metric)] = None
+    return [f"{', '.join(labels)}: {answer}" for answer, labels in answers.items()]
