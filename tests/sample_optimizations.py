@@ -113,7 +113,7 @@ def layers() -> tuple[LayerSensitivity, ...]:
     return (
         LayerSensitivity(layer="stem/Conv_1", op="Conv", snr_db=6.1, fragile=True),
         *(LayerSensitivity(layer=f"block/Conv_{place}", op="Conv", snr_db=20.0 + place) for place in range(12)),
-        LayerSensitivity(layer="head/Gemm", op="Gemm", absent_because="the time for it was over"),
+        LayerSensitivity(layer="head/Gemm", op="Gemm", absent_because="the time for this test was over"),
     )
 
 

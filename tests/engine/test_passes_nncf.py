@@ -168,7 +168,7 @@ def test_biases_that_nncf_does_not_find_are_told(networks, samples, tmp_path):
     path = tmp_path / "hidden.xml"
     openvino.save_model(openvino.Core().read_model(str(networks["onnx"].path)), str(path), compress_to_fp16=False)
     result = apply("nncf-ptq", describe(path), tmp_path / "a", samples=samples / "bare.npz", settings={})
-    assert "5 biases are no constants: NNCF can't correct them" in result.notes
+    assert "5 biases are not constants, so NNCF can't correct them" in result.notes
     plain = apply("nncf-ptq", networks["openvino"], tmp_path / "b", samples=samples / "bare.npz", settings={})
     assert not any("no constants" in note for note in plain.notes)
 

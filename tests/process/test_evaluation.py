@@ -21,6 +21,7 @@ from edgewise.evaluating.task import tasks
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
 from edgewise.record import Stopping, TargetSpec
 from edgewise.run.plan import Axes
+from edgewise.service.context import Context, Saver
 from edgewise.testing import write_fake_model
 from small_selections import NET, Rows, corrupt, job_of, rows, selection
 
@@ -304,11 +305,14 @@ def test_a_model_whose_latency_could_not_be_measured_is_not_judged(tmp_path):
 
 
 def test_a_store_that_fails_loses_no_scores(tmp_path):
-    def save(run):
-        raise StoreError("no room")
+    class Full:
+        def save(self, run):
+            raise StoreError("no room")
 
-    found = run_evaluation(plan_of(classifier(tmp_path / "m.fake"), data=labelled()), save=save)
-    assert found.models[0].scores and [error.message for error in found.save_errors] == ["no room"]
+    saver = Saver(Context(store=Full()))
+    found = run_evaluation(plan_of(classifier(tmp_path / "m.fake"), data=labelled()), save=saver.save)
+    assert found.models[0].scores and [error.message for error in saver.errors] == ["no room"]
+    assert list(saver.unsaved) == [found.models[0].run.id]
 
 
 # --- from words to questions ---

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, open_data
 from edgewise.evaluating.formats.csv import Csv
-from edgewise.evaluating.formats.strings import Strings
+from edgewise.evaluating.formats.listing import Strings
 
 
 def table(tmp_path: Path, text: str, name: str = "data.csv") -> Path:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import BadInput
 from edgewise.progress import Event, RunFinished, SessionStarted, reporting_to
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
@@ -435,18 +435,6 @@ def test_a_judge_that_refuses_ends_it(tmp_path, transport):
     with pytest.raises(BadInput, match="another task"):
         measure(jobs_of(tmp_path, "a", "b"), rounds=None, looks=(1,), judge=judge)
     assert len(transport.jobs) == len(transport.ended) == 2
-
-
-def test_what_cannot_be_saved_costs_no_measurement(tmp_path, monkeypatch):
-
-    def save(run: Run) -> None:
-        raise StoreError("disk full")
-
-    interleaver = Interleaver(save=save, sensors=NO_METERS)
-    schedule = Schedule(budget_s=30.0, most_rounds=2)
-    done = interleaver.execute(jobs_of(tmp_path, "a", "b"), schedule, never)
-    assert done.rounds == 2 and all(run.value("latency") for run in done.runs)
-    assert {error.message for error in interleaver.save_errors} == {"disk full"}
 
 
 def test_every_round_and_every_run_is_an_event(tmp_path):

@@ -14,7 +14,7 @@ from edgewise.optimizing.accuracy import Accuracy, OutputCheck
 from edgewise.optimizing.base import PassResult, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.search import _counts
-from edgewise.optimizing.sensitivity import FRAGILE_DB, MOST_LAYERS, _rank, layers_of, measure_sensitivity
+from edgewise.optimizing.sensitivity import FRAGILE_DB, MOST_LAYERS, SensitivityTest, _rank, layers_of
 from edgewise.optimizing.variant import LayerSensitivity, MetricValue
 from edgewise.progress import reporting_to
 from edgewise.record import ModelRef
@@ -118,10 +118,9 @@ def measure(answers, *, seconds=30.0):
     task = PlannedTask(one=None, recipe=Recipe(), source=source)
     names = ("Conv0", "Conv1", "Conv2")
     operators = [op(name, "convolution", ["x"], ["y"]) for name in names]
-    return measure_sensitivity(
-        task, operators, cache=answers, checker=answers, job_of=lambda model: model.name,
-        end_by=time.monotonic() + seconds,
-    )  # fmt: skip
+    end_by = time.monotonic() + seconds
+    test = SensitivityTest(task=task, cache=answers, checker=answers, job_of=lambda model: model.name, end_by=end_by)
+    return test.run(operators)
 
 
 def test_each_layer_is_changed_alone_and_the_most_fragile_are_looked_at_closer():
@@ -152,5 +151,5 @@ def test_layers_for_which_there_was_no_time_say_so_and_no_pass_may_take_longer_t
     answers = Answers({}, delay=0.2)
     found = measure(answers, seconds=0.3)
     reasons = [one.absent_because for one in found.layers]
-    assert reasons.count("the time for it was over") >= 1 and any(one.snr_db == 30.0 for one in found.layers)
+    assert reasons.count("the time for this test was over") >= 1 and any(one.snr_db == 30.0 for one in found.layers)
     assert all(seconds is not None and seconds <= 5.0 for seconds in answers.asked)

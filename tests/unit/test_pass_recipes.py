@@ -9,7 +9,7 @@ from edgewise import data
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.base import CannotApply, EngineSettings, Facts, PassTask, passes
 from edgewise.optimizing.passes.onnx_files import load_model, name_nodes, raise_opset
-from edgewise.optimizing.passes.onnx_origins import chosen, find_origins
+from edgewise.optimizing.passes.ort_preparation import find_origins
 from edgewise.optimizing.passes.tune import Tune
 from edgewise.optimizing.processor import Processor
 from edgewise.record import RuntimeSpec
@@ -99,9 +99,9 @@ def test_a_float_stem_is_offered_where_the_first_convolution_takes_few_channels(
     (Processor(model="", architecture="x86_64", flags=None), False),
 ])  # fmt: skip
 def test_7_bit_weights_are_for_x86_without_vnni(monkeypatch, digits, processor, expected):
-    from edgewise.optimizing.passes import saturation
+    from edgewise.optimizing import processor as module
 
-    monkeypatch.setattr(saturation, "read_processor", lambda: processor)
+    monkeypatch.setattr(module, "read_processor", lambda: processor)
     assert passes().get("ort-static").recipes(digits)[0].settings.reduce_range is expected
 
 
@@ -178,8 +178,6 @@ def test_origins_are_found_by_tensors():
     after = nodes(("Gemm", "fused", ["x", "w", "b"], ["c"]), ("Relu", "relu", ["c"], ["y"]))
     origins = find_origins(before, after)
     assert origins == {"fused": frozenset({"result", "bias"}), "relu": frozenset({"relu"})}
-    assert chosen(origins, ("bias",)) == ["fused"]
-    assert chosen(origins, ("nobody",)) == []
 
 
 def test_a_node_is_not_held_to_stand_for_what_others_compute_still():

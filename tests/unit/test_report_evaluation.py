@@ -21,7 +21,7 @@ from edgewise.report.evaluation import (
     evaluation_document,
     title_of,
 )
-from edgewise.report.evaluation_charts import score_chart
+from edgewise.report.evaluation_html import score_chart
 from edgewise.report.evaluation_tables import model_labels
 from edgewise.report.result_files import EVALUATION
 from edgewise.store import from_document, to_document

@@ -317,7 +317,7 @@ def test_layers_are_the_most_fragile_first_and_the_terminal_has_few_of_them():
     assert len(short.rows) == 10
     assert "4 more layers are in the report's files" in short.notes
     missing = layers_table(found()).rows[-1]
-    assert (missing[2].text, missing[2].notes) == ("n/a", ("the time for it was over",))
+    assert (missing[2].text, missing[2].notes) == ("n/a", ("the time for this test was over",))
 
 
 def test_without_data_outputs_are_compared_and_nothing_is_called_accuracy():

@@ -11,7 +11,7 @@ import pytest
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.trial import MOST_VARIANTS, TrialSettings, run_trial
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import BadInput
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
 from edgewise.run.plan import Axes, make_plan
@@ -245,22 +245,6 @@ def test_who_settles_it_is_told_the_variants(tmp_path):
     findings = compare([job_of(tmp_path, "a"), job_of(tmp_path, "b")], settled=settled)
     assert seen == list(LOOKS[:2])
     assert (findings.pairs, findings.stopped_because) == (LOOKS[1], "seen enough")
-
-
-def test_what_could_not_be_saved_is_told(tmp_path):
-    def save(run: Run) -> None:
-        raise StoreError("disk full", advice="free some space")
-
-    findings = run_trial(
-        [job_of(tmp_path, "a"), job_of(tmp_path, "b")],
-        labels=["a", "b"],
-        criteria=Criteria(),
-        trial=TrialSettings(budget_s=30.0),
-        save=save,
-        sensors=Sensors(absences={}),
-    )
-    assert row(findings, "latency").verdict == "same"
-    assert {error.message for error in findings.save_errors} == {"disk full"}
 
 
 def test_runs_of_a_process_that_ends_early_are_in_the_store_already(tmp_path, transport):

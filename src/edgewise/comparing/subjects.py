@@ -245,7 +245,7 @@ def _measure_apart(
     if len(variants) < 2:
         raise Cancelled("interrupted before two variants were measured")
     findings = assess(variants, settings.criteria, notes=notes)
-    return replace(findings, interrupted=interrupted, save_errors=tuple(dispatcher.save_errors))
+    return replace(findings, interrupted=interrupted)
 
 
 def _with_sessions(job: Job, sessions: int) -> Job:

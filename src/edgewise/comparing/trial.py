@@ -80,8 +80,7 @@ def run_trial(
             every verdict on `trial.until` is safe.
 
     Returns:
-        The result; its `interrupted` says whether Ctrl-C ended the measuring, its `save_errors` which runs were not
-        saved.
+        The result; its `interrupted` says whether Ctrl-C ended the measuring.
 
     Raises:
         BadInput: fewer than two jobs, jobs that can't be compared fairly (unless forced), or that can't run at once.
@@ -128,8 +127,8 @@ def run_trial(
                     break
     except Interrupted as stop:
         findings = assess(variants_of(stop.runs), criteria, stopped_because="interrupted")
-        return replace(findings, interrupted=True, save_errors=tuple(interleaver.save_errors))
-    findings = assess(
+        return replace(findings, interrupted=True)
+    return assess(
         variants_of(done.runs),
         criteria,
         seconds_per_pair=done.elapsed_s / done.rounds if done.rounds else None,
@@ -137,7 +136,6 @@ def run_trial(
         elapsed_s=done.elapsed_s,
         pairs=done.rounds,
     )
-    return replace(findings, save_errors=tuple(interleaver.save_errors))
 
 
 def _are_sizes_refused(done: Interleaved) -> bool:

@@ -62,6 +62,10 @@ class Agent:
         """The time here."""
         self._answer(monotonic_ns=time.monotonic_ns(), time_ns=time.time_ns())
 
+    def do_space(self) -> None:
+        """Free space for contents."""
+        self._answer(free_bytes=shutil.disk_usage(self._cache).free)
+
     def do_have(self, *, sha256: str) -> None:
         """How many bytes of a content are here."""
         file = self._cache / _checked(sha256)

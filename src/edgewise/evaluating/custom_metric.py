@@ -35,7 +35,7 @@ from edgewise.evaluating.task import (
     TellsAnswers,
 )
 from edgewise.metrics import OWN_METRIC
-from edgewise.model.callable_loader import explained, find, import_module, is_factory, own_code
+from edgewise.model.callable_loader import find, import_module, is_factory, own_code, running
 
 Array = NDArray[Any]
 Compute = Callable[[Sequence[Any], Sequence[Any]], Mapping[str, float]]
@@ -98,7 +98,6 @@ class CustomMetric:
             raise BadInput(
                 f"{name!r} is not a name for a metric", advice="up to 64 letters, digits, _ and ., no others"
             )
-        self._module = module
         with own_code(module):
             self._function: Callable[..., Any] = find(import_module(module, target), name, target)
         self.single = self._check_parameters()
@@ -114,20 +113,11 @@ class CustomMetric:
 
     def call(self, outputs: Any, labels: Any) -> float | bool:
         """The function's number, NaN and infinity included. Raises `BadInput` naming the function."""
-        keywords = {"output": outputs, "label": labels} if self.single else {}
-        with own_code(self._module):
-            try:
-                with explained(self.target):
-                    if not self.single:
-                        return self._number(self._function(outputs, labels))
-                    if not self._takes_label:
-                        del keywords["label"]
-                    return self._number(self._function(**keywords))
-            except ModuleNotFoundError as error:
-                raise BadInput(
-                    f"{self.target} needs the module {error.name!r}, which is not installed",
-                    advice=f"pip install {error.name}",
-                ) from error
+        with running(self.target):
+            if not self.single:
+                return self._number(self._function(outputs, labels))
+            keywords = {"label": labels} if self._takes_label else {}
+            return self._number(self._function(output=outputs, **keywords))
 
     def keep(self, output: Any, label: Any) -> Any:
         """As `AddedMetric.keep`: the function's number, or output and label for the end."""

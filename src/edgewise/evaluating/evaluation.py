@@ -177,26 +177,18 @@ def run_evaluation(
     cancel token in force end it with what is finished.
 
     Args:
-        save: keeps a run; a `StoreError` that it raises is in the results.
+        save: keeps a run.
 
     Raises:
         BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
     """
-    errors: list[StoreError] = []
-
-    def keep(run: Run) -> None:
-        try:
-            save(run)
-        except StoreError as error:
-            errors.append(error)
-
-    evaluator = _Evaluator(plan, save=keep)
+    evaluator = _Evaluator(plan, save=save)
     # Models that don't fit are refused before anything is measured.
     admitted = [evaluator.admit(job) for job in plan.jobs]
     jobs = tuple(tested.job for tested, _ in admitted)
     interrupted = False
     try:
-        runs = Dispatcher(save=keep, sensors=sensors).execute(Plan(jobs=jobs)) if plan.latency else _unmeasured(jobs)
+        runs = Dispatcher(save=save, sensors=sensors).execute(Plan(jobs=jobs)) if plan.latency else _unmeasured(jobs)
     except Interrupted as stop:
         runs, interrupted = list(stop.runs), True
     done: list[ModelEvaluation] = []
@@ -209,7 +201,7 @@ def run_evaluation(
         evaluated, interrupted = evaluator.evaluate(tested, scorer, run)
         emit(RunFinished(run=evaluated.run))
         done.append(evaluated)
-    return EvaluationResults(models=tuple(done), save_errors=tuple(errors), interrupted=interrupted)
+    return EvaluationResults(models=tuple(done), interrupted=interrupted)
 
 
 def _unmeasured(jobs: Sequence[Job]) -> list[Run]:

@@ -15,9 +15,11 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.graph import Graph
 from edgewise.model.identity import read_graph
 from edgewise.model.readers.archive import parse_json
+from edgewise.model.readers.base import check_shapes
+from edgewise.model.readers.isolated import Refused, refuse_shapes
 from edgewise.model.readers.keras import read_document
 from edgewise.model.readers.keras_graph import build_graph
-from edgewise.model.readers.keras_isolated import NotFunctional, ShapesRefused, describe_model
+from edgewise.model.readers.keras_isolated import NotFunctional, describe_model
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
 
@@ -234,8 +236,8 @@ def _read_keras(network: ModelObject, folder: Path, shapes: Shapes, label: str) 
         document = parse_json(path, "config.json", network.value.to_json().encode())
     except NotFunctional as error:
         raise BadInput(f"{label} made a Keras model that can't be taken apart: {error}", advice=advice) from error
-    except ShapesRefused as error:
-        raise BadInput(f"{label} can't take these shapes: {error}", advice="give shapes that it supports") from error
+    except Refused as error:
+        raise refuse_shapes(shapes, error) from error
     except EdgewiseError:
         raise
     except Exception as error:  # whatever the model's own code raises
@@ -246,10 +248,7 @@ def _read_keras(network: ModelObject, folder: Path, shapes: Shapes, label: str) 
 
 def _describe_keras(model: Any, path: Path, *, shapes: Shapes | None = None) -> Graph:
     version = str(getattr(sys.modules.get("keras"), "__version__", ""))
-    names = [each.name for each in getattr(model, "inputs", None) or ()]
-    for name in shapes or {}:
-        if name not in names:
-            raise BadInput(f"{name!r} is not an input of the model", advice=f"its inputs are {', '.join(names)}")
+    check_shapes({each.name: each.shape for each in getattr(model, "inputs", None) or ()}, shapes or {})
     return build_graph(path, describe_model(model, shapes or {}), version)
 
 

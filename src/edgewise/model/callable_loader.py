@@ -107,6 +107,18 @@ def explained(target: str) -> Iterator[None]:
         raise BadInput(f"{target} failed: {type(error).__name__}: {message}", advice=_locate(error)) from error
 
 
+@contextlib.contextmanager
+def running(target: str) -> Iterator[None]:
+    """Run the user's code of ``module:function``: `own_code`, `explained`, and a missing module as `BadInput`."""
+    try:
+        with own_code(target.rpartition(":")[0]), explained(target):
+            yield
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"{target} needs the module {error.name!r}, which is not installed", advice=f"pip install {error.name}"
+        ) from error
+
+
 def _locate(error: BaseException) -> str:
     """The last line of the user's own code that an error went through."""
     if isinstance(error, SyntaxError) and error.filename:

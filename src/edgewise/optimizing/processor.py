@@ -1,4 +1,4 @@
-"""What the processor can compute besides 32-bit floats, from the instructions that it lists."""
+"""The types in which the processor computes fast, from the instruction sets that it lists."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _TYPES = {"int8": "int8", "int8-dynamic": "int8", "f16": "float16", "bf16": "bfl
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processor:
     """Attributes:
-    model: the processor's name; "" where the system does not tell.
+    model: the processor's name; "" where the system does not report it.
     architecture: ``x86_64``, ``aarch64`` …
-    flags: instructions that kernels choose their code by; None where the system does not list them.
+    flags: instruction sets, by which engines choose kernels; None where the system does not list them.
     """
 
     model: str
@@ -42,17 +42,14 @@ class Processor:
     flags: frozenset[str] | None
 
     def instructions(self, dtype: str) -> str | None:
-        """What it has for products of ``int8``, ``float16`` or ``bfloat16``: a name, "" for none, None: not known."""
+        """Instructions for products of ``int8``, ``float16`` or ``bfloat16``: a name, "" for none, None: not known."""
         if self.flags is None:
             return None
         return next((title for flag, title in _INSTRUCTIONS[dtype] if flag in self.flags), "")
 
     def remark(self, arithmetic: str, *, helps: bool) -> str:
-        """One clause on a pass's arithmetic: what speaks for it here where it `helps`, else what stands in its way.
-
-        Empty where there is nothing to say.
-        """
-        dtype = next((found for word, found in _TYPES.items() if arithmetic == word), None)
+        """A clause on instructions for a pass's arithmetic: present ones if it `helps`, missing ones if not."""
+        dtype = _TYPES.get(arithmetic)
         if dtype is None:
             return ""
         found = self.instructions(dtype)
@@ -64,15 +61,16 @@ class Processor:
 def _missing(dtype: str, architecture: str) -> str:
     if dtype != "int8":
         return f"{dtype} arithmetic"
-    return "int8 dot products" + (" (VNNI)" if architecture in ("x86_64", "AMD64", "i686") else "")
+    return "int8 dot products" + (" (VNNI)" if architecture in _X86 else "")
 
 
+_X86 = frozenset({"x86_64", "amd64", "AMD64", "i386", "i686"})
 _IN_FORCE: ContextVar[Mapping[str, Any] | None] = ContextVar("edgewise_processor", default=None)
 
 
 @contextmanager
 def processor_of(environment: Mapping[str, Any]) -> Iterator[None]:
-    """Inside, `read_processor` tells of the machine with this fingerprint, on which models run."""
+    """Inside, `read_processor` returns the processor of this fingerprint: of the machine on which models run."""
     before = _IN_FORCE.set(environment)
     try:
         yield
@@ -81,7 +79,7 @@ def processor_of(environment: Mapping[str, Any]) -> Iterator[None]:
 
 
 def read_processor(*, root: Path = ROOT) -> Processor:
-    """The processor that models run on: this machine's, if no other is in force.
+    """The processor on which models run: that of `processor_of`, else this machine's.
 
     Args:
         root: what ``/proc`` and ``/sys`` are under.
@@ -95,3 +93,13 @@ def read_processor(*, root: Path = ROOT) -> Processor:
         architecture=str(document.get("architecture") or ""),
         flags=None if flags is None else frozenset(flags),
     )
+
+
+def sums_saturate() -> bool:
+    """Whether two products of full 8-bit numbers can overflow the 16 bits in which they are summed.
+
+    They can on x86 without VNNI (``VPMADDUBSW``, Intel's instruction set reference). False where the instructions are
+    not known.
+    """
+    processor = read_processor()
+    return processor.architecture in _X86 and processor.instructions("int8") == ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from edgewise.formatting import DIGITS, plus_minus, with_ends
+from edgewise.formatting import DIGITS, plus_minus, scale_of, side_text, with_ends
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
@@ -75,6 +75,35 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
     else:
         text = plus_minus(value, low, high) if interval else significant(value, DIGITS)
     return Cell(text=text, value=value, low=low, high=high, notes=basis_notes(row))
+
+
+def amount_cell(
+    metric: str,
+    value: float,
+    low: float | None,
+    high: float | None,
+    scale: tuple[Scale, str],
+    *,
+    digits: int = DIGITS,
+) -> Cell:
+    """The cell of a value of `metric` with its interval, short without it; `scale` is of `scale_of`."""
+    convert, unit = scale
+    known = low is not None and high is not None and low < high
+    if metric in SHARES or is_score(metric):
+        short = with_ends(metric, value, None, None, digits=digits, unit=unit)
+        text = with_ends(metric, value, low, high, digits=digits, unit=unit)
+    else:
+        ends = [None if end is None else convert(end) for end in (low, high)]
+        short = f"{significant(convert(value), digits)} {unit}".rstrip()
+        text = f"{side_text(convert(value), *ends)} {unit}".rstrip()
+    return Cell(text=text if known else short, short=short, value=value, low=low, high=high)
+
+
+def scales_of_two(metric: str, unit: str, values: Sequence[float]) -> tuple[tuple[Scale, str], tuple[Scale, str]]:
+    """Scales of two values that are read side by side: one, unless they are too far apart for one unit."""
+    if len(values) == 2 and min(map(abs, values)) * 1e3 < max(map(abs, values)):
+        return scale_of(metric, unit, values[:1]), scale_of(metric, unit, values[1:])
+    return (scale_of(metric, unit, values),) * 2
 
 
 def basis_notes(row: Measurement) -> tuple[str, ...]:

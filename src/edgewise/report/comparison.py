@@ -33,21 +33,18 @@ _DESIGNS = {
 }
 
 
-def comparison_document(findings: ComparisonResult, *, width: int | None = None) -> Document:
-    """The whole comparison; its title is the conclusion.
-
-    Args:
-        width: cells of the terminal, where tables are to fit; None for as much as there is to say.
-    """
+def comparison_document(findings: ComparisonResult) -> Document:
+    """The whole comparison; its title is the conclusion."""
+    differing = dict.fromkeys(one_line(line).partition(":")[0] for line in findings.stated)
     tables = [table for table in (ranking_table(findings),) if table is not None]
-    tables += [before_after_table(findings, label, width=width) for label in compared_labels(findings)]
+    tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
     sections = [
         Section(title="Failed", lines=tuple(failure_lines(findings)), tone="bad"),
         Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
         Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
         Section(title="Other causes that can't be ruled out", lines=_lines(findings.not_excluded), tone="poor"),
-        Section(title="What differs", lines=_lines(findings.stated), brief=_differing(findings.stated)),
+        Section(title="What differs", lines=_lines(findings.stated), brief=", ".join(differing)),
         *input_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
@@ -71,12 +68,7 @@ def print_comparison(result: ComparisonResult, console: Console, *, details: boo
     """Print `result` on `console`, readable at 80 columns."""
     from edgewise.report.text import print_titled
 
-    print_titled(comparison_document(result, width=console.width), console, details=details)
-
-
-def _differing(stated: Sequence[str]) -> str:
-    """What differs, without how."""
-    return ", ".join(dict.fromkeys(one_line(line).partition(":")[0] for line in stated))
+    print_titled(comparison_document(result), console, details=details)
 
 
 def title_of(findings: ComparisonResult) -> str:

@@ -25,7 +25,7 @@ from edgewise.report.comparison_tables import (
     compared_labels,
     conclusion_of,
     rows_of,
-    side_texts,
+    sides_of,
 )
 from edgewise.report.comparison_words import but_text, evidence_text, factor_of, headline_text, waiting_text
 from edgewise.report.conditions import engine_of
@@ -147,7 +147,7 @@ def _tile(result: ComparisonResult, row: Comparison) -> Tile:
         word = row.word if number != row.word else ""
     elif row.verdict == "same" and row.margin is not None:
         word = f"within ± {percent(row.margin)}"
-    before, after = side_texts(result, row)
+    before, after = (cell.short for cell in sides_of(result, row))
     waiting = waiting_text(row) if row.verdict == "inconclusive" else ""
     return Tile(
         metric=label_of(row.metric),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
-from edgewise.formatting import p_text, percent, ratio_text, scale_of, side_text, with_ends
-from edgewise.metrics import SHARES, is_score
+from edgewise.comparing.comparison import Comparison, ComparisonResult
+from edgewise.formatting import p_text, percent, ratio_text
 from edgewise.record import Run
-from edgewise.report.cells import label_of, reason_of_absence
+from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, verdict_text, waiting_text
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent
 from edgewise.text import one_line
@@ -46,37 +44,13 @@ def conclusion_of(findings: ComparisonResult, label: str) -> str:
     return conclusion(chief, [row for row in rows_of(findings, label) if row is not chief])
 
 
-def before_after_table(findings: ComparisonResult, label: str, *, width: int | None = None) -> Table:
-    """`label` against the baseline by metric; on a narrow terminal details become footnotes."""
+def before_after_table(findings: ComparisonResult, label: str) -> Table:
+    """`label` against the baseline by metric."""
     rows = rows_of(findings, label)
     if len(compared_labels(findings)) > 1:
         title = conclusion_of(findings, label)
     else:
         title = f"Before and after: {one_line(rows[0].a)} → {one_line(label)}"
-    full = _before_after(findings, rows, title, hint=True, sides=True, factor=True)
-    if width is None or fits(full, width):
-        return full
-    for sides, factor in ((True, True), (False, True), (False, False)):
-        table = _before_after(findings, rows, title, hint=False, sides=sides, factor=factor)
-        if fits(table, width):
-            return table
-    return table
-
-
-def fits(table: Table, width: int) -> bool:
-    """Whether the columns that always stay fit into `width` cells."""
-    from edgewise.report.text import fit
-
-    kept = [index for index, column in enumerate(table.columns) if column.rank == 0]
-    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
-    columns = tuple(replace(table.columns[index], rank=1) for index in kept[1:])
-    alone = Table(title="", columns=(table.columns[0], *columns), rows=rows)
-    return len(fit(alone, width)[1]) == len(kept)
-
-
-def _before_after(
-    findings: ComparisonResult, rows: Sequence[Comparison], title: str, *, hint: bool, sides: bool, factor: bool
-) -> Table:
     columns = (
         Column(title="Metric"),
         Column(title="Before", numeric=True),
@@ -89,9 +63,9 @@ def _before_after(
     cells = tuple(
         (
             Cell(text=label_of(row.metric)),
-            *_sides(findings, row, interval=sides),
+            *sides_of(findings, row),
             _ratio(row),
-            _verdict(row, hint=hint, factor=factor),
+            _verdict(row),
             _margin(row),
             _p_value(row),
         )
@@ -100,52 +74,22 @@ def _before_after(
     return Table(title=title, columns=columns, rows=cells)
 
 
-def _sides(findings: ComparisonResult, row: Comparison, *, interval: bool) -> tuple[Cell, Cell]:
-    """Both values in one unit, chosen by the smaller one, so that they can be compared."""
-    known = [side.value for side in (row.before, row.after) if side.value is not None and math.isfinite(side.value)]
-    scales = [scale_of(row.metric, row.unit, known)] * 2
-    if len(known) == 2 and min(map(abs, known)) * 1e3 < max(map(abs, known)):
-        scales = [scale_of(row.metric, row.unit, [value]) for value in known]
-    digits = _digits_apart(known)
+def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:
+    """Both values in one unit, chosen by the smaller one, so that they can be compared; short without intervals."""
+    known = [value for side in (row.before, row.after) if (value := _finite(side.value)) is not None]
+    scales, digits = scales_of_two(row.metric, row.unit, known), _digits_apart(known)
     runs = {variant.label: variant.run for variant in findings.variants}
     before, after = (
-        _side(
-            row.metric,
-            side,
-            scale,
-            interval=interval,
-            digits=digits,
-            reasons=_reasons(row, label, runs.get(label), findings),
-        )
-        for side, label, scale in ((row.before, row.a, scales[0]), (row.after, row.b, scales[1]))
+        amount_cell(row.metric, value, _finite(side.low), _finite(side.high), scale, digits=digits)
+        if (value := _finite(side.value)) is not None
+        else absent(*_reasons(row, label, runs.get(label), findings))
+        for side, label, scale in zip((row.before, row.after), (row.a, row.b), scales, strict=True)
     )
     return before, after
 
 
-def side_texts(findings: ComparisonResult, row: Comparison) -> tuple[str, str]:
-    """Both values without their intervals."""
-    before, after = _sides(findings, row, interval=False)
-    return before.text, after.text
-
-
-def _side(
-    metric: str, side: Side, scale: tuple[Callable[[float], float], str], *,
-    interval: bool, digits: int, reasons: tuple[str, ...],
-) -> Cell:  # fmt: skip
-    if side.value is None or not math.isfinite(side.value):
-        return absent(*reasons)
-    convert, unit = scale
-    value, low, high = (None if end is None or not math.isfinite(end) else convert(end)
-                        for end in (side.value, side.low, side.high))  # fmt: skip
-    if value is None:
-        return absent(*reasons)
-    known = interval and low is not None and high is not None and low < high
-    if metric in SHARES or is_score(metric):
-        ends = (side.low, side.high) if known else (None, None)
-        text = with_ends(metric, side.value, *ends, digits=digits, unit=unit)
-    else:
-        text = f"{side_text(value, low, high) if known else significant(value, digits)} {unit}".rstrip()
-    return Cell(text=text, value=side.value, low=side.low, high=side.high)
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _digits_apart(values: Sequence[float]) -> int:
@@ -170,12 +114,12 @@ def _ratio(row: Comparison) -> Cell:
     return Cell(text=ratio_text(row.ratio, row.low, row.high), value=row.ratio, low=row.low, high=row.high, notes=notes)
 
 
-def _verdict(row: Comparison, *, hint: bool, factor: bool) -> Cell:
-    notes = []
-    if row.verdict == "inconclusive":
-        notes = [one_line(row.because)] if row.because and row.ratio is not None and row.low is not None else []
-        notes += [waiting_text(row)] if not hint and row.decides_in_s is not None else []
-    return Cell(text=verdict_text(row, factor=factor, hint=hint), notes=tuple(notes), tone=TONES[row.verdict])
+def _verdict(row: Comparison) -> Cell:
+    open_, explained = row.verdict == "inconclusive", row.because and row.ratio is not None and row.low is not None
+    notes = (one_line(row.because),) if open_ and explained else ()
+    waiting = (waiting_text(row),) if open_ and row.decides_in_s is not None else ()
+    short = verdict_text(row, hint=False)
+    return Cell(text=verdict_text(row), short=short, notes=notes, short_notes=waiting, tone=TONES[row.verdict])
 
 
 def _margin(row: Comparison) -> Cell:

@@ -28,11 +28,10 @@ def factor_of(row: Comparison) -> str:
     return factor_text(1.0 / row.ratio, *ends, interval=False)
 
 
-def verdict_text(row: Comparison, *, factor: bool = True, hint: bool = True) -> str:
+def verdict_text(row: Comparison, *, hint: bool = True) -> str:
     """``"2.43× faster"``, ``"same (within ± 3 %)"``, ``"inconclusive (≈ 40 s more would decide)"``.
 
     Args:
-        factor: whether the multiple stands before the word.
         hint: whether the margin or the time that would decide follows.
     """
     if row.verdict == "inconclusive":
@@ -41,7 +40,7 @@ def verdict_text(row: Comparison, *, factor: bool = True, hint: bool = True) -> 
         return f"{row.word} (the same run)" if hint else row.word
     if row.verdict == "same":
         return f"{row.word} (within ± {percent(row.margin)})" if hint and row.margin is not None else row.word
-    return f"{factor_of(row)} {row.word}".strip() if factor else row.word
+    return f"{factor_of(row)} {row.word}".strip()
 
 
 def waiting_text(row: Comparison) -> str:

@@ -6,12 +6,13 @@ Every renderer takes a `Document` and nothing else, so that Markdown, CSV, the t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from edgewise.formatting import ABSENT
 
+T = TypeVar("T")
 Tone = Literal["plain", "good", "fair", "poor", "bad", "faint"]
 
 
@@ -49,7 +50,8 @@ class Cell:
         low, high: its 95 % interval, same unit.
         link: an http(s) address that the text leads to.
         tone: how a renderer with colours may tint it; the text has the same meaning without it.
-        short: a shorter form of the name for narrow terminals; empty where there is none.
+        short: a shorter form of the text for narrow terminals; empty where there is none.
+        short_notes: footnotes that the short form needs besides `notes`.
     """
 
     text: str
@@ -60,6 +62,7 @@ class Cell:
     link: str | None = None
     tone: Tone = "plain"
     short: str = ""
+    short_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,21 @@ class Document:
     tables: tuple[Table, ...]
     sections: tuple[Section, ...] = field(default=())
     answer: tuple[str, ...] = ()
+
+
+def table_of(
+    title: str,
+    things: Iterable[T],
+    columns: Sequence[tuple[Column, Callable[[T], Cell]]],
+    *,
+    notes: Sequence[str] = (),
+    detail: bool = False,
+) -> Table:
+    """A table with a row for each of `things`; `columns` have the function that makes a cell of a thing."""
+    rows = tuple(tuple(cell(thing) for _, cell in columns) for thing in things)
+    return Table(
+        title=title, columns=tuple(column for column, _ in columns), rows=rows, notes=tuple(notes), detail=detail
+    )
 
 
 def absent(*reasons: str) -> Cell:

@@ -7,13 +7,26 @@ from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
+from edgewise.formatting import range_text, scale_of, value_text
+from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.bench import caution_lines
-from edgewise.report.charts import colour_of
+from edgewise.report.cells import label_of
+from edgewise.report.chart_text import Spec
+from edgewise.report.charts import (
+    KEEP_APART,
+    Chart,
+    colour_channel,
+    colour_of,
+    interval_lines,
+    name_axis,
+    number_axis,
+    wide_chart,
+)
 from edgewise.report.document import Section
-from edgewise.report.evaluation import IMPLAUSIBLE, class_name, sections_of, title_of
-from edgewise.report.evaluation_charts import score_chart
+from edgewise.report.evaluation import IMPLAUSIBLE, chief_score, class_name, sections_of, title_of
 from edgewise.report.evaluation_tables import differences_table, metrics_table, model_labels, overview_table
+from edgewise.report.names import short_names
 from edgewise.report.page import ChartRenderer, Part, metrics_part, render_result_page, table_block, warnings_part
 from edgewise.text import one_line
 
@@ -106,3 +119,49 @@ def _row(evaluation: Evaluation, index: int, counts: tuple[int, ...]) -> dict[st
         for answer, count in enumerate(counts)
     ]
     return {"name": class_name(evaluation, index), "total": total, "cells": cells}
+
+
+def score_chart(results: EvaluationResults) -> Chart | None:
+    """The headline metric of every model; None where fewer than two models know the same one."""
+    labels = model_labels(results)
+    scores = [chief_score(one) for one in results.models]
+    found = [
+        (index, label, score, score.value)
+        for index, (label, score) in enumerate(zip(labels, scores, strict=True))
+        if score is not None and score.value is not None
+    ]
+    metrics = {score.metric for _, _, score, _ in found}
+    if len(found) < 2 or len(metrics) != 1:
+        return None
+    metric = metrics.pop()
+    unit = METRICS[metric].unit
+    convert, word = scale_of(metric, unit, [value for *_, value in found])
+    names = short_names([label for _, label, _, _ in found], 34)
+    rows: list[Spec] = []
+    for (index, _, score, value), name in zip(found, names, strict=True):
+        row: Spec = {"model": f"{name}{KEEP_APART}{index}", "x": convert(value), "colour": str(index)}
+        if score.low is not None and score.high is not None:
+            row |= {"low": convert(score.low), "high": convert(score.high)}
+        rows.append(row)
+    x = number_axis("x", f"{label_of(metric)} ({word})" if word else label_of(metric), ticks=8, zero=False)
+    y = name_axis("model", [row["model"] for row in rows], limit=260)
+    colour = colour_channel("colour", {str(index): colour_of(index) for index, *_ in found})
+    channels = {"x": x, "y": y, "color": colour}
+    layers: list[Spec] = [
+        interval_lines(channels),
+        {"mark": {"type": "point", "filled": True, "size": 110, "opacity": 1}, "encoding": channels},
+    ]
+    left = len(results.models) - len(found)
+    return wide_chart(
+        f"{label_of(metric)} by model",
+        layers,
+        height={"step": 40},
+        rows=rows,
+        description="; ".join(
+            f"{label}: {value_text(metric, unit, value)}"
+            + (f", 95 % interval {text}" if (text := range_text(metric, unit, score.low, score.high)) else "")
+            for _, label, score, value in found
+        ),
+        caption="The dot is the value, the bar its 95 % interval. Models were asked the same questions, so the paired "
+        "differences tell more than intervals that overlap." + (f" Without a value: {left}." if left else ""),
+    )

@@ -35,7 +35,7 @@ from edgewise.report.conditions import (
     processing_unit_of,
     scenario_of,
 )
-from edgewise.report.document import Cell, Column, Document, Table, absent
+from edgewise.report.document import Cell, Column, Document, Table, absent, table_of
 from edgewise.report.merged_runs import ACCURACY, merge_runs
 from edgewise.text import listing, one_line
 from edgewise.units import format_si, significant
@@ -43,7 +43,8 @@ from edgewise.units import format_si, significant
 JOULES_PER_MWH = 3.6
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
 _URL = re.compile(r"https?://[^\s<>\"]+")
-_UNITS = ("CPU", "GPU", "NPU", "TPU", "VPU")
+_NO_PLATFORM = "the run's record does not name the platform"
+_NO_DEVICE = "the run's record does not name the device"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,143 +96,30 @@ def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
     ]
 
 
-def zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
-    """``Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References``."""
-    columns = (
-        Column(title="Model"),
-        Column(title="Task", rank=3),
-        Column(title="Accuracy", numeric=True, rank=2),
-        Column(title="Latency (ms)", numeric=True),
-        Column(title="Model Size (MB)", numeric=True, rank=1),
-        Column(title="Platform"),
-        Column(title="References", rank=4),
-    )
-    rows = [
-        (
-            Cell(text=one_line(run.job.model.name)),
-            _told(options.task or _task_of(run), "the task was not given (--task)"),
-            _accuracy(run, sign=True),
-            _latency(run),
-            _model_size(run),
-            _told(platform_of(run), "the run's record does not name the platform"),
-            _reference(options.reference),
-        )
-        for run in runs
-    ]
-    return [Table(title="Model zoo", columns=columns, rows=tuple(rows))]
+Field = Callable[[Run], Cell]
+Columns = list[tuple[Column, Field]]
 
 
-def long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
-    """``Model | Size (MB) | Top-1 | Top-5 | Parameters | Depth | Time (ms) per inference step (CPU) | … (GPU)``."""
-    del options
-    columns = (
-        Column(title="Model"),
-        Column(title="Size (MB)", numeric=True, rank=1),
-        Column(title="Top-1 Accuracy", numeric=True, rank=3),
-        Column(title="Top-5 Accuracy", numeric=True, rank=4),
-        Column(title="Parameters", numeric=True, rank=2),
-        Column(title="Depth", numeric=True, rank=5),
-        Column(title="Time (ms) per inference step (CPU)", numeric=True),
-        Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6),
-    )
-    rows = [
-        (
-            Cell(text=one_line(run.job.model.name)),
-            _model_size(run),
-            _percent(run, "accuracy_top1", sign=True),
-            _percent(run, "accuracy_top5", sign=True),
-            _counted(run, "parameters"),
-            _whole(run, "depth"),
-            _time_on(run, "CPU"),
-            _time_on(run, "GPU"),
-        )
-        for run in runs
-    ]
-    conditions = [
-        f"{label}: {platform_of(run) or 'platform not reported'}, batch {run.job.workload.batch}, {scenario_of(run)}"
-        for run, label in zip(runs, labels_of(runs), strict=True)
-    ]
-    notes = (
-        "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators on the "
-        "longest path from an input to an output.",
-        *conditions,
-    )
-    return [Table(title="Models in detail", columns=columns, rows=tuple(rows), notes=notes)]
+def _name(run: Run) -> Cell:
+    return Cell(text=one_line(run.job.model.name))
 
 
-def watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
-    """The watch metrics of the model and of the hardware, a row per metric and a column per run."""
-    del options
-    model: list[tuple[str, Callable[[Run], Cell]]] = [
-        ("Model Params Size (MB)", lambda run: _scaled(run, "parameters_size", 1e-6)),
-        ("Model Size (MB)", _model_size),
-        ("Accuracy (%)", _accuracy),
-        ("Latency (ms)", _latency),
-        ("Inference Time (ms)", _inference_time),
-        ("Throughput (inferences/sec)", lambda run: cell_of(run, "throughput")),
-        ("Memory Footprint (MB)", lambda run: _scaled(run, "memory_peak", 1e-6)),
-        ("Error Rate (%)", lambda run: _percent(run, "error_rate")),
-        ("Deployment Time (s)", lambda run: cell_of(run, "deployment_time")),
-    ]
-    small = [
-        ("RAM (KB)", lambda run: _scaled(run, "memory_arena", 1e-3)),
-        ("Flash (KB)", lambda run: _scaled(run, "flash", 1e-3)),
-    ]
-    microcontroller = any(run.value(metric) is not None for run in runs for metric in ("memory_arena", "flash"))
-    hardware: list[tuple[str, Callable[[Run], Cell]]] = [
-        *(small if microcontroller else []),
-        ("Computing Workload (%): CPU, GPU, NPU, TPU, VPU", _workload),
-        ("Computing Speed (MHz)", lambda run: _scaled(run, "clock_rate", 1e-6)),
-        ("Energy Consumption (mWh)", _energy),
-        ("Temperature (°C)", lambda run: cell_of(run, "temperature", scale=celsius)),
-        ("Startup Time (ms)", lambda run: _scaled(run, "startup_time", 1e3)),
-        ("Network Bandwidth (MB/s)", _bandwidth),
-        ("Model Complexity (FLOPs)", lambda run: _counted(run, "ops")),
-    ]
-    return [
-        _watch("Model Watch Metrics", runs, model),
-        _watch("Target HW Platform Watch Metrics", runs, hardware),
-    ]
+def _measured(metric: str, factor: float = 1.0) -> Field:
+    return lambda run: cell_of(run, metric, scale=times(factor))
 
 
-def platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
-    """Twelve columns from ``Target Device`` to ``Deployment Time (s)``: one row per run."""
-    del options
-    titles = (
-        ("Target Device", 0), ("Model Specs", 0), ("Accuracy (%)", 4), ("Latency (ms)", 0),
-        ("Throughput (inf/s)", 1), ("Memory Usage (RAM)", 2), ("Energy (mWh)", 3), ("Startup Time (ms)", 5),
-        ("Temperature (°C)", 6), ("Complexity (OPS)", 7), ("Compute Speed (MHz/GHz)", 8), ("Deployment Time (s)", 9),
-    )  # fmt: skip
-    columns = tuple(
-        Column(title=title, numeric=rank > 0 or title == "Latency (ms)", rank=rank) for title, rank in titles
-    )
-    rows = [
-        (
-            _told(device_of(run), "the run's record does not name the device"),
-            Cell(text=_specs(run)),
-            _accuracy(run),
-            _latency(run),
-            cell_of(run, "throughput"),
-            _with_unit(run, "memory_peak", 1e-6, "MB"),
-            _energy(run),
-            _scaled(run, "startup_time", 1e3),
-            cell_of(run, "temperature", scale=celsius),
-            _counted(run, "ops"),
-            _si(run, "clock_rate", "Hz"),
-            cell_of(run, "deployment_time"),
-        )
-        for run in runs
-    ]
-    return [Table(title="Target platforms", columns=columns, rows=tuple(rows))]
+def _temperature(run: Run) -> Cell:
+    return cell_of(run, "temperature", scale=celsius)
 
 
-FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {
-    "zoo": zoo_tables,
-    "long": long_tables,
-    "watch": watch_tables,
-    "platform": platform_tables,
-}
-"""Name on the command line → the tables it makes."""
+def _share(metric: str, *, sign: bool = False) -> Field:
+    return lambda run: _percent(run, metric, sign=sign)
+
+
+def _count(metric: str, unit: str = "") -> Field:
+    """A count or rate with an SI prefix: ``22.9 M``; ``1 G`` of operations is 10⁹."""
+    return lambda run: _rewritten(cell_of(run, metric), lambda value: format_si(value, unit))
+
 
 _HARDWARE = ("throughput", "memory_peak", "energy", "startup_time", "temperature", "clock_rate", "deployment_time")
 JOINED: dict[str, tuple[str, ...]] = {
@@ -241,12 +129,6 @@ JOINED: dict[str, tuple[str, ...]] = {
     "platform": (ACCURACY, "latency", *_HARDWARE, "ops"),
 }
 """Name of a table → the metrics that other runs may tell."""
-
-
-def _watch(title: str, runs: Sequence[Run], metrics: Sequence[tuple[str, Callable[[Run], Cell]]]) -> Table:
-    columns = (Column(title=title), *(Column(title=label, numeric=True) for label in labels_of(runs)))
-    rows = tuple((Cell(text=name), *(cell(run) for run in runs)) for name, cell in metrics)
-    return Table(title=title, columns=columns, rows=rows)
 
 
 def _told(text: str | None, reason: str) -> Cell:
@@ -263,32 +145,33 @@ def _reference(reference: str | None) -> Cell:
     return Cell(text=text, link=text if _URL.fullmatch(text) else None)
 
 
-def _scaled(run: Run, metric: str, factor: float) -> Cell:
-    return cell_of(run, metric, scale=times(factor))
+def _rewritten(cell: Cell, words: Callable[[float], str]) -> Cell:
+    """`cell` with its number in other words."""
+    return cell if cell.value is None else replace(cell, text=words(cell.value))
 
 
-def _with_unit(run: Run, metric: str, factor: float, unit: str) -> Cell:
-    cell = _scaled(run, metric, factor)
-    return cell if cell.value is None else _rewrite(cell, f"{cell.text} {unit}")
+def _memory(run: Run) -> Cell:
+    cell = cell_of(run, "memory_peak", scale=times(1e-6))
+    return _rewritten(cell, lambda value: f"{cell.text} MB")
 
 
-def _rewrite(cell: Cell, text: str, *notes: str) -> Cell:
-    return Cell(text=text, value=cell.value, low=cell.low, high=cell.high, notes=(*cell.notes, *notes))
+def _noted(cell: Cell, note: str) -> Cell:
+    return replace(cell, notes=(*cell.notes, note))
 
 
 def _latency(run: Run) -> Cell:
     """Milliseconds; the batch is named where an inference is more than one sample."""
-    cell = _scaled(run, "latency", 1e3)
+    cell = cell_of(run, "latency", scale=times(1e3))
     if cell.value is None or run.job.workload.batch == 1:
         return cell
-    return _rewrite(cell, cell.text, f"time of one inference of batch {run.job.workload.batch}")
+    return _noted(cell, f"time of one inference of batch {run.job.workload.batch}")
 
 
 def _inference_time(run: Run) -> Cell:
     """The field counts pre- and postprocessing here."""
     if run.status == "done" and run.measurement("inference_time") is None:
         return absent("pre- and postprocessing, which this row includes, are measured by 'edgewise evaluate'")
-    return _scaled(run, "inference_time", 1e3)
+    return cell_of(run, "inference_time", scale=times(1e3))
 
 
 def _time_on(run: Run, unit: str) -> Cell:
@@ -302,9 +185,9 @@ def _time_on(run: Run, unit: str) -> Cell:
 
 
 def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
-    cell = _scaled(run, metric, 100.0)
+    cell = cell_of(run, metric, scale=times(100.0))
     number, _, interval = cell.text.partition(" ")
-    return _rewrite(cell, f"{number} % {interval}".rstrip()) if sign and cell.value is not None else cell
+    return _rewritten(cell, lambda value: f"{number} % {interval}".rstrip()) if sign else cell
 
 
 def _task_of(run: Run) -> str | None:
@@ -327,7 +210,7 @@ def _accuracy(run: Run, *, sign: bool = False) -> Cell:
         known = f" {found.text}" if found.value is not None else ""
         return absent(f"the task is judged by {label_of(metric)}{known}, which is not a share")
     cell = _percent(run, metric, sign=sign)
-    return _rewrite(cell, cell.text, label_of(metric)) if cell.value is not None else cell
+    return _noted(cell, label_of(metric)) if cell.value is not None else cell
 
 
 def _model_size(run: Run) -> Cell:
@@ -340,32 +223,17 @@ def _model_size(run: Run) -> Cell:
     return Cell(text=significant(size), value=size)
 
 
-def _whole(run: Run, metric: str) -> Cell:
-    cell = cell_of(run, metric)
-    return cell if cell.value is None else _rewrite(cell, f"{cell.value:.0f}")
-
-
-def _counted(run: Run, metric: str) -> Cell:
-    """A count with an SI prefix: ``22.9 M``; ``1 G`` of operations is 10⁹."""
-    return _si(run, metric, "")
-
-
-def _si(run: Run, metric: str, unit: str) -> Cell:
-    cell = cell_of(run, metric)
-    return cell if cell.value is None else _rewrite(cell, format_si(cell.value, unit))
-
-
-def _energy(run: Run) -> Cell:
-    return _scaled(run, "energy", 1 / JOULES_PER_MWH)
+def _depth(run: Run) -> Cell:
+    return _rewritten(cell_of(run, "depth"), lambda value: f"{value:.0f}")
 
 
 def _workload(run: Run) -> Cell:
     """Utilization of the CPU, and a note that the other units were not measured."""
-    cell = _scaled(run, "cpu_utilization", 100.0)
+    cell = cell_of(run, "cpu_utilization", scale=times(100.0))
     if cell.value is None:
         return cell
-    others = ", ".join(unit for unit in _UNITS if unit != "CPU")
-    return _rewrite(cell, f"CPU {cell.text}", f"100 % is one core fully busy; {others}: {NOT_MEASURED}")
+    note = f"100 % is one core fully busy; GPU, NPU, TPU, VPU: {NOT_MEASURED}"
+    return _noted(replace(cell, text=f"CPU {cell.text}"), note)
 
 
 def _bandwidth(run: Run) -> Cell:
@@ -375,9 +243,124 @@ def _bandwidth(run: Run) -> Cell:
     return absent(f"{significant(row.value * 1e-6)} MB were moved; how long that took by itself was not measured")
 
 
-def _specs(run: Run) -> str:
+def _specs(run: Run) -> Cell:
     """Name, format, size, execution precision."""
     model = run.job.model
     words = [one_line(model.name), model.format, f"{significant(model.size_bytes * 1e-6)} MB"]
     words += [precision] if (precision := precision_of(run)) else []
-    return ", ".join(words)
+    return Cell(text=", ".join(words))
+
+
+_ENERGY = _measured("energy", 1 / JOULES_PER_MWH)
+_MODEL_WATCH: dict[str, Field] = {
+    "Model Params Size (MB)": _measured("parameters_size", 1e-6),
+    "Model Size (MB)": _model_size,
+    "Accuracy (%)": _accuracy,
+    "Latency (ms)": _latency,
+    "Inference Time (ms)": _inference_time,
+    "Throughput (inferences/sec)": _measured("throughput"),
+    "Memory Footprint (MB)": _measured("memory_peak", 1e-6),
+    "Error Rate (%)": _share("error_rate"),
+    "Deployment Time (s)": _measured("deployment_time"),
+}
+_MICROCONTROLLER_WATCH = {"RAM (KB)": _measured("memory_arena", 1e-3), "Flash (KB)": _measured("flash", 1e-3)}
+_HARDWARE_WATCH: dict[str, Field] = {
+    "Computing Workload (%): CPU, GPU, NPU, TPU, VPU": _workload,
+    "Computing Speed (MHz)": _measured("clock_rate", 1e-6),
+    "Energy Consumption (mWh)": _ENERGY,
+    "Temperature (°C)": _temperature,
+    "Startup Time (ms)": _measured("startup_time", 1e3),
+    "Network Bandwidth (MB/s)": _bandwidth,
+    "Model Complexity (FLOPs)": _count("ops"),
+}
+
+
+def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References``."""
+    columns: Columns = [
+        (Column(title="Model"), _name),
+        (
+            Column(title="Task", rank=3),
+            lambda run: _told(options.task or _task_of(run), "the task was not given (--task)"),
+        ),
+        (Column(title="Accuracy", numeric=True, rank=2), lambda run: _accuracy(run, sign=True)),
+        (Column(title="Latency (ms)", numeric=True), _latency),
+        (Column(title="Model Size (MB)", numeric=True, rank=1), _model_size),
+        (Column(title="Platform"), lambda run: _told(platform_of(run), _NO_PLATFORM)),
+        (Column(title="References", rank=4), lambda run: _reference(options.reference)),
+    ]
+    return [table_of("Model zoo", runs, columns)]
+
+
+def _long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Size (MB) | Top-1 | Top-5 | Parameters | Depth | Time (ms) per inference step (CPU) | … (GPU)``."""
+    del options
+    columns: Columns = [
+        (Column(title="Model"), _name),
+        (Column(title="Size (MB)", numeric=True, rank=1), _model_size),
+        (Column(title="Top-1 Accuracy", numeric=True, rank=3), _share("accuracy_top1", sign=True)),
+        (Column(title="Top-5 Accuracy", numeric=True, rank=4), _share("accuracy_top5", sign=True)),
+        (Column(title="Parameters", numeric=True, rank=2), _count("parameters")),
+        (Column(title="Depth", numeric=True, rank=5), _depth),
+        (Column(title="Time (ms) per inference step (CPU)", numeric=True), lambda run: _time_on(run, "CPU")),
+        (
+            Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6),
+            lambda run: _time_on(run, "GPU"),
+        ),
+    ]
+    notes = [
+        "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators on the "
+        "longest path from an input to an output."
+    ]
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        platform = platform_of(run) or "platform not reported"
+        notes.append(f"{label}: {platform}, batch {run.job.workload.batch}, {scenario_of(run)}")
+    return [table_of("Models in detail", runs, columns, notes=notes)]
+
+
+def _platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """Twelve columns from ``Target Device`` to ``Deployment Time (s)``: one row per run."""
+    del options
+    columns: Columns = [
+        (Column(title="Target Device"), lambda run: _told(device_of(run), _NO_DEVICE)),
+        (Column(title="Model Specs"), _specs),
+        (Column(title="Accuracy (%)", numeric=True, rank=4), _accuracy),
+        (Column(title="Latency (ms)", numeric=True), _latency),
+        (Column(title="Throughput (inf/s)", numeric=True, rank=1), _measured("throughput")),
+        (Column(title="Memory Usage (RAM)", numeric=True, rank=2), _memory),
+        (Column(title="Energy (mWh)", numeric=True, rank=3), _ENERGY),
+        (Column(title="Startup Time (ms)", numeric=True, rank=5), _measured("startup_time", 1e3)),
+        (Column(title="Temperature (°C)", numeric=True, rank=6), _temperature),
+        (Column(title="Complexity (OPS)", numeric=True, rank=7), _count("ops")),
+        (Column(title="Compute Speed (MHz/GHz)", numeric=True, rank=8), _count("clock_rate", "Hz")),
+        (Column(title="Deployment Time (s)", numeric=True, rank=9), _measured("deployment_time")),
+    ]
+    return [table_of("Target platforms", runs, columns)]
+
+
+def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """The watch metrics of the model and of the hardware, a row per metric and a column per run."""
+    del options
+    small = any(run.value(metric) is not None for run in runs for metric in ("memory_arena", "flash"))
+    parts = {
+        "Model Watch Metrics": _MODEL_WATCH,
+        "Target HW Platform Watch Metrics": (_MICROCONTROLLER_WATCH if small else {}) | _HARDWARE_WATCH,
+    }
+    columns = [Column(title=label, numeric=True) for label in labels_of(runs)]
+    return [
+        Table(
+            title=title,
+            columns=(Column(title=title), *columns),
+            rows=tuple((Cell(text=name), *(cell(run) for run in runs)) for name, cell in fields.items()),
+        )
+        for title, fields in parts.items()
+    ]
+
+
+FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {
+    "zoo": _zoo_tables,
+    "long": _long_tables,
+    "watch": _watch_tables,
+    "platform": _platform_tables,
+}
+"""Name on the command line → the tables it makes."""

@@ -10,11 +10,12 @@ executes in one step, most expensive operator first; overheads of the engine are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
 from edgewise.report.document import Cell, Column, Table, absent
@@ -22,7 +23,6 @@ from edgewise.report.profile import count_words, rate_reason, time_reason
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si
 
-T = TypeVar("T")
 Value = int | float | str | bool | None
 
 SUMMARY_LABELS = {
@@ -67,11 +67,17 @@ LAYER_LABELS = {
 }
 NONE = "None"
 """What MLTK writes where the model ran on the processor alone."""
-NOT_ASKED = "no accelerated provider was asked for"
-PER_LAYER = "meters and counters of this target measure whole inferences, not layers"
-NO_COST = "the cost of an operator is not known"
-NO_ACCELERATOR = "the model ran on the processor, not on an accelerator"
 _UNITS = {"time": "s", "energy": "J", "j_per_op": "J", "j_per_mac": "J", "cpu_clock_rate": "Hz"}
+
+
+class Absent(str):
+    """The reason why a value is not known, in its place."""
+
+
+NOT_ASKED = Absent("no accelerated provider was asked for")
+PER_LAYER = Absent("meters and counters of this target measure whole inferences, not layers")
+NO_COST = Absent("the cost of an operator is not known")
+NO_ACCELERATOR = Absent("the model ran on the processor, not on an accelerator")
 
 
 def to_dict(run: Run) -> dict[str, Any]:
@@ -79,19 +85,23 @@ def to_dict(run: Run) -> dict[str, Any]:
 
     `absent_because` has reasons by key: of the summary as ``name``, of the layers as ``layers.name``.
     """
-    summary, reasons = _summary(run)
-    layers = _layer_values(run)
-    for layer, values in zip(_layers(run), layers, strict=True):
-        for key, reason in _layer_reasons(run, layer).items():
-            if values[key] is None:
-                reasons.setdefault(f"layers.{key}", reason)
+    summary, layers = _summary(run), _layers(run)
+    reasons = {key: value for key, value in summary.items() if isinstance(value, Absent)}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Absent):
+                reasons.setdefault(f"layers.{key}", value)
     return {
-        "summary": summary,
+        "summary": _known(summary),
         "summary_labels": dict(SUMMARY_LABELS),
-        "layers": layers,
+        "layers": list(map(_known, layers)),
         "layer_labels": dict(LAYER_LABELS),
         "absent_because": reasons,
     }
+
+
+def _known(values: Mapping[str, Value]) -> dict[str, Value]:
+    return {key: None if isinstance(value, Absent) else value for key, value in values.items()}
 
 
 def to_json(run: Run, *, indent: int = 2) -> str:
@@ -101,24 +111,18 @@ def to_json(run: Run, *, indent: int = 2) -> str:
 
 def mltk_tables(run: Run) -> tuple[Table, Table]:
     """The whole model and its layers as tables; reasons of what is absent are footnotes."""
-    summary, reasons = _summary(run)
-    name = one_line(run.job.model.name)
+    summary, name = _summary(run), f"{one_line(run.job.model.name)}, {provider_of(run)}"
     model = Table(
-        title=f"Profiling Summary: {name}, {provider_of(run)}",
+        title=f"Profiling Summary: {name}",
         columns=(Column(title="Metric"), Column(title="Value", numeric=True)),
-        rows=tuple(
-            (Cell(text=label), _cell(key, summary[key], reasons.get(key, ""))) for key, label in SUMMARY_LABELS.items()
-        ),
+        rows=tuple((Cell(text=label), _cell(key, summary[key])) for key, label in SUMMARY_LABELS.items()),
     )
     layers = Table(
-        title=f"Model Layers: {name}, {provider_of(run)}",
+        title=f"Model Layers: {name}",
         columns=tuple(
             Column(title=label, numeric=key in _NUMERIC, rank=_RANKS.get(key, 0)) for key, label in LAYER_LABELS.items()
         ),
-        rows=tuple(
-            _layer_cells(values, _layer_reasons(run, layer))
-            for layer, values in zip(_layers(run), _layer_values(run), strict=True)
-        ),
+        rows=tuple(tuple(_cell(key, value) for key, value in layer.items()) for layer in _layers(run)),
     )
     return model, layers
 
@@ -128,105 +132,78 @@ _RANKS = {"accelerator_cycles": 5, "cpu_cycles": 5, "energy": 5, "options": 4, "
           "input_shape": 2, "output_shape": 1}  # fmt: skip
 
 
-def _layers(run: Run) -> list[Layer]:
-    return [layer for layer in run.layers if layer.kind == "operator"]
-
-
-def _summary(run: Run) -> tuple[dict[str, Value], dict[str, str]]:
-    """Values by MLTK's keys, and why those that are None are not known."""
-    layers, reasons = _layers(run), _AbsenceReasons(run)
-    ops = reasons.take("ops", _measured(run, "ops", _total(run, "ops")), NO_COST)
-    macs = reasons.take("macs", _measured(run, "macs", _total(run, "macs")), NO_COST)
-    time = reasons.metric("time", "latency", fallback=run.profile.latency if run.profile is not None else None)
-    energy = reasons.metric("energy", "energy")
-    utilization = reasons.metric("cpu_utilization", "cpu_utilization")
+def _summary(run: Run) -> dict[str, Value]:
+    """Values by MLTK's keys."""
+    layers = [layer for layer in run.layers if layer.kind == "operator"]
+    profile, unit = run.profile, processing_unit_of(run)
+    ops, macs = _counted(run, "ops"), _counted(run, "macs")
+    time = _metric(run, "latency", profile.latency if profile is not None else None)
+    energy, utilization = _metric(run, "energy"), _metric(run, "cpu_utilization")
     told = [layer.supported for layer in layers if layer.supported is not None]
-    outputs = run.profile.outputs if run.profile is not None else ()
-    values: dict[str, Value] = {
+    outputs = profile.outputs if profile is not None else ()
+    no_outputs = Absent("the layers do not tell the model's outputs")
+    cycles = _metric(run, "accelerator_cycles")
+    if unit == "CPU" and run.measurement("accelerator_cycles") is None:
+        cycles = NO_ACCELERATOR
+    return {
         "name": one_line(PurePath(run.job.model.name).stem),
-        "accelerator": reasons.take(
-            "accelerator", _accelerator(run), "the engine does not tell what executed the model"
-        ),
+        "accelerator": Absent("the engine does not tell what executed the model")
+        if unit is None
+        else NONE
+        if unit == "CPU"
+        else one_line(run.job.runtime.provider or unit),
         "input_shape": ",".join(_shape(spec.shape) for spec in run.job.workload.inputs),
         "input_dtype": ",".join(one_line(spec.dtype) for spec in run.job.workload.inputs),
-        "output_shape": reasons.take("output_shape", _shapes(outputs), "the layers do not tell the model's outputs"),
-        "output_dtype": reasons.take("output_dtype", _dtypes(outputs), "the layers do not tell the model's outputs"),
+        "output_shape": _shapes(outputs) or no_outputs,
+        "output_dtype": ",".join(one_line(tensor.dtype) for tensor in outputs) or no_outputs,
         "tflite_size": run.job.model.size_bytes,
-        "runtime_memory_size": _memory(run, reasons),
+        "runtime_memory_size": _memory(run),
         "ops": ops,
         "macs": macs,
         "n_layers": len(layers),
-        "n_unsupported_layers": reasons.take(
-            "n_unsupported_layers", sum(not each for each in told) if told else None, NOT_ASKED
-        ),
-        "accelerator_cycles": reasons.metric(
-            "accelerator_cycles", "accelerator_cycles", why=NO_ACCELERATOR if _accelerator(run) == NONE else None
-        ),
-        "cpu_cycles": reasons.metric("cpu_cycles", "cpu_cycles"),
-        "cpu_utilization": None if utilization is None else utilization * 100,
-        "cpu_clock_rate": reasons.metric("cpu_clock_rate", "clock_rate"),
+        "n_unsupported_layers": sum(not each for each in told) if told else NOT_ASKED,
+        "accelerator_cycles": cycles,
+        "cpu_cycles": _metric(run, "cpu_cycles"),
+        "cpu_utilization": utilization if isinstance(utilization, Absent) else utilization * 100,
+        "cpu_clock_rate": _metric(run, "clock_rate"),
         "time": time,
         "energy": energy,
-        "j_per_op": reasons.ratio("j_per_op", energy, ops, needs=("energy", "ops")),
-        "j_per_mac": reasons.ratio("j_per_mac", energy, macs, needs=("energy", "macs")),
-        "op_per_s": reasons.ratio("op_per_s", ops, time, needs=("ops", "time")),
-        "mac_per_s": reasons.ratio("mac_per_s", macs, time, needs=("macs", "time")),
-        "inf_per_sec": reasons.ratio("inf_per_sec", 1, time, needs=("", "time")),
+        "j_per_op": _ratio(energy, ops, "ops"),
+        "j_per_mac": _ratio(energy, macs, "macs"),
+        "op_per_s": _ratio(ops, time, "time"),
+        "mac_per_s": _ratio(macs, time, "time"),
+        "inf_per_sec": _ratio(1, time, "time"),
     }
-    return values, reasons.found
 
 
-def _accelerator(run: Run) -> str | None:
-    """The provider of an accelerator, MLTK's word where there was none, None where that is not reported."""
-    unit = processing_unit_of(run)
-    if unit is None:
-        return None
-    return NONE if unit == "CPU" else one_line(run.job.runtime.provider or unit)
-
-
-class _AbsenceReasons:
-    """Collects the reasons of absent values."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.found: dict[str, str] = {}
-
-    def take(self, key: str, value: T | None, reason: str) -> T | None:
-        """`value`; where it is None, `reason` is kept for `key`."""
-        if value is None:
-            self.found[key] = reason
-        return value
-
-    def metric(self, key: str, metric: str, *, fallback: float | None = None, why: str | None = None) -> float | None:
-        """A measurement of the run."""
-        value = self.run.value(metric)
-        value = fallback if value is None else value
-        measured = self.run.measurement(metric) is not None
-        return self.take(key, value, reason_of_absence(self.run, metric) if measured or why is None else why)
-
-    def ratio(self, key: str, over: float | None, under: float | None, *, needs: tuple[str, str]) -> float | None:
-        """A quotient; where a part is absent, its reason is that of the part."""
-        if over is None or under is None:
-            lacking = needs[0] if over is None else needs[1]
-            return self.take(key, None, self.found.get(lacking, f"{lacking} is not known"))
-        if under == 0:
-            return self.take(key, None, f"{needs[1]} is 0")
-        return over / under
-
-
-def _memory(run: Run, reasons: _AbsenceReasons) -> float | None:
-    """The engine's arena where it was measured, else the planned one."""
-    measured = run.value("memory_arena")
-    memory = run.profile.memory if run.profile is not None else None
-    planned = (memory or {}).get("arena_bytes")
-    because = run.profile.memory_absent_because if run.profile is not None else run.profile_absent_because
-    value = planned if measured is None else measured
-    return reasons.take("runtime_memory_size", value, one_line(because or "") or "the arena could not be planned")
-
-
-def _measured(run: Run, metric: str, total: float | None) -> float | None:
+def _metric(run: Run, metric: str, fallback: float | None = None) -> float | Absent:
+    """A measurement of the run."""
     value = run.value(metric)
-    return total if value is None else value
+    value = fallback if value is None else value
+    return Absent(reason_of_absence(run, metric)) if value is None else value
+
+
+def _ratio(over: float | Absent, under: float | Absent, name: str) -> float | Absent:
+    """A quotient; where a part is absent, its reason is that of the part. `name` is the divisor's."""
+    if isinstance(over, Absent) or isinstance(under, Absent):
+        return over if isinstance(over, Absent) else Absent(under)
+    return over / under if under else Absent(f"{name} is 0")
+
+
+def _memory(run: Run) -> float | Absent:
+    """The engine's arena where it was measured, else the planned one."""
+    profile, value = run.profile, run.value("memory_arena")
+    if value is None:
+        value = ((profile.memory if profile is not None else None) or {}).get("arena_bytes")
+    because = profile.memory_absent_because if profile is not None else run.profile_absent_because
+    return Absent(one_line(because or "") or "the arena could not be planned") if value is None else value
+
+
+def _counted(run: Run, metric: str) -> float | Absent:
+    """Operations or multiplications of the model: measured, else the sum over its operators."""
+    value = run.value(metric)
+    value = _total(run, metric) if value is None else value
+    return NO_COST if value is None else value
 
 
 def _total(run: Run, name: str) -> int | None:
@@ -240,67 +217,47 @@ def _total(run: Run, name: str) -> int | None:
     return None if any(value is None for value in values) else sum(values)
 
 
-def _layer_values(run: Run) -> list[dict[str, Value]]:
+def _layers(run: Run) -> list[dict[str, Value]]:
     """The values of each layer by MLTK's keys."""
-    return [
-        {
+    cycles = NO_ACCELERATOR if processing_unit_of(run) == "CPU" else PER_LAYER
+    rows: list[dict[str, Value]] = []
+    for layer in run.layers:
+        if layer.kind != "operator":
+            continue
+        cost = Absent(one_line(layer.cost_unknown_because) or rate_reason(layer))
+        values: dict[str, Value] = {
             "index": layer.index,
             # MLTK writes TFLite's CONV_2D in small letters.
             "opcode": one_line(layer.op.lower() if run.job.model.format == "tflite" else layer.op),
-            "ops": layer.ops,
-            "macs": layer.macs,
-            "accelerator_cycles": None,
-            "cpu_cycles": None,
-            "energy": None,
-            "time": layer.time,
-            "input_shape": _shapes(layer.inputs) or "",
-            "output_shape": _shapes(layer.outputs) or "",
-            "options": _options(layer),
-            "supported": layer.supported,
+            "ops": cost if layer.ops is None else layer.ops,
+            "macs": cost if layer.macs is None else layer.macs,
+            "accelerator_cycles": cycles,
+            "cpu_cycles": PER_LAYER,
+            "energy": PER_LAYER,
+            "time": Absent(time_reason(layer)) if layer.time is None else layer.time,
+            "input_shape": _shapes(layer.inputs),
+            "output_shape": _shapes(layer.outputs),
+            "options": " ".join(f"{one_line(str(key))}:{_option(value)}" for key, value in layer.attributes.items()),
+            "supported": NOT_ASKED if layer.supported is None else layer.supported,
             "error_msg": one_line(layer.error or "") or None,
         }
-        for layer in _layers(run)
-    ]
+        rows.append(values)
+    return rows
 
 
-def _layer_reasons(run: Run, layer: Layer) -> dict[str, str]:
-    """Why values of a layer are absent, by key."""
-    cost = one_line(layer.cost_unknown_because) or rate_reason(layer)
-    return {
-        "ops": cost,
-        "macs": cost,
-        "time": time_reason(layer),
-        "accelerator_cycles": NO_ACCELERATOR if _accelerator(run) == NONE else PER_LAYER,
-        "cpu_cycles": PER_LAYER,
-        "energy": PER_LAYER,
-        "supported": NOT_ASKED,
-    }
-
-
-def _layer_cells(values: dict[str, Value], reasons: dict[str, str]) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(text="") if value is None and key == "error_msg" else _cell(key, value, reasons.get(key, ""))
-        for key, value in values.items()
-    )
-
-
-def _cell(key: str, value: Value, reason: str) -> Cell:
-    if value is None:
-        return absent(*([reason] if reason else []))
-    if isinstance(value, bool | str):
-        return Cell(text=one_line(str(value)))
+def _cell(key: str, value: Value) -> Cell:
+    if isinstance(value, Absent):
+        return absent(value)
+    if value is None or isinstance(value, bool | str):
+        return Cell(text="" if value is None else one_line(str(value)))
     return Cell(text=_FORMATS.get(key, count_words)(value), value=float(value))
-
-
-def _with(unit: str) -> Callable[[float], str]:
-    return lambda value: format_si(value, unit)
 
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "tflite_size": format_bytes,
     "runtime_memory_size": format_bytes,
     "cpu_utilization": lambda value: f"{value:.1f} %",
-    **{key: _with(unit) for key, unit in _UNITS.items()},
+    **{key: partial(format_si, unit=unit) for key, unit in _UNITS.items()},
 }
 
 
@@ -311,17 +268,8 @@ def _shape(shape: Sequence[int | str | None] | None) -> str:
     return "x".join("?" if size is None else one_line(str(size)) for size in shape)
 
 
-def _shapes(tensors: Sequence[LayerTensor]) -> str | None:
-    return ",".join(_shape(tensor.shape) for tensor in tensors) or None
-
-
-def _dtypes(tensors: Sequence[LayerTensor]) -> str | None:
-    return ",".join(one_line(tensor.dtype) for tensor in tensors) or None
-
-
-def _options(layer: Layer) -> str:
-    """``"strides:2x2 padding:SAME"``."""
-    return " ".join(f"{one_line(str(key))}:{_option(value)}" for key, value in layer.attributes.items())
+def _shapes(tensors: Sequence[LayerTensor]) -> str:
+    return ",".join(_shape(tensor.shape) for tensor in tensors)
 
 
 def _option(value: Any) -> str:

@@ -101,10 +101,10 @@ def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:
     """What changes in large letters, metric by metric; none where nothing was chosen."""
     if other is None or result.chosen is None:
         return []
-    table = before_after_table(result, width=1)
+    table = before_after_table(result)
     tiles = []
     for metric, row in zip(compared_metrics(result), table.rows, strict=True):
-        before, after, change = (cell.text for cell in row[1:4])
+        before, after, change = row[1].short or row[1].text, row[2].short or row[2].text, row[3].text
         if change == ABSENT:
             continue
         figure, _, rest = change.partition("×")

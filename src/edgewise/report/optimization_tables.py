@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.evaluating.agreement import WORST
-from edgewise.formatting import factor_text, scale_of, side_text, with_ends, with_range
-from edgewise.metrics import METRICS, SHARES, is_score
+from edgewise.formatting import factor_text, scale_of, value_text, with_range
+from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, MetricValue, Optimization
-from edgewise.report.cells import label_of
+from edgewise.report.cells import Scale, amount_cell, label_of, scales_of_two
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.document import Cell, Column, Table, Tone, absent
 from edgewise.report.names import short_names
@@ -52,62 +52,42 @@ def compared_metrics(result: Optimization) -> list[str]:
     return ["latency", "model_size", "memory_peak", *([result.headline] if result.headline else [])]
 
 
-def before_after_table(result: Optimization, *, width: int | None = None) -> Table:
-    """The original against the chosen variant, or against the one that came nearest.
-
-    Args:
-        width: cells of the terminal; where there is little room, only the change has its interval.
-    """
+def before_after_table(result: Optimization) -> Table:
+    """The original against the chosen variant, or against the one that came nearest."""
     other, role = featured(result)
+    columns = [Column(title="Metric"), Column(title="Original", numeric=True)]
     if other is None:
         title = "The original"
     else:
         title = f"Before and after: {one_line(result.baseline.id)} → {one_line(other.id)}"
-    columns = [Column(title="Metric"), Column(title="Original", numeric=True)]
-    if other is not None:
-        columns += [Column(title=role.capitalize(), numeric=True), Column(title="Change (95 % interval)", numeric=True)]
-    interval = width is None
-    rows = tuple(_before_after_row(result, other, metric, interval=interval) for metric in compared_metrics(result))
+        change = Column(title="Change (95 % interval)", numeric=True)
+        columns += [Column(title=role.capitalize(), numeric=True), change]
+    rows = tuple(_before_after_row(result, other, metric) for metric in compared_metrics(result))
     return Table(title=title, columns=tuple(columns), rows=rows)
 
 
-def _before_after_row(
-    result: Optimization, other: Candidate | None, metric: str, *, interval: bool
-) -> tuple[Cell, ...]:  # fmt: skip
-    before = number_of(result.baseline, metric)
-    label = Cell(text=label_of(metric))
+def _before_after_row(result: Optimization, other: Candidate | None, metric: str) -> tuple[Cell, ...]:
+    before, label = number_of(result.baseline, metric), Cell(text=label_of(metric))
     if other is None:
-        return label, number_cell(metric, before, interval=interval)
+        return label, number_cell(metric, before)
     after = number_of(other, metric)
-    return (
-        label,
-        number_cell(metric, before, interval=interval, beside=after),
-        number_cell(metric, after, interval=interval, beside=before),
-        _change_cell(result, other, metric),
-    )
+    known = [number.value for number in (before, after) if number.value]
+    scales = scales_of_two(metric, METRICS[metric].unit, known)
+    sides = (number_cell(metric, number, scale) for number, scale in zip((before, after), scales, strict=True))
+    return label, *sides, _change_cell(result, other, metric)
 
 
-def number_cell(metric: str, number: MetricValue, *, interval: bool = True, beside: MetricValue | None = None) -> Cell:
-    """A number in its unit; `beside` is one that should be read in the same unit."""
+def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | None = None) -> Cell:
+    """A number in its unit, short without its interval; `scale` is of values that are read beside it."""
     if number.value is None:
         return absent(one_line(number.absent_because or "it is not known why"))
     unit = METRICS[metric].unit
-    if metric in SHARES:
-        low, high = (number.low, number.high) if interval else (None, None)
-        text = with_range(metric, unit, number.value, low, high)
-    else:
-        known = [value for value in (number.value, beside.value if beside is not None else None) if value]
-        apart = len(known) == 2 and min(map(abs, known)) * 1e3 < max(map(abs, known))
-        convert, word = scale_of(metric, unit, known[:1] if apart else known)
-        ends = [None if end is None else convert(end) for end in (number.low, number.high)]
-        value = convert(number.value)
-        if is_score(metric):
-            text = with_ends(
-                metric, number.value, *((number.low, number.high) if interval else (None, None)), unit=word
-            )
-        else:
-            text = f"{side_text(value, *ends) if interval else significant(value)} {word}".rstrip()
-    return Cell(text=text, value=number.value, low=number.low, high=number.high)
+    if metric not in SHARES:
+        scale = scale or scale_of(metric, unit, [number.value])
+        return amount_cell(metric, number.value, number.low, number.high, scale)
+    text = with_range(metric, unit, number.value, number.low, number.high)
+    short = value_text(metric, unit, number.value)
+    return Cell(text=text, short=short, value=number.value, low=number.low, high=number.high)
 
 
 def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
@@ -286,7 +266,7 @@ def front_table(result: Optimization) -> Table | None:
     rows = tuple(
         (
             Cell(text=one_line(one.id)),
-            *(number_cell(metric, number_of(one, metric), interval=False) for metric in result.front_metrics),
+            *(number_cell(metric, number_of(one, metric)) for metric in result.front_metrics),
         )
         for one in members
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from edgewise.report.document import Document, Section, Table, number_notes
+from edgewise.report.document import Cell, Document, Section, Table, number_notes
 from edgewise.report.names import short_names
 from edgewise.text import one_line
 
@@ -138,9 +138,12 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
     Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
     of `LEAST_NAME` cells; before one of rank 1 goes, names shrink to `SHORTEST_NAME`. They get the cells that are left.
+    Other cells take their short forms where the columns of rank 0 don't fit without.
     """
     if _natural_width(table, list(table.visible)) <= width:
         return table, table.visible
+    if _natural_width(table, [index for index in table.visible if not table.columns[index].rank]) > width:
+        table = replace(table, rows=tuple(tuple(map(_short_cell, row)) for row in table.rows))
     table = _shortened(table, None)
     tight, tightest = _shortened(table, LEAST_NAME), _shortened(table, SHORTEST_NAME)
     shown = list(table.visible)
@@ -153,6 +156,10 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
         if _natural_width(roomy := _shortened(table, size), shown) <= width:
             return roomy, tuple(shown)
     return tightest, tuple(shown)
+
+
+def _short_cell(cell: Cell) -> Cell:
+    return replace(cell, text=cell.short, notes=(*cell.notes, *cell.short_notes)) if cell.short else cell
 
 
 def _shortened(table: Table, most: int | None) -> Table:

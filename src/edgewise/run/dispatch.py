@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.cancellation import sleep
-from edgewise.errors import StoreError
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
@@ -59,11 +58,6 @@ class Dispatcher:
         self._end_by: float | None = None
         self._settled: dict[tuple[str, tuple[InputSpec, ...]], tuple[InputSpec, ...]] = {}
 
-    @property
-    def save_errors(self) -> Sequence[StoreError]:
-        """Why runs could not be saved, in order; measuring goes on."""
-        return self._builder.save_errors
-
     def execute(self, plan: Plan, *, budget_s: float | None = None) -> list[Run]:
         """One run per job, in order. Raises `Interrupted` with what was finished.
 
@@ -98,7 +92,9 @@ class Dispatcher:
         """
         key = job.model.sha256, job.workload.inputs
         settled = self._settled.get(key)
-        run, interrupted = self._run_here(job if settled is None else _with_inputs(job, settled))
+        if settled is not None:
+            job = replace(job, workload=replace(job.workload, inputs=settled))
+        run, interrupted = self._run_here(job)
         if interrupted or settled is not None or not refuses_sizes(run.failure, run.job):
             if run.status == "done" and settled is None:
                 self._settled[key] = job.workload.inputs
@@ -205,10 +201,6 @@ class Dispatcher:
             folder=session_folder,
             end_by=self._end_by,
         )
-
-
-def _with_inputs(job: Job, inputs: tuple[InputSpec, ...]) -> Job:
-    return replace(job, workload=replace(job.workload, inputs=inputs))
 
 
 def _adaptive(job: Job) -> bool:

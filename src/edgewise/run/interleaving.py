@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgewise.device.target import Target
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import BadInput
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Job, Run, new_run_id
@@ -135,11 +135,6 @@ class Interleaver:
     def __init__(self, *, save: Callable[[Run], None], sensors: Sensors | None = None) -> None:
         self._builder = RunBuilder(save=save, sensors=sensors)
 
-    @property
-    def save_errors(self) -> Sequence[StoreError]:
-        """Why runs could not be saved, in order; measuring goes on."""
-        return self._builder.save_errors
-
     def execute(self, jobs: Sequence[Job], schedule: Schedule, judge: Judge) -> Interleaved:
         """Runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.
 
@@ -151,10 +146,11 @@ class Interleaver:
             Interrupted: Ctrl-C, with the runs of all rounds that were complete.
         """
         cores = _check(jobs, schedule)
+        manner = _manner(jobs, schedule)
         begin = time.monotonic()
         end_by = begin + schedule.budget_s
         state = _State(
-            jobs=[_marked(job, _manner(jobs, schedule)) for job in jobs],
+            jobs=[replace(job, workload=replace(job.workload, interleave=manner)) for job in jobs],
             sessions=[[] for _ in jobs],
             ids=[new_run_id() for _ in jobs],
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -327,10 +323,6 @@ def _manner(jobs: Sequence[Job], schedule: Schedule) -> Interleave:
     if any(job.workload.scenario.kind != "single-stream" for job in jobs):
         return "rounds"
     return "duet" if schedule.duet else "turns"
-
-
-def _marked(job: Job, manner: Interleave) -> Job:
-    return replace(job, workload=replace(job.workload, interleave=manner))
 
 
 def _expected(begin: float, schedule: Schedule, rounds: int) -> int:

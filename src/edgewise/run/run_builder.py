@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import EdgewiseError, StoreError
+from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
@@ -94,7 +94,6 @@ class RunBuilder:
     """The runs of one command: requests for its workers, runs from what they told, and where runs are saved.
 
     Attributes:
-        save_errors: why runs could not be saved, in order; measuring goes on.
         group: the id that the runs of this command share.
 
     Args:
@@ -106,11 +105,10 @@ class RunBuilder:
     def __init__(
         self, *, save: Callable[[Run], None], sensors: Sensors | None = None, history: History | None = None
     ) -> None:
-        self.save_errors: list[StoreError] = []
         self.group = new_run_id()
         self.outputs: dict[str, Outputs] = {}
         self._unkept: dict[str, str] = {}  # run id → why its outputs are not
-        self._save_run = save
+        self.save = save
         self._sensors = sensors
         self._history = history or stored_history()
         self._runtimes = runtimes()
@@ -174,6 +172,7 @@ class RunBuilder:
             cautions = cautions_of(
                 job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
             )
+        python = sessions[0].python if sessions else ""
         run = Run(
             id=run_id or new_run_id(),
             created_at=created,
@@ -182,7 +181,7 @@ class RunBuilder:
             group=self.group,
             failure=failure,
             effective=_effective(complete),
-            environment={**place.environment, **_worker_environment(sessions)},
+            environment={**place.environment, **({"worker_python": python} if python else {})},
             measurements=with_engine_memory(measurements + complexity_of(job)),
             sessions=records,
             variation=variation,
@@ -236,13 +235,6 @@ class RunBuilder:
             self.save(answer[-1])
         return answer
 
-    def save(self, run: Run) -> None:
-        """Save `run`, or keep the reason why it can't be saved."""
-        try:
-            self._save_run(run)
-        except StoreError as error:
-            self.save_errors.append(error)
-
 
 def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:
     """How far the outputs of one model differ; its network is read only where float32's tolerance is exceeded."""
@@ -259,7 +251,7 @@ def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:
 
 
 def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
-    """A caution for every run beside one of another precision, unless that is what was asked for."""
+    """A caution for each run of a model whose runs differ in precision, unless a precision was requested."""
     told: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         if run.effective.get("precision"):
@@ -305,10 +297,6 @@ def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
     facts = sessions[0].facts
     told = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
     return told | {name: facts[name] for name in ("inputs", "outputs") if name in facts}
-
-
-def _worker_environment(sessions: Sequence[SessionResult]) -> dict[str, Any]:
-    return {"worker_python": sessions[0].python} if sessions and sessions[0].python else {}
 
 
 def with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:

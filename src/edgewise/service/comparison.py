@@ -31,7 +31,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
             pairs, left_out = pair_runs(*map(runs_among, sides))
             names = sides[0][0].label, sides[1][0].label
             return compare_matched(pairs, request.criteria(), names=names, notes=left_out)
-        with context.saving() as save:
+        with context.saving() as saver:
             settings = ComparisonSettings(
                 criteria=request.criteria(),
                 trial=TrialSettings(
@@ -41,13 +41,14 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
                     until=request.until,
                     rounds=request.rounds,
                 ),
-                save=save,
+                save=saver.save,
                 **request.plan_settings(),
                 sensors=None if request.meters else METERS_OFF,
                 stored=request.stored,
                 history=context.history,
             )
-            return compare_subjects(subjects, settings)
+            findings = compare_subjects(subjects, settings)
+            return replace(findings, save_errors=saver.errors)
 
 
 def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None:

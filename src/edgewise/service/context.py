@@ -58,45 +58,51 @@ class Context:
             yield
 
     @contextmanager
-    def saving(self) -> Iterator[Callable[[Run], None]]:
-        """What saves a run at once, and raises `StoreError` where it can't: a failing store costs no measurement."""
-        saver = _Saver(self)
+    def saving(self) -> Iterator[Saver]:
+        """Saves runs in the store inside; says afterwards which could not be saved."""
+        saver = Saver(self)
         try:
-            yield saver.save
+            yield saver
         finally:
             saver.close()
 
 
-class _Saver:
-    """Saves runs in a store that is opened with the first of them, and remembers those that it could not save."""
+class Saver:
+    """Saves runs in a store that is opened with the first of them. A failing store costs no measurement.
+
+    Attributes:
+        unsaved: by id, runs that could not be saved.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._opened: Store | None = None
-        self._unsaved: dict[str, Run] = {}
-        self._error: StoreError | None = None
+        self._errors: dict[str, StoreError] = {}
+        self.unsaved: dict[str, Run] = {}
+
+    @property
+    def errors(self) -> tuple[StoreError, ...]:
+        """Why runs could not be saved, each reason once."""
+        return tuple(self._errors.values())
 
     def save(self, run: Run) -> None:
+        """Save `run`, or remember it and why it can't be saved."""
         if not self._context.keep:
             return
-        try:
-            self._find_store().save(run)
-        except StoreError as error:
-            self._unsaved[run.id] = run
-            self._error = self._error or error
-            raise
-        self._unsaved.pop(run.id, None)
-
-    def _find_store(self) -> Store:
         store = self._context.store
-        if not (store is None or isinstance(store, str)):
-            return store
-        if self._opened is None:
-            self._opened = open_store(store)
-        return self._opened
+        try:
+            if store is None or isinstance(store, str):
+                store = self._opened = self._opened or open_store(store)
+            store.save(run)
+        except StoreError as error:
+            self.unsaved[run.id] = run
+            self._errors.setdefault(error.message, error)
+        else:
+            self.unsaved.pop(run.id, None)
 
     def close(self) -> None:
+        """Close the store if it was opened here, and tell the context of runs that are not saved."""
         if self._opened is not None:
             self._opened.close()
-        if self._error is not None:
-            self._context.on_unsaved(self._error, list(self._unsaved.values()))
+        if self.errors:
+            self._context.on_unsaved(self.errors[0], list(self.unsaved.values()))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.device.target import check_device
 from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation
+from edgewise.evaluating.formats.split import read_names
 from edgewise.record import Stopping
 from edgewise.run.plan import Axes
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.service.context import Context
 from edgewise.service.requests import EvaluateRequest, OptimizeRequest
-
-MOST_CLASS_BYTES = 4 * 2**20
 
 
 def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
@@ -37,8 +37,9 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         latency=request.latency,
         fresh=request.fresh,
     )
-    with context.saving() as save:
-        return run_evaluation(plan, save=save, sensors=None if request.meters else METERS_OFF)
+    with context.saving() as saver:
+        results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF)
+    return replace(results, save_errors=saver.errors)
 
 
 def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> DataOptions:
@@ -62,12 +63,7 @@ def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> Da
 
 def read_classes(path: Path) -> tuple[str, ...]:
     """The names in a file, one a line. Raises `BadInput`."""
-    try:
-        if path.stat().st_size > MOST_CLASS_BYTES:
-            raise BadInput(f"{path} is too large for names of classes", advice="one name a line")
-        names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"can't read {path}: {error}", advice="a text file with one name a line") from error
+    names = tuple(read_names(path, "names of classes"))
     if not names:
         raise BadInput(f"{path} holds no names", advice="one name a line")
     return names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.cancellation import Cancelled
-from edgewise.errors import BadField, BadInput, StoreError, Unavailable
+from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
 from edgewise.record import (
     Constraints,
@@ -41,12 +42,15 @@ def plan_commands(request: ExecRequest) -> list[Job]:
         models += _read_lines(Path(request.models_file))
     if len(models) > MOST_MODELS:
         raise BadField(f"{{model_names}} must be at most {MOST_MODELS}, not {len(models)}")
+    folder = Path(request.run_in) if request.run_in is not None else Path()
+    if not folder.is_dir():
+        raise BadField(f"{{run_in={folder}}} is not a folder")
     jobs = []
     for model in dict.fromkeys(models) or [""]:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
         jobs.append(
             Job(
-                model=_reference(Path(model) if model else _program(command[0]), is_program=not model),
+                model=_reference(folder / model if model else _program(command[0], folder), is_program=not model),
                 runtime=RuntimeSpec(name="command"),
                 target=TargetSpec(constraints=request.constraints()),
                 workload=Workload(
@@ -58,7 +62,7 @@ def plan_commands(request: ExecRequest) -> list[Job]:
             )
         )
     for job in jobs:
-        _program(job.command[0])
+        _program(job.command[0], folder)
     return jobs
 
 
@@ -68,9 +72,14 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
     environment, group, order = fingerprint(), new_run_id(), random.Random(request.seed)  # noqa: S311 - an order, no secret
     done: list[list[Execution]] = [[] for _ in jobs]
     runs: dict[int, Run] = {}
-    errors: list[StoreError] = []
     interrupted = False
-    with context.saving() as save:
+
+    def build(index: int) -> Run:
+        return build_run(
+            jobs[index], done[index], environment=environment, group=group, not_applied=request.not_applied
+        )
+
+    with context.saving() as saver:
         try:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):
@@ -78,18 +87,18 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
                     emit(StageStarted(title=f"{jobs[index].model.name}: {jobs[index].label}{round_text}"))
                     done[index].append(_execute(jobs[index], request))
                     if number + 1 == request.repeat:
-                        runs[index] = build_run(jobs[index], done[index], environment=environment, group=group)
-                        _save(runs[index], save, errors)
+                        runs[index] = build(index)
+                        _save(runs[index], saver.save)
         except (Cancelled, KeyboardInterrupt):
             interrupted = True
             for index, executions in enumerate(done):
                 if executions and index not in runs:
-                    run = build_run(jobs[index], executions, environment=environment, group=group)
+                    run = build(index)
                     runs[index] = replace(run, status="cancelled" if run.status == "done" else run.status)
-                    _save(runs[index], save, errors)
+                    _save(runs[index], saver.save)
             if not runs:
                 raise
-    return Measured(runs=[runs[index] for index in sorted(runs)], save_errors=tuple(errors), interrupted=interrupted)
+    return Measured(runs=[runs[index] for index in sorted(runs)], save_errors=saver.errors, interrupted=interrupted)
 
 
 def _execute(job: Job, request: ExecRequest) -> Execution:
@@ -99,6 +108,7 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
             constraints=request.constraints() or Constraints(),
             sample_s=request.sample,
             timeout_s=request.timeout,
+            folder=None if request.run_in is None else Path(request.run_in),
         )
     except OSError as error:
         raise Unavailable(
@@ -106,17 +116,14 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
         ) from error
 
 
-def _save(run: Run, save: Callable[[Run], None], errors: list[StoreError]) -> None:
+def _save(run: Run, save: Callable[[Run], None]) -> None:
     emit(RunFinished(run=run))
-    try:
-        save(run)
-    except StoreError as error:
-        errors.append(error)
+    save(run)
 
 
-def _program(name: str) -> Path:
+def _program(name: str, folder: Path) -> Path:
     """The file of a program. Raises `BadInput`."""
-    found = shutil.which(name)
+    found = shutil.which(str(folder.absolute() / name) if os.sep in name else name)
     if found is None:
         raise BadInput(
             f"the command {name!r} does not exist or is not executable",

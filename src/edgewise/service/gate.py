@@ -29,7 +29,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     check_device(request.device)
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
-    with context.saving() as save:
+    with context.saving() as saver:
         result = run_gate(
             Gate(
                 requirements=request.requirements(),
@@ -40,13 +40,14 @@ def gate(request: GateRequest, context: Context) -> GateResult:
                 baseline_model=None if request.baseline_model is None else Path(request.baseline_model),
                 duet=request.duet,
                 seed=request.seed or 0,
-                save=save,
+                save=saver.save,
                 history=context.history,
             ),
             candidate,
             baseline,
         )
-    return replace(result, notes=(*notes, *result.notes))
+    findings = replace(result.findings, save_errors=saver.errors)
+    return replace(result, notes=(*notes, *result.notes), findings=findings)
 
 
 def _settings_of(request: GateRequest) -> JobSettings:

@@ -68,14 +68,14 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
 
 def execute(plan: Plan, context: Context, *, meters: bool) -> Measured:
     """Execute `plan`, saving each run as soon as it is there."""
-    with context.saving() as save:
+    with context.saving() as saver:
         sensors = None if meters else METERS_OFF
-        dispatcher = Dispatcher(save=save, sensors=sensors, history=context.history)
+        dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:
             runs, interrupted = dispatcher.execute(plan), False
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
-    return Measured(runs=runs, skipped=plan.skipped, save_errors=tuple(dispatcher.save_errors), interrupted=interrupted)
+    return Measured(runs=runs, skipped=plan.skipped, save_errors=saver.errors, interrupted=interrupted)
 
 
 def inspect(request: InspectRequest, context: Context) -> list[Inspection]:

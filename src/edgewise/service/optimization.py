@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.device.target import check_device
@@ -56,5 +57,6 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization:
         calibrate_on=request.calibrate_on,
         calibration_limit=request.calibration_limit,
     )
-    with context.saving() as save:
-        return find_best_variant(settings, save=save)
+    with context.saving() as saver:
+        result = find_best_variant(settings, save=saver.save)
+    return replace(result, save_errors=saver.errors)

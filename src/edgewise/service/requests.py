@@ -511,20 +511,25 @@ class ExecRequest(_Limited):
 
     Attributes:
         command: program and arguments; ``{model}`` in them stands for a model.
-        model_names: names or paths to put there; each is a run of its own. They count from the current folder.
+        model_names: names or paths to put there; each is a run of its own. They count from the folder in
+            which the command runs.
         models_file: a file with one of them per line.
+        run_in: the folder in which the command runs; None is the current folder.
+        not_applied: requirements of another tool's file that are not met here; each run says so.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
         repeat: number of executions.
         seed: of the order of executions.
     """
 
-    PATHS = ("models_file",)
+    PATHS = ("models_file", "run_in")
 
     verb: Literal["exec"] = "exec"
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
+    run_in: FilePath | None = None
+    not_applied: Texts = ()
     sample: Number = 0.5
     timeout: Number | None = None
     repeat: Whole = 1

@@ -14,7 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Kind, Sample
 from edgewise.evaluating.formats.files import Files, check_name, check_some_there, require_decoder
 from edgewise.evaluating.formats.labels import KINDS, Labels, is_number, read_words
-from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, suffix_of
+from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, Strings, suffix_of
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import (
     ALL,
@@ -25,7 +25,6 @@ from edgewise.evaluating.formats.split import (
     parse_words,
     stamp_files,
 )
-from edgewise.evaluating.formats.strings import Strings
 from edgewise.evaluating.formats.tables import REFERENCES, Columns, find_columns, read_rows
 from edgewise.workload.arrays import Array
 

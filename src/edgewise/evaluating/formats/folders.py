@@ -1,18 +1,20 @@
-"""Images in folders: one folder per class, or images beside masks of the same name."""
+"""Images in folders: one folder per class, or images beside masks of the same name; and class folders of any files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import Dataset
-from edgewise.evaluating.formats.class_folders import check_folder, open_class_folders
+from edgewise.evaluating.dataset import Dataset, Kind
+from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import require_pillow
-from edgewise.evaluating.formats.listing import IMAGES
+from edgewise.evaluating.formats.listing import IMAGES, Strings, glance_media, list_folder, suffix_of, walk_files
 from edgewise.evaluating.formats.masks import find_mask_folders, open_masks
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import check_options
+from edgewise.evaluating.formats.split import ALL, check_options, choose, find_split, name_splits
 
 
 class Folders(BuiltInFormat):
@@ -37,3 +39,121 @@ class Folders(BuiltInFormat):
         if "suffix" in options:
             raise BadInput(f"{path} has no masks, which suffix= is about", advice="name their folder with masks=")
         return open_class_folders(path, options, form=self.name, kind="image", endings=IMAGES, what="images")
+
+
+@dataclass(slots=True)
+class Listed:
+    """The files of one split, relative to the data's folder, and the name of each one's class, or no names at all."""
+
+    files: Strings = field(default_factory=Strings)
+    classes: list[str] = field(default_factory=list)
+
+
+def open_class_folders(
+    path: Path,
+    options: Mapping[str, str],
+    *,
+    form: str,
+    kind: Kind,
+    endings: Collection[str],
+    what: str,
+    leave_out: Collection[str] = (),
+    divide: Callable[[Path, Listed], dict[str, Listed]] | None = None,
+) -> dict[str, Dataset]:
+    """The splits of class folders, by the options ``label`` and ``sort``.
+
+    Args:
+        what: the files, in messages.
+        leave_out: names of folders that are no classes.
+        divide: splits data without folders of splits.
+
+    Raises:
+        BadInput: no such files, or an option that does not fit them.
+    """
+    by = choose(options, "label", ("folder", "prefix", "none")) or "folder"
+    by_number = choose(options, "sort", ("name", "number")) == "number"
+    below = _find_split_folders(path)
+    names: dict[str, list[str]] = {}
+    if by != "prefix":
+        names = {split: _name_classes(path / folder, leave_out, by_number=by_number) for split, folder in below.items()}
+    listed = {
+        split: _list_prefixes(path, folder, endings) if by == "prefix"
+        else _list_classes(path, folder, names[split], endings)
+        for split, folder in below.items()
+    }  # fmt: skip
+    if not any(len(found.files) for found in listed.values()):
+        raise BadInput(f"{path} holds no {what}", advice="is it the right folder? Its sub-folders are the classes")
+    # A folder without files is a class, too.
+    classes = {name for found in names.values() for name in found} or {
+        name for found in listed.values() for name in found.classes
+    }
+    numbers = {name: number for number, name in enumerate(sorted(classes, key=int if by_number else str))}
+    if divide is not None and list(listed) == [ALL]:
+        listed = divide(path, listed[ALL])
+    datasets: dict[str, Dataset] = {}
+    for split, found in listed.items():
+        labelled = bool(found.classes) and by != "none"
+        datasets[split] = Files(
+            name=path.name, path=path, format=form, split=split, kind=kind, classes=tuple(numbers) if labelled else (),
+            labelled=labelled, root=path, files=found.files,
+            labels=array("i", (numbers[name] for name in found.classes)) if labelled else None,
+        )  # fmt: skip
+    return datasets
+
+
+def _find_split_folders(root: Path) -> dict[str, str]:
+    """Split → sub-folder, where all sub-folders that hold files are named as splits are, else ``all`` → the folder.
+
+    A class may well be called ``train``: one other sub-folder with files in it makes them all classes.
+    """
+    folders, _ = list_folder(root)
+    words = [name for name in folders if find_split(name)]
+    others = [name for name in folders if not find_split(name)]
+    if not words or any(glance_media(root / name) for name in others):
+        return {ALL: ""}
+    return dict(zip(name_splits(words), words, strict=True))
+
+
+def _name_classes(folder: Path, leave_out: Collection[str], *, by_number: bool) -> list[str]:
+    names = [name for name in list_folder(folder)[0] if name not in leave_out]
+    wrong = next((name for name in names if by_number and not name.isdecimal()), None)
+    if wrong is not None:
+        raise BadInput(f"the folder {wrong!r} is not named with a number", advice="leave sort=number out")
+    return sorted(names, key=int) if by_number else names
+
+
+def _list_classes(path: Path, below: str, names: list[str], endings: Collection[str]) -> Listed:
+    """The files of class folders. Files beside these belong to no class and are left out.
+
+    Where there are no folders, all files are samples without labels.
+    """
+    prefix = f"{below}/" if below else ""
+    if not names:
+        plain = (prefix + name for name in list_folder(path / below)[1] if suffix_of(name) in endings)
+        return Listed(Strings(plain))
+    found = Listed()
+    for name in names:
+        for file in walk_files(path, prefix + name, endings):
+            found.files.append(file)
+            found.classes.append(name)
+    return found
+
+
+def _list_prefixes(path: Path, below: str, endings: Collection[str]) -> Listed:
+    """Files whose class is the beginning of their names, up to the first underscore: ``anomaly_id_01_0003.wav``."""
+    found = Listed()
+    for file in walk_files(path, below, endings):
+        prefix, sign, _ = file.rpartition("/")[2].partition("_")
+        if not sign or not prefix:
+            raise BadInput(
+                f"the name of {file} has no class before an underscore", advice="leave label=prefix out, or rename it"
+            )
+        found.files.append(file)
+        found.classes.append(prefix)
+    return found
+
+
+def check_folder(path: Path) -> None:
+    """Raises `BadInput` where `path` is not a folder."""
+    if not path.is_dir():
+        raise BadInput(f"{path} is not a folder", advice="give the folder that holds a folder for every class")

@@ -14,7 +14,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
 from edgewise.evaluating.formats.files import decode_file, find_inside, require_decoder
 from edgewise.evaluating.formats.images import decode_mask, require_pillow
-from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_numbers, read_words
+from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_labels
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
@@ -27,20 +27,6 @@ _ADVICE = "write it with the save_to_disk of the library datasets"
 _MAX_STATE_BYTES = 2**26
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """Which columns are read as what.
-
-    Attributes:
-        lazy_label: how a label that is read with its sample becomes one; None where `Labels` has them all.
-    """
-
-    kind: Kind
-    sources: Sequence[str]
-    label: str | None
-    lazy_label: Callable[[Any, str], Any] | None = None
-
-
 @dataclass(kw_only=True)
 class TableSplit(Split):
     """A split of a data set on disk.
@@ -48,13 +34,19 @@ class TableSplit(Split):
     Attributes:
         folder: of the split.
         table: the `datasets.Dataset`, images and recordings as they are stored.
+        sources: columns of the samples.
+        label: column of the labels.
+        labels: all of them; None where they are read with their samples, or there are none.
+        lazy_label: makes a label of what is stored in its row; None where `labels` has them.
         reading: the user's options for the columns.
     """
 
     folder: Path
     table: Any
-    plan: _Plan
+    sources: Sequence[str]
+    label: str | None
     labels: Labels | None
+    lazy_label: Callable[[Any, str], Any] | None
     reading: str
 
     def __len__(self) -> int:
@@ -68,29 +60,29 @@ class TableSplit(Split):
         except Exception as error:  # pyarrow's errors of damaged files
             raise CorruptSample(name, f"can't be read: {_line(error)}") from error
         rate = None
-        source = row[self.plan.sources[0]]
+        source = row[self.sources[0]]
         data: Any
-        match self.plan.kind:
+        match self.kind:
             case "image" | "audio":
-                data, rate = decode_file(_content(source, self.folder, name), self.plan.kind, name)
+                data, rate = decode_file(_content(source, self.folder, name), self.kind, name)
             case "text":
                 if not isinstance(source, str):
-                    raise CorruptSample(name, f"the text in {self.plan.sources[0]!r} is missing")
+                    raise CorruptSample(name, f"the text in {self.sources[0]!r} is missing")
                 data = source
             case _:
-                arrays = {each: _to_array(row[each], each, name) for each in self.plan.sources}
+                arrays = {each: _to_array(row[each], each, name) for each in self.sources}
                 data = next(iter(arrays.values())) if len(arrays) == 1 else arrays
         label = None if self.labels is None else self.labels.values[index]
-        if self.plan.lazy_label is not None and self.plan.label is not None:
-            value = row[self.plan.label]
+        if self.lazy_label is not None and self.label is not None:
+            value = row[self.label]
             if isinstance(value, dict):
                 value = _content(value, self.folder, name)
-            label = self.plan.lazy_label(value, name)
+            label = self.lazy_label(value, name)
         return Sample(index=index, name=name, data=data, label=label, rate=rate)
 
     def stamp(self) -> str:
         """From names, sizes and times of the files."""
-        about = (self.split, self.kind, self.plan.sources, self.plan.label, self.classes, self.reading)
+        about = (self.split, self.kind, self.sources, self.label, self.classes, self.reading)
         return stamp_files(self.folder, list_folder(self.folder)[1], extra=about)
 
 
@@ -114,11 +106,10 @@ class HuggingFace(BuiltInFormat):
         choose(options, "label_kind", KINDS)
         if not path.is_dir():
             raise BadInput(f"{path} is not a folder", advice=_ADVICE)
-        found: dict[str, Dataset] = {}
-        for split, folder in _find_folders(path).items():
-            table = _load(folder)
-            found[split] = _open_split(path, split, folder, table, options)
-        return found
+        return {
+            split: _open_split(path, split, folder, _load(folder), options)
+            for split, folder in _find_folders(path).items()
+        }
 
 
 def _find_folders(path: Path) -> dict[str, Path]:
@@ -178,12 +169,11 @@ def _open_split(path: Path, split: str, folder: Path, table: Any, options: Mappi
             labels = _read_labels(table, label, features[label], split=split, kind=options.get("label_kind"))
         else:
             lazy = _read_lazy_label
-    plan = _Plan(kind=kind, sources=sources, label=label, lazy_label=lazy)
     return TableSplit(
         name=path.name, path=path, format="huggingface", split=split, kind=kind,
         classes=labels.classes if labels is not None else (), labelled=labels is not None or lazy is not None,
         folder=folder, table=table.select_columns(list(dict.fromkeys([*sources, *([label] if lazy else [])]))),
-        plan=plan, labels=labels, reading=repr(sorted(options.items())),
+        sources=sources, label=label, labels=labels, lazy_label=lazy, reading=repr(sorted(options.items())),
     )  # fmt: skip
 
 
@@ -256,15 +246,11 @@ def _read_labels(table: Any, column: str, feature: Any, *, split: str, kind: str
     missing = next((index for index, value in enumerate(values) if value is None), None)
     if missing is not None:
         raise BadInput(f"{place(missing)} has no label", advice="filter it out, or fill it in")
-    if isinstance(values[0], str):
-        return read_words(values, kind=kind, place=place)
-    names = tuple(getattr(feature, "names", None) or ())
     array = np.asarray(values)
-    if array.dtype.kind not in "biuf" or kind == "text":
-        raise BadInput(f"the labels in {column!r} are neither text nor numbers", advice="label=COLUMN")
-    if names:
+    names = tuple(getattr(feature, "names", None) or ())
+    if names and array.dtype.kind in "iu":
         return Labels(values=check_indices(array, place), classes=names)
-    return read_numbers(array.astype(np.int64) if array.dtype.kind == "b" else array, kind=kind, place=place)
+    return read_labels(array, kind=kind, place=place)
 
 
 def _read_lazy_label(value: Any, name: str) -> Any:

@@ -48,6 +48,27 @@ class References(Sequence[Any]):
         return text if self.separator is None else tuple(part.strip() for part in text.split(self.separator))
 
 
+def read_labels(
+    values: Array, *, kind: str | None, place: Callable[[int], str], classes: Sequence[str] = ()
+) -> Labels | None:
+    """The labels in an array of numbers or texts; None where each is an array, to be read with its sample.
+
+    Args:
+        kind, place, classes: as for `read_words`.
+
+    Raises:
+        BadInput: as `read_words` and `read_numbers`; values of another type.
+    """
+    if values.dtype.kind == "U" and values.ndim == 1:
+        return read_words([str(word) for word in values.tolist()], kind=kind, place=place, classes=classes)
+    if values.dtype.kind not in "biuf" or kind == "text":
+        what = f"of the type {values.dtype}" if values.ndim == 1 else f"of {values.ndim} dimensions"
+        raise BadInput(f"{place(0)} has a label {what}", advice="labels are numbers, or one text per sample")
+    if values.ndim > 2:
+        return None
+    return read_numbers(values.astype(np.int64) if values.dtype.kind == "b" else values, kind=kind, place=place)
+
+
 def read_words(
     words: Sequence[str],
     *,

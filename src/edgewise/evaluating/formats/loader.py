@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -15,10 +13,10 @@ import numpy as np
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
 from edgewise.evaluating.formats.images import picture_to_array
-from edgewise.evaluating.formats.labels import Labels, read_numbers, read_words
+from edgewise.evaluating.formats.labels import Labels, read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import ALL, Split
-from edgewise.model.callable_loader import call, explained, find, import_module, own_code
+from edgewise.evaluating.formats.split import ALL, Split, stamp_files
+from edgewise.model.callable_loader import call, find, import_module, running
 
 _MEMBERS = ("name", "path", "format", "split", "kind", "classes", "labelled", "stamp", "read", "__len__")
 _ADVICE = "return (x, y), a sequence of (data, label), a data set, or a mapping of names of splits to any of these"
@@ -46,52 +44,33 @@ class Loader(BuiltInFormat):
         module_name, _, attribute = target.rpartition(":")
         if not module_name or not attribute:
             raise BadInput(f"{target!r} names no function", advice="give module:function or path/to/file.py:function")
-        with _running(target):
+        with running(target):
             module = import_module(module_name, target)
             made = call(find(module, attribute, target), options, target, flag="--data-option")
-            file = getattr(module, "__file__", None)
-            source = _Source(target=target, file=Path(file) if file else None, options=tuple(sorted(options.items())))
-            return {split: _wrap(source, split, given) for split, given in _name_splits(target, made).items()}
-
-
-@contextlib.contextmanager
-def _running(target: str) -> Iterator[None]:
-    """The user's code runs: its errors are `BadInput` with the line that raised them."""
-    try:
-        with own_code(target.rpartition(":")[0]), explained(target):
-            yield
-    except ModuleNotFoundError as error:
-        raise BadInput(f"{target} needs the module {error.name!r}", advice=f"pip install {error.name}") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """Where data came from.
-
-    Attributes:
-        options: of the user, as pairs.
-    """
-
-    target: str
-    file: Path | None
-    options: tuple[tuple[str, str], ...]
-
-    def stamp(self, extra: object) -> str:
-        """Of the function's own file. What it reads can't be known."""
-        about: object = None
-        if self.file is not None and self.file.exists():
-            found = os.stat(self.file)  # noqa: PTH116
-            about = (found.st_size, found.st_mtime_ns)
-        return hashlib.sha256(repr((self.target, self.options, about, extra)).encode()).hexdigest()
+            # What the function reads can't be known; its own file can.
+            file = Path(getattr(module, "__file__", None) or "")
+            about = stamp_files(file.parent, [file.name], extra=(target, sorted(options.items())))
+            return {split: _wrap(target, about, split, given) for split, given in _name_splits(target, made).items()}
 
 
 @dataclass(kw_only=True)
-class Rows(Split):
-    """Arrays in memory, or any sequence: `labels` are None where an item carries its own or there are none."""
+class Items(Split):
+    """Arrays in memory, any sequence, or a data set of the user's own class.
 
-    source: _Source
+    Attributes:
+        target: the function.
+        about: a digest of the function's file and arguments.
+        own: whether `items` is a data set, whose samples are what its `read` returns.
+        labels: None where an item carries its own or there are none.
+        masks: labels that are arrays.
+        pairs: whether an item is data and label.
+    """
+
+    target: str
+    about: str
     items: Any
-    labels: Labels | None
+    own: bool = False
+    labels: Labels | None = None
     masks: Any = None
     pairs: bool = False
 
@@ -100,10 +79,12 @@ class Rows(Split):
 
     def read(self, index: int) -> Sample:
         """The item as a sample. Raises `CorruptSample`; `BadInput` for errors of the user's code."""
-        name = f"{self.source.target}[{index}]"
-        item = _get(self.items, index, self.source.target)
+        name = f"{self.target}[{index}]"
+        item = _get(self.items, index, self.target, method="read" if self.own else "__getitem__")
         if isinstance(item, Sample):
             return item
+        if self.own:
+            raise BadInput(f"{self.target}: read({index}) gave {type(item).__name__}, no Sample", advice=_ADVICE)
         data, label = item if self.pairs else (item, None)
         if self.labels is not None:
             label = self.labels.values[index]
@@ -114,34 +95,15 @@ class Rows(Split):
         return Sample(index=index, name=name, data=_to_data(data, self.kind, name), label=label)
 
     def stamp(self) -> str:
-        """From the function's file, its arguments, and arrays that it gave."""
-        content = _digest(self.items), _digest(self.masks), None if self.labels is None else list(self.labels.values)
-        return self.source.stamp((self.split, len(self), content))
-
-
-@dataclass(kw_only=True)
-class Wrapped(Split):
-    """A data set of the user's own class, whose errors are explained."""
-
-    source: _Source
-    own: Any
-
-    def __len__(self) -> int:
-        return len(self.own)
-
-    def read(self, index: int) -> Sample:
-        """What the user's data set reads. Raises `CorruptSample`; `BadInput` for other errors of the user's code."""
-        sample = _get(self.own, index, self.source.target, method="read")
-        if not isinstance(sample, Sample):
-            raise BadInput(
-                f"{self.source.target}: read({index}) gave {type(sample).__name__}, no Sample", advice=_ADVICE
-            )
-        return sample
-
-    def stamp(self) -> str:
-        """That of the user's data set, and of the function's file."""
-        with _running(self.source.target):
-            return self.source.stamp((self.split, str(self.own.stamp())))
+        """From the function's file, its arguments, and the arrays, or the stamp of the data set, that it returned."""
+        content: object
+        if self.own:
+            with running(self.target):
+                content = str(self.items.stamp())
+        else:
+            labels = None if self.labels is None else list(self.labels.values)
+            content = _digest(self.items), _digest(self.masks), labels
+        return hashlib.sha256(repr((self.about, self.split, len(self), content)).encode()).hexdigest()
 
 
 def _name_splits(target: str, made: Any) -> dict[str, Any]:
@@ -154,89 +116,83 @@ def _name_splits(target: str, made: Any) -> dict[str, Any]:
     return dict(made)
 
 
-def _wrap(source: _Source, split: str, given: Any) -> Dataset:
+def _wrap(target: str, about: str, split: str, given: Any) -> Dataset:
+    common: dict[str, Any] = {"target": target, "about": about, "split": split}
     if all(hasattr(given, member) for member in ("read", "kind", "__len__")):
-        return _wrap_own(source, split, given)
+        return _wrap_own(given, common)
     # A tuple, not a list: it holds columns, not two samples.
-    if isinstance(given, tuple) and len(given) == 2 and all(_is_column(part) for part in given):
-        return _wrap_arrays(source, split, given[0], given[1])
+    if (
+        isinstance(given, tuple)
+        and len(given) == 2
+        and all(_is_array(part) or isinstance(part, list) for part in given)
+    ):
+        return _wrap_arrays(given[0], given[1], common)
     if _is_array(given):
-        return _wrap_arrays(source, split, given, None)
+        return _wrap_arrays(given, None, common)
     if hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, str | bytes):
-        return _wrap_sequence(source, split, given)
-    raise BadInput(f"{source.target} gave {type(given).__name__}, which is not data", advice=_ADVICE)
+        return _wrap_sequence(given, common)
+    raise BadInput(f"{target} gave {type(given).__name__}, which is not data", advice=_ADVICE)
 
 
-def _wrap_own(source: _Source, split: str, own: Any) -> Wrapped:
+def _wrap_own(own: Any, common: Mapping[str, Any]) -> Items:
+    target = common["target"]
     missing = [member for member in _MEMBERS if not hasattr(own, member)]
     if missing:
-        raise BadInput(f"the data set of {source.target} has no {', '.join(missing)}", advice="see edgewise's Dataset")
+        raise BadInput(f"the data set of {target} has no {', '.join(missing)}", advice="see edgewise's Dataset")
     if own.kind not in get_args(Kind):
-        raise BadInput(f"{source.target} gave data of the kind {own.kind!r}", advice=f"one of {get_args(Kind)}")
-    return Wrapped(
-        name=str(own.name), path=own.path, format=str(own.format), split=split, kind=own.kind,
-        classes=tuple(own.classes), labelled=bool(own.labelled), source=source, own=own,
+        raise BadInput(f"{target} gave data of the kind {own.kind!r}", advice=f"one of {get_args(Kind)}")
+    return Items(
+        name=str(own.name), path=own.path, format=str(own.format), kind=own.kind, classes=tuple(own.classes),
+        labelled=bool(own.labelled), items=own, own=True, **common,
     )  # fmt: skip
 
 
-def _wrap_arrays(source: _Source, split: str, x: Any, y: Any) -> Rows:
+def _wrap_arrays(x: Any, y: Any, common: Mapping[str, Any]) -> Items:
+    target = common["target"]
     items = np.asarray(x)
     if items.dtype.kind not in "biufU" or not items.ndim:
-        raise BadInput(f"{source.target} gave an x of {items.dtype} {list(items.shape)}", advice="numbers, row by row")
+        raise BadInput(f"{target} gave an x of {items.dtype} {list(items.shape)}", advice="numbers, row by row")
     labels, masks = None, None
     if y is not None:
         values = np.asarray(y)
         if not values.ndim or len(values) != len(items):
             raise BadInput(
-                f"{source.target} gave {len(items)} samples and labels of the shape {list(values.shape)}",
+                f"{target} gave {len(items)} samples and labels of the shape {list(values.shape)}",
                 advice="one label a sample",
             )
-        labels, masks = _read_labels(source, values)
-    return Rows(
-        name=source.target, path=None, format="loader", split=split,
+        labels = read_labels(values, kind=None, place=lambda index: f"{target}[{index}]")
+        masks = values if labels is None else None
+        if masks is not None and (masks < 0).any():
+            raise BadInput(f"{target} gave labels below 0", advice="classes are numbered from 0")
+    return Items(
+        name=target, path=None, format="loader",
         kind="text" if items.dtype.kind == "U" else _kind_of(items[0]) if len(items) else "array",
-        classes=labels.classes if labels is not None else (), labelled=y is not None, source=source,
-        items=items, labels=labels, masks=masks,
+        classes=labels.classes if labels is not None else (), labelled=y is not None,
+        items=items, labels=labels, masks=masks, **common,
     )  # fmt: skip
 
 
-def _read_labels(source: _Source, values: Any) -> tuple[Labels | None, Any]:
-    """Labels, or, where each is an array, the array of them."""
-
-    def place(index: int) -> str:
-        return f"{source.target}[{index}]"
-
-    if values.dtype.kind == "U" and values.ndim == 1:
-        return read_words([str(word) for word in values], kind=None, place=place), None
-    if values.dtype.kind not in "biuf":
-        raise BadInput(f"{source.target} gave labels of the type {values.dtype}", advice="numbers, or names of classes")
-    if values.ndim > 2:
-        if (values < 0).any():
-            raise BadInput(f"{source.target} gave labels below 0", advice="classes are numbered from 0")
-        return None, values
-    return read_numbers(values.astype(np.int64) if values.dtype.kind == "b" else values, kind=None, place=place), None
-
-
-def _wrap_sequence(source: _Source, split: str, items: Any) -> Rows:
-    """What the first item is, all are: it is the only one that is looked at."""
+def _wrap_sequence(items: Any, common: Mapping[str, Any]) -> Items:
+    """The first item decides what all are: it is the only one that is looked at."""
+    target = common["target"]
     if not len(items):
-        raise BadInput(f"{source.target} gave no samples for {split!r}", advice="give some")
-    first = _get(items, 0, source.target)
+        raise BadInput(f"{target} gave no samples for {common['split']!r}", advice="give some")
+    first = _get(items, 0, target)
     pairs = isinstance(first, tuple) and len(first) == 2
     data, label = first if pairs else (first, None)
     if isinstance(first, Sample):
         data, label = first.data, first.label
-    return Rows(
-        name=source.target, path=None, format="loader", split=split, kind=_kind_of(data),
+    return Items(
+        name=target, path=None, format="loader", kind=_kind_of(data),
         classes=tuple(str(name) for name in getattr(items, "classes", ())), labelled=label is not None,
-        source=source, items=items, labels=None, pairs=pairs,
+        items=items, pairs=pairs, **common,
     )  # fmt: skip
 
 
 def _get(items: Any, index: int, target: str, method: str = "__getitem__") -> Any:
     """An item. What the user's code raises is `BadInput`, but for `CorruptSample`."""
     corrupt: CorruptSample | None = None
-    with _running(target):
+    with running(target):
         try:
             return getattr(items, method)(index)
         except CorruptSample as error:
@@ -248,10 +204,6 @@ def _get(items: Any, index: int, target: str, method: str = "__getitem__") -> An
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "__array__") and len(value.shape) > 0
-
-
-def _is_column(value: Any) -> bool:
-    return _is_array(value) or isinstance(value, list)
 
 
 def _is_picture(value: Any) -> bool:

@@ -12,12 +12,10 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Dataset
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import decode_mask
-from edgewise.evaluating.formats.listing import IMAGES, list_folder, walk_files
+from edgewise.evaluating.formats.listing import IMAGES, Strings, list_folder, walk_files
 from edgewise.evaluating.formats.split import ALL, find_split, name_splits, read_names, stamp_files
-from edgewise.evaluating.formats.strings import Strings
 
 IMAGE_FOLDER, MASK_FOLDER = "images", "masks"
-_MAX_CLASSES_BYTES = 2**20
 
 
 @dataclass(kw_only=True)
@@ -86,7 +84,8 @@ def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) ->
     Raises:
         BadInput: no images, or one without a mask.
     """
-    classes = _read_classes(root)
+    named = root / "classes.txt"
+    classes = tuple(read_names(named, "a list of classes")) if named.is_file() else ()
     splits: dict[str, Dataset] = {}
     for split, (images, masks) in pairs.items():
         files = Strings(walk_files(root, images, IMAGES))
@@ -109,9 +108,3 @@ def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) ->
 
 def _stem(file: str, folder: str) -> str:
     return os.path.splitext(file.removeprefix(f"{folder}/"))[0]  # noqa: PTH122 - a million of them
-
-
-def _read_classes(root: Path) -> tuple[str, ...]:
-    """The lines of ``classes.txt``; empty where there is no such file."""
-    file = root / "classes.txt"
-    return tuple(read_names(file, "a list of classes", most=_MAX_CLASSES_BYTES)) if file.is_file() else ()

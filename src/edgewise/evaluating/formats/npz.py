@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Kind
-from edgewise.evaluating.formats.labels import KINDS, Labels, read_numbers, read_words
+from edgewise.evaluating.formats.labels import KINDS, read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.rows import Rows
 from edgewise.evaluating.formats.split import ALL, check_options, choose, parse_words
@@ -22,7 +22,6 @@ _LABELS = ("y", "label", "labels", "target", "targets")
 _CLASSES = ("classes", "class_names", "target_names", "label_names")
 _RATES = ("rate", "sample_rate")
 _CHANNELS = (1, 3, 4)
-_FORM = "npz"
 _ADVICE = "write it with numpy.savez('data.npz', x=…, y=…)"
 
 
@@ -38,7 +37,7 @@ class Npz(BuiltInFormat):
     ``label_kind`` = class, float or text; ``rate``.
     """
 
-    name = _FORM
+    name = "npz"
     title = "NumPy archives: x and y, or x_train, y_train, x_test, y_test"
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
@@ -55,15 +54,11 @@ class Npz(BuiltInFormat):
                 split: _open_split(path, split, {x: entries[x]}, entries.get(y), entries=entries, options=options)
                 for split, (x, y) in splits.items()
             }
-        labels = _find_labels(path, entries, options)
+        labels = next((entries[name] for name in _LABELS if name in entries), None)
+        if "label" in options:
+            labels = _get(path, entries, options["label"])
         inputs = _find_inputs(path, entries, labels, options)
         return {ALL: _open_split(path, ALL, inputs, labels, entries=entries, options=options)}
-
-
-def _find_labels(path: Path, entries: Mapping[str, StoredArray], options: Mapping[str, str]) -> StoredArray | None:
-    if "label" in options:
-        return _get(path, entries, options["label"])
-    return next((entries[name] for name in _LABELS if name in entries), None)
 
 
 def _find_inputs(
@@ -111,21 +106,16 @@ def _open_split(
         )
     kind = _find_kind(path, inputs, options.get("kind"))
     classes = _read_classes(path, entries)
-    labels = None if y is None else _read_labels(y, options.get("label_kind"), first, classes)
+    labels = None
+    if y is not None and len(y.shape) <= 2:
+        of = options.get("label_kind")
+        labels = read_labels(y.whole(), kind=of, place=lambda index: f"{first}[{index}]", classes=classes)
     return Rows(
-        name=path.name,
-        path=path,
-        format=_FORM,
-        split=split,
-        kind=kind,
-        classes=(labels.classes if labels is not None else ()) or classes,
-        labelled=y is not None,
-        inputs=inputs,
-        labels=labels,
-        masks=y if labels is None else None,
-        stored=[path],
+        name=path.name, path=path, format="npz", split=split, kind=kind,
+        classes=(labels.classes if labels is not None else ()) or classes, labelled=y is not None, inputs=inputs,
+        labels=labels, masks=y if labels is None else None, stored=[path],
         rate=_find_rate(path, entries, options) if kind == "audio" else None,
-    )
+    )  # fmt: skip
 
 
 def _find_kind(path: Path, inputs: Mapping[str, StoredArray], asked: str | None) -> Kind:
@@ -156,25 +146,6 @@ def _find_kind(path: Path, inputs: Mapping[str, StoredArray], asked: str | None)
     if asked == "image" or (asked is None and is_image and len(shape) == 3):
         return "image"
     return "audio" if asked == "audio" else "array"
-
-
-def _read_labels(y: StoredArray, kind: str | None, first: str, classes: Sequence[str]) -> Labels | None:
-    """The labels, now; None where each is an array, to be read with its sample."""
-
-    def place(index: int) -> str:
-        return f"{first}[{index}]"
-
-    rank = len(y.shape)
-    if y.dtype.kind == "U":
-        if rank != 1:
-            raise BadInput(f"{y.name} in {y.path.name} has {rank} dimensions of text", advice="one label a sample")
-        return read_words([str(word) for word in y.whole().tolist()], kind=kind, place=place, classes=classes)
-    if kind == "text":
-        raise BadInput(f"{y.name} in {y.path.name} holds numbers, no text", advice="leave label_kind=text out")
-    if rank > 2:
-        return None
-    values = y.whole()
-    return read_numbers(values.astype(np.int64) if values.dtype.kind == "b" else values, kind=kind, place=place)
 
 
 def _read_classes(path: Path, entries: Mapping[str, StoredArray]) -> tuple[str, ...]:

@@ -87,11 +87,17 @@ def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> st
     return found.hexdigest()
 
 
-def read_names(file: Path, what: str, *, most: int) -> list[str]:
-    """The lines of a text file in UTF-8 of at most `most` bytes, without empty ones. Raises `BadInput`."""
+def read_names(file: Path, what: str, *, most: int = 4 * 2**20, gaps: bool = False) -> list[str]:
+    """The lines of a text file in UTF-8 of at most `most` bytes. Raises `BadInput`.
+
+    Args:
+        what: they are, in messages.
+        gaps: keep empty lines.
+    """
     try:
         if file.stat().st_size > most:
             raise BadInput(f"{file} is too large for {what}", advice="one name per line")
-        return [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
+        lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"can't read {file}: {error}", advice="one name per line, in UTF-8") from error
+        raise BadInput(f"can't read {what} from {file}: {error}", advice="one name per line, in UTF-8") from error
+    return lines if gaps else [line for line in lines if line]

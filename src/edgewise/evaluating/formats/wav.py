@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset
-from edgewise.evaluating.formats.class_folders import Listed, check_folder, open_class_folders
+from edgewise.evaluating.formats.folders import Listed, check_folder, open_class_folders
 from edgewise.evaluating.formats.listing import SOUNDS
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.sounds import require_soundfile

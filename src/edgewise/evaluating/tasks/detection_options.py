@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.formats.split import read_names
 from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks import outputs as common
@@ -140,7 +141,8 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
     elif word in ("coco80", "coco91"):
         names, origin = (COCO80 if word == "coco80" else COCO91), f"by COCO's names ({word})"
     else:
-        names, origin = _read_names(Path(word)), f"by the names in {Path(word).name}"
+        lines = read_names(Path(word), "class_map=", gaps=True)
+        names, origin = [line or None for line in lines], f"by the names in {Path(word).name}"
     if not data:
         raise BadInput("the data does not name its classes", advice="class_map=identity, or data with class names")
     places = {name.strip().casefold(): index for index, name in reversed(list(enumerate(data)))}
@@ -204,19 +206,6 @@ def _read_anchors(path: Path) -> Array:
         return np.array([[float(word) for word in line.split(",")] for line in lines], np.float64)
     except (OSError, EOFError, ValueError, TypeError) as error:
         raise BadInput(f"anchors can't be read from {path}: {error}", advice=advice) from error
-
-
-def _read_names(path: Path) -> list[str | None]:
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise BadInput(f"{path.name} is too large for a list of classes", advice="one name per line")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"class_map={path} can't be read: {error}",
-            advice="identity, coco80, coco91, or a file with one name per line",
-        ) from error
-    return [line.strip() or None for line in lines]
 
 
 def _told(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:

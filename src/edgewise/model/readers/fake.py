@@ -13,7 +13,7 @@ from typing import Any
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.base import SelfContained, damaged, make_signature
 from edgewise.model.readers.fake_graph import make_graph
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
@@ -26,7 +26,7 @@ _DEFAULT_INPUTS = (TensorSpec(name="x", shape=(1, 4), dtype="float32"),)
 _DEFAULT_OUTPUTS = (TensorSpec(name="y", shape=(1, 2), dtype="float32"),)
 
 
-class FakeReader:
+class FakeReader(SelfContained):
     """Reads fake models."""
 
     format = "fake"
@@ -57,11 +57,6 @@ class FakeReader:
             shapes=shapes or {},
             refuse=lambda reason: damaged(path, reason, advice=_ADVICE),
         )
-
-    def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """None: a fake model has no weights."""
-        del path
-        return ()
 
 
 def _read_script(path: Path) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgewise.errors import BadInput, BadModel
+from edgewise.errors import BadModel
 from edgewise.model.cost import KINDS
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, MAX_RANK
-from edgewise.model.signature import Dimension, Signature, TensorSpec, shapes_fit
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, MAX_RANK, check_shapes
+from edgewise.model.signature import Dimension, Signature
 
 MAX_OPERATORS = 100_000
 Refusal = Callable[[str], BadModel]
@@ -63,22 +63,10 @@ def make_graph(
 
 def _named_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """Names of open dimensions → their sizes. Raises `BadInput` for a shape that is none of an input's."""
-    known = {spec.name: spec for spec in signature.inputs}
-    sizes: dict[str, int] = {}
-    for name, shape in shapes.items():
-        if name not in known:
-            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(known) or 'none'}")
-        sizes |= _match(known[name], shape)
-    return sizes
-
-
-def _match(spec: TensorSpec, shape: tuple[int, ...]) -> dict[str, int]:
-    own = spec.shape
-    if not shapes_fit(own, shape) or any(size < 0 for size in shape):
-        raise BadInput(
-            f"{list(shape)} does not fit the input {spec.name!r}", advice=f"the model takes {list(own or ())}"
-        )
-    return {size: given for size, given in zip(own or (), shape, strict=False) if isinstance(size, str)}
+    stated = {spec.name: spec.shape for spec in signature.inputs}
+    check_shapes(stated, shapes)
+    pairs = [pair for name, shape in shapes.items() for pair in zip(stated[name] or (), shape, strict=False)]
+    return {size: given for size, given in pairs if isinstance(size, str)}
 
 
 def _fixed(shape: tuple[Dimension, ...] | None, sizes: Mapping[str, int]) -> tuple[Dimension, ...] | None:

@@ -13,7 +13,7 @@ from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, 
 from edgewise.optimizing.calibration import load_calibration
 from edgewise.optimizing.passes import litert_recipes as recipes
 from edgewise.optimizing.passes.litert_files import FloatModel, OperatorAddress, read_float_model
-from edgewise.optimizing.passes.litert_kernels import find_unaccelerated
+from edgewise.runtime.litert import replaced_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def _find_stem(graph: Graph) -> tuple[str, ...]:
 
 def _lost_kernels(model: FloatModel, content: bytes) -> list[str]:
     """First outputs of the operators that XNNPACK computes in float and no longer in integers."""
-    lost = find_unaccelerated(content) - find_unaccelerated(model.content)
+    lost = _find_unaccelerated(content) - _find_unaccelerated(model.content)
     return sorted(lost & model.makers.keys())
 
 
@@ -129,3 +129,22 @@ def _count(addresses: Sequence[OperatorAddress]) -> str:
     """Types of operators with their numbers: ``2 HARD_SWISH, 1 GELU``."""
     counts = Counter(str(getattr(address.kind, "value", address.kind)) for address in addresses)
     return ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+
+
+def _find_unaccelerated(content: bytes) -> frozenset[str]:
+    """First outputs of the operators that LiteRT runs with its own, slower kernels instead of XNNPACK's.
+
+    Raises:
+        ValueError, RuntimeError: LiteRT can't run the model.
+    """
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=content, num_threads=1)
+    interpreter.allocate_tensors()
+    nodes = interpreter._get_ops_details()  # the only list of what a delegate took
+    operators = [node for node in nodes if node["op_name"] != "DELEGATE"]
+    makers = {int(tensor): node for node in operators for tensor in node["outputs"]}
+    taken = set[int]().union(*(replaced_by(node, makers) for node in nodes if node["op_name"] == "DELEGATE"))
+    names = {int(detail["index"]): str(detail["name"]) for detail in interpreter.get_tensor_details()}
+    left = [node for node in operators if int(node["index"]) not in taken and len(node["outputs"])]
+    return frozenset(names[int(node["outputs"][0])] for node in left)

@@ -21,7 +21,7 @@ class AccuracySettings(PassSettings):
     Attributes:
         max_drop: of top-1, as a share: 0.01 is one point.
         preset: as of nncf-ptq.
-        samples: to calibrate on, at most; all are used to judge.
+        samples: most samples to calibrate on; all are used to judge.
     """
 
     max_drop: float = 0.01
@@ -32,7 +32,7 @@ class AccuracySettings(PassSettings):
 class NncfAccuracy(Packaged):
     """`edgewise.optimizing.base.Pass` around ``nncf.quantize_with_accuracy_control``.
 
-    The accuracy it controls is top-1 on the calibration samples, the only ones a pass is given.
+    The controlled accuracy is top-1 on the calibration samples: a pass has no others.
     """
 
     name = "nncf-accuracy"
@@ -58,7 +58,7 @@ class NncfAccuracy(Packaged):
         )
 
     def apply(self, task: PassTask[AccuracySettings]) -> PassResult:
-        """Quantise. Raises `CannotApply` without samples or labels, or where no class can be told from the output."""
+        """Quantise. Raises `CannotApply` without samples or labels, or where NNCF fails."""
         nncf = import_nncf()
         settings = task.settings
         with at_most(task.threads), open_model(task) as opened:
@@ -78,18 +78,13 @@ class NncfAccuracy(Packaged):
                     ignored_scope=make_scope(opened),
                     advanced_quantization_parameters=opened.parameters(),
                 )
-            count = opened.quantized(model)
-            if not count:
-                raise CannotApply("with every operator back in float, or none to begin with, nothing is quantised")
-            fitted = opened.finish(model)
-            path = opened.save(model, task.folder)
-            notes = (
-                f"{count} of {opened.heavy} heavy operators quantised",
-                f"top-1 on {len(calibration)} calibration samples: {scores[0]:.4f} before, judged {len(scores)} times",
-                fitted,
-                opened.note,
+            judged = f"top-1 on {len(calibration)} calibration samples: {scores[0]:.4f} before"
+            return opened.deliver(
+                model,
+                task.folder,
+                nothing="NNCF quantised nothing, or put every operator back to float",
+                notes=(f"{judged}, judged {len(scores)} times",),
             )
-            return PassResult(model=path, notes=tuple(filter(None, notes)), versions=opened.versions())
 
 
 def _judge(opened: NncfModel, scores: list[float]) -> Callable[[Any, Iterable[Any]], tuple[float, list[float]]]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.calibration import load_calibration
-from edgewise.optimizing.libraries import CannotApply, refusing
+from edgewise.optimizing.libraries import refusing
 from edgewise.optimizing.passes.nncf_tools import attends, make_dataset, make_scope, open_model, worth_quantizing
 from edgewise.optimizing.passes.openvino_tools import import_nncf
 from edgewise.optimizing.passes.ort_static import stem_channels
@@ -21,11 +21,11 @@ class PtqSettings(PassSettings):
 
     Attributes:
         preset: ``performance`` (symmetric activations) or ``mixed`` (asymmetric ones).
-        bias_correction: ``fast`` (NNCF's default), ``thorough`` (slower) or ``none``. Which is best differs from
-            network to network: fast correction can be worse than none.
-        float_stem: ONNX: as of ort-static.
-        transformer: treat it as a transformer.
-        samples: to calibrate on, at most.
+        bias_correction: ``fast`` (NNCF's default), ``thorough`` (slower) or ``none``. The best one depends on the
+            network: fast correction can be worse than none.
+        float_stem: as of ort-static; ONNX only.
+        transformer: use NNCF's scheme for transformers.
+        samples: most samples to calibrate on.
     """
 
     preset: Literal["mixed", "performance"] = "mixed"
@@ -53,8 +53,7 @@ class NncfPtq(Packaged):
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """NNCF's default and thorough bias correction; then none, a float stem for ONNX, and the other preset.
 
-        What NNCF does to transformers for accuracy, asymmetric activations among it, costs time: these are also tried
-        with what is its default for other networks.
+        NNCF's scheme for transformers costs time for accuracy, so these are also tried with its usual scheme.
         """
         if facts.quantized or not worth_quantizing(facts.graph):
             return ()
@@ -92,10 +91,4 @@ class NncfPtq(Packaged):
                     ignored_scope=make_scope(opened, float_stem=settings.float_stem),
                     advanced_parameters=opened.parameters(correct_biases=correction != "none"),
                 )
-            count = opened.quantized(model)
-            if not count:
-                raise CannotApply("NNCF found no operator to quantise in it")
-            fitted = opened.finish(model)
-            path = opened.save(model, task.folder)
-            notes = (f"{count} of {opened.heavy} heavy operators quantised", fitted, opened.note)
-            return PassResult(model=path, notes=tuple(filter(None, notes)), versions=opened.versions())
+            return opened.deliver(model, task.folder, nothing="NNCF found no operator to quantise in it")

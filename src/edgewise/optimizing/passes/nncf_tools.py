@@ -1,4 +1,4 @@
-"""What the passes of NNCF share: models of both formats, samples, and which layers are left alone."""
+"""Shared by the passes of NNCF: models of both formats, samples, and the layers to leave alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.graph import Graph
-from edgewise.optimizing.base import PassTask
+from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration
 from edgewise.optimizing.libraries import CannotApply, versions_of
 from edgewise.optimizing.passes.onnx_files import save_model
@@ -27,26 +27,25 @@ HEAVY_ONNX = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NncfModel:
-    """A model as NNCF takes it.
+    """A model for NNCF.
 
     Attributes:
         model: an ``onnx.ModelProto`` or an ``openvino.Model``.
-        inputs: names that a feed's arrays go by; of an OpenVINO model, their places.
-        names: of all its nodes.
-        heavy: how many of its nodes are worth quantising.
-        note: about the preparation; "" where there is nothing to say.
+        inputs: names of the inputs; of an OpenVINO model, their places.
+        kept: names of the nodes to leave alone.
+        heavy: number of nodes worth quantising.
+        note: on the preparation; may be empty.
     """
 
     format: str
     model: Any
     inputs: tuple[str | int, ...]
-    names: tuple[str, ...]
     kept: tuple[str, ...]
     heavy: int
     note: str = ""
 
     def parameters(self, *, correct_biases: bool = True) -> Any:
-        """NNCF's further settings. ONNX: one scale per activation, onnxruntime has no kernels for more."""
+        """NNCF's advanced settings. ONNX: one scale per activation, since onnxruntime has no kernels for more."""
         import_nncf()
         from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, QuantizationParameters
 
@@ -56,28 +55,32 @@ class NncfModel:
         per_tensor = QuantizationParameters(per_channel=False)
         return AdvancedQuantizationParameters(activations_quantization_params=per_tensor, **skipped)
 
-    def finish(self, model: Any) -> str:
-        """Fit `model` for its engines, in place. Returns a note; "" where nothing was to do."""
-        if self.format != "onnx":
-            return ""
-        told = fit_for_onnxruntime(model)
-        protect_float_layers(model)
-        return told
+    def deliver(self, model: Any, folder: Path, *, nothing: str, notes: tuple[str, ...] = ()) -> PassResult:
+        """Fit the quantised `model` for its engines and write it. Raises `CannotApply(nothing)` if nothing changed."""
+        count = self.quantized(model)
+        if not count:
+            raise CannotApply(nothing)
+        fitted = ""
+        if self.format == "onnx":
+            fitted = fit_for_onnxruntime(model)
+            protect_float_layers(model)
+        lines = (f"{count} of {self.heavy} heavy operators quantised", *notes, fitted, self.note)
+        return PassResult(model=self.save(model, folder), notes=tuple(filter(None, lines)), versions=self.versions())
 
     def save(self, model: Any, folder: Path) -> Path:
-        """Write `model` into `folder` in the format of this one."""
+        """Write `model` to `folder`."""
         if self.format == "onnx":
             return save_model(model, folder / "model.onnx")
         return save_openvino(model, folder / "model.xml")
 
     def quantized(self, model: Any) -> int:
-        """How many heavy nodes of `model` have quantised weights."""
+        """Number of heavy nodes of `model` with quantised weights."""
         if self.format == "onnx":
             return count_quantized(model, HEAVY_ONNX)
         return sum(operation.get_type_name() in HEAVY and _is_quantized(operation) for operation in model.get_ops())
 
     def versions(self) -> dict[str, str]:
-        """Of what takes part."""
+        """Distribution → version."""
         return versions_of("nncf", "onnxruntime", "onnx") if self.format == "onnx" else versions_of("nncf", "openvino")
 
 
@@ -93,7 +96,7 @@ def _is_quantized(operation: Any) -> bool:
 
 @contextmanager
 def open_model(task: PassTask[Any]) -> Iterator[NncfModel]:
-    """The model of `task` for NNCF, ONNX folded first. Raises `CannotApply` where an engine does not take it."""
+    """The model of `task` for NNCF; ONNX is folded first. Raises `CannotApply` where the engine can't read it."""
     if task.format == "openvino":
         yield _open_openvino(task)
         return
@@ -103,7 +106,6 @@ def open_model(task: PassTask[Any]) -> Iterator[NncfModel]:
             format="onnx",
             model=prepared.model,
             inputs=tuple(model_inputs(prepared.model)),
-            names=names,
             kept=_kept(names, prepared.named(task.keep_float), prepared.named(task.only) if task.only else None),
             heavy=sum(node.op_type in HEAVY_ONNX for node in prepared.model.graph.node),
             note=prepared.note,
@@ -119,15 +121,14 @@ def _open_openvino(task: PassTask[Any]) -> NncfModel:
         format="openvino",
         model=model,
         inputs=tuple(range(len(model.inputs))),
-        names=names,
         kept=_kept(names, [name for name in task.keep_float if name in names], only),
         heavy=sum(operation.get_type_name() in HEAVY for operation in model.get_ops()),
-        note=f"{hidden} biases are no constants: NNCF can't correct them" if hidden else "",
+        note=f"{hidden} biases are not constants, so NNCF can't correct them" if hidden else "",
     )
 
 
 def _kept(names: Sequence[str], spared: Sequence[str], only: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of what stays as it is: what is `spared`, and all but `only`. Raises `CannotApply` where that is empty."""
+    """Names of the nodes to leave alone: `spared`, and all but `only`. Raises `CannotApply` for an empty `only`."""
     if only is not None and not only:
         raise CannotApply("none of the named layers is in the model")
     return tuple(sorted({*spared, *(() if only is None else set(names) - set(only))}))
@@ -143,16 +144,16 @@ def make_dataset(opened: NncfModel, calibration: Calibration, *, labels: bool = 
 
 
 def make_scope(opened: NncfModel, *, float_stem: bool = False) -> Any:
-    """What NNCF leaves as it is; None: nothing."""
+    """The nodes that NNCF leaves alone; None for none."""
     kept = {*opened.kept, *(find_stem(opened.model) if float_stem and opened.format == "onnx" else ())}
     if not kept:
         return None
-    # Constants and other nodes that its own graph does not have are among the names.
+    # The names include constants and other nodes that NNCF's own graph lacks.
     return import_nncf().IgnoredScope(names=sorted(kept), validate=False)
 
 
 def attends(graph: Graph) -> bool:
-    """Whether it has attention: by name, or a softmax that is not its end."""
+    """Whether the network has attention: by an operator's name, or a softmax before its end."""
     return any(operator.op in _ATTENTION for operator in graph.operators[:-2])
 
 

@@ -11,7 +11,7 @@ from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, 
 from edgewise.optimizing.libraries import CannotApply, versions_of
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model
 from edgewise.optimizing.passes.ort_preparation import prepare
-from edgewise.optimizing.passes.saturation import sums_saturate
+from edgewise.optimizing.processor import sums_saturate
 
 _INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
 _MATRIX_PRODUCTS = ("MatMul", "Gemm", "LSTM", "Attention")

@@ -1,4 +1,4 @@
-"""What onnxruntime's quantiser wants of a model: constants folded, BatchNormalization merged, every shape known."""
+"""Prepares ONNX models for onnxruntime's quantiser: folds constants, merges BatchNormalization, infers all shapes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from typing import Any
 from edgewise.optimizing.base import PassTask
 from edgewise.optimizing.libraries import refusing
 from edgewise.optimizing.passes.onnx_files import copy_model, count_nodes, load_model, raise_opset, save_model
-from edgewise.optimizing.passes.onnx_origins import chosen, find_origins
 
 FEW_CHANNELS = 4
-"""A convolution of so few input channels multiplies vectors too short for integer kernels."""
+"""With at most this many input channels, a convolution multiplies vectors that are too short for integer kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A model as the quantiser takes it.
+    """A model prepared for the quantiser.
 
     Attributes:
-        path: in a folder that goes when the context ends.
-        model: what is at `path`, an ``onnx.ModelProto``.
-        original: the model as it was.
-        origins: name of a node of `model` → names of the nodes of `original` that it stands for.
-        folder: for further files that are not kept.
+        path: its file, in a folder that is removed when the context ends.
+        model: the ``onnx.ModelProto`` at `path`.
+        original: the model before.
+        origins: name of a node of `model` → names of the nodes of `original` that it replaces.
+        folder: for further temporary files.
     """
 
     path: Path
@@ -38,20 +37,20 @@ class Prepared:
 
     @property
     def note(self) -> str:
-        """How much smaller the graph became, in words; "" where it did not."""
+        """How many nodes were removed, in words; "" where none were."""
         before, after = len(self.original.graph.node), len(self.model.graph.node)
         return f"{before - after} of {before} nodes folded or merged before quantising" if after < before else ""
 
     def named(self, names: tuple[str, ...]) -> list[str]:
-        """Nodes of `model` that stand for any of the original nodes called `names`."""
-        return chosen(self.origins, names)
+        """Nodes of `model` that replace any of the original nodes called `names`."""
+        return [node for node, covered in self.origins.items() if not covered.isdisjoint(names)]
 
 
 @contextmanager
 def prepare(task: PassTask[Any]) -> Iterator[Prepared]:
     """The model of `task`, prepared. Raises `CannotApply` where the engine can't run it."""
     original = load_model(task.model)
-    # On the disk of the result: whether there is room is found out here.
+    # On the disk of the result, so that a lack of space shows before the work.
     with tempfile.TemporaryDirectory(dir=task.folder, prefix="scratch-") as scratch:
         folder = Path(scratch)
         raised = save_model(raise_opset(copy_model(original)), folder / "raised.onnx")
@@ -78,7 +77,7 @@ def _fold(source: Path, path: Path, *, threads: int) -> Any:
 
 
 def run_optimizer(source: Path, target: Path, *, level: str, threads: int) -> None:
-    """Let onnxruntime write the graph that it would run at `level`: ``basic``, ``extended`` or ``all``.
+    """Write the graph that onnxruntime runs at `level`: ``basic``, ``extended`` or ``all``.
 
     Raises:
         CannotApply: the engine does not load the model.
@@ -97,7 +96,7 @@ def run_optimizer(source: Path, target: Path, *, level: str, threads: int) -> No
 
 
 def session_options(threads: int, *, made: Callable[[], Any] | None = None) -> Any:
-    """Settings of onnxruntime for work in a pass; `made` makes them, where it is not the engine's own class."""
+    """Settings of onnxruntime for work in a pass. `made` replaces the engine's own class."""
     import onnxruntime
 
     options = (made or onnxruntime.SessionOptions)()
@@ -148,7 +147,7 @@ def find_stem(model: Any) -> list[str]:
 
 
 def find_clamps(model: Any, names: list[str]) -> list[str]:
-    """Names of the Relu and Clip nodes that alone take what the nodes called `names` make; engines merge the two."""
+    """Names of the Relu and Clip nodes that alone read an output of the nodes called `names`; engines merge the two."""
     takers: dict[str, list[Any]] = {}
     for node in model.graph.node:
         for name in node.input:
@@ -169,3 +168,30 @@ def count_quantized(model: Any, heavy: tuple[str, ...]) -> int:
     """How many of the heavy nodes have quantised weights (of products of two activations: both are quantised)."""
     dequantized = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
     return sum(node.op_type in heavy and node.input[1] in dequantized for node in model.graph.node)
+
+
+def find_origins(before: Any, after: Any) -> dict[str, frozenset[str]]:
+    """Name of a node of `after` → names of the nodes of `before` that it replaces; none where it is new.
+
+    Optimisers rename nodes and keep tensors: a fused node makes the last tensor of the nodes that it replaces and takes
+    the first ones.
+
+    Args:
+        before, after: ``onnx.ModelProto``; every node has a unique name.
+    """
+    makers = {output: node for node in before.graph.node for output in node.output if output}
+    known = {output for node in after.graph.node for output in node.output if output}
+    return {node.name: _covered(node, makers, known) for node in after.graph.node}
+
+
+def _covered(node: Any, makers: dict[str, Any], known: set[str]) -> frozenset[str]:
+    """Nodes between the outputs of `node` and the tensors that other nodes make now (`known`, with its own ones)."""
+    own = set(node.output)
+    found: set[str] = set()
+    wanted = [output for output in node.output if output in makers]
+    while wanted:
+        maker = makers[wanted.pop()]
+        if maker.name not in found:
+            found.add(maker.name)
+            wanted += [name for name in maker.input if name in makers and (name not in known or name in own)]
+    return frozenset(found)

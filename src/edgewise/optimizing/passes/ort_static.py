@@ -20,7 +20,7 @@ from edgewise.optimizing.passes.ort_preparation import (
     prepare,
 )
 from edgewise.optimizing.passes.qdq_float_layers import protect_float_layers
-from edgewise.optimizing.passes.saturation import sums_saturate
+from edgewise.optimizing.processor import sums_saturate
 
 HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _COLORS = 3

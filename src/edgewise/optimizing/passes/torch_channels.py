@@ -10,7 +10,8 @@ from typing import Any
 
 from edgewise.model.graph import Graph
 from edgewise.optimizing.libraries import CannotApply, refusing
-from edgewise.optimizing.passes.torch_modules import TorchModel, flatten_outputs, need_module
+from edgewise.optimizing.passes.torch_modules import TorchModel, need_module
+from edgewise.optimizing.passes.torch_training import flatten_outputs
 
 ROUND_TO = 8
 """Engines compute channels in blocks of 8 or 16; odd counts fall back to slower kernels."""

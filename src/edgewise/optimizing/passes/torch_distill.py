@@ -1,4 +1,4 @@
-"""Distillation: a smaller PyTorch module learns what the given one says."""
+"""Distillation: a smaller PyTorch module learns to give the outputs of the given one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply
-from edgewise.optimizing.passes import torch_modules
 from edgewise.optimizing.passes.torch_channels import ChannelPruner
-from edgewise.optimizing.passes.torch_export import write_trained
-from edgewise.optimizing.passes.torch_training import TrainingSettings, make_training_data, train
+from edgewise.optimizing.passes.torch_modules import open_training, reproducible, write_trained
+from edgewise.optimizing.passes.torch_training import TrainingSettings, train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +50,14 @@ class TorchDistill(Packaged):
         """Write ``model.onnx``, the student.
 
         Raises:
-            CannotApply: there are no samples, or nothing can be removed.
+            CannotApply: there are no samples, or no channel can be removed.
             BadInput: a sample or label that can't be used.
         """
-        settings = task.settings
-        with torch_modules.reproducible(task):
-            teacher = torch_modules.load_model(task)
-            samples = torch_modules.load_samples(task, teacher)
-            if samples is None:
-                raise CannotApply("distillation needs samples to learn from: give --data")
-            inputs = torch_modules.as_tensors(samples, teacher)
-            data = make_training_data(torch_modules.runnable(teacher), inputs, samples.labels, batch=settings.batch)
-            pruner = ChannelPruner(teacher, ratio=settings.ratio)
+        with reproducible(task):
+            training = open_training(task)
+            pruner = ChannelPruner(training.model, ratio=task.settings.ratio)
             pruner.shrink()
             note = f"student: the teacher with {pruner.describe()}"
-            result = train(pruner.module, data, settings, seed=task.seed, max_seconds=task.max_seconds)
-            notes = (note, data.describe(), *result.describe())
-            return write_trained(
-                teacher, pruner.module, task, samples=samples, notes=notes, packages=("torch-pruning",)
-            )
+            result = train(pruner.module, training.data, task.settings, seed=task.seed, max_seconds=task.max_seconds)
+            notes = (note, training.data.describe(), *result.describe())
+            return write_trained(training, pruner.module, task, notes=notes)

@@ -1,20 +1,24 @@
 """PyTorch modules for passes: built from their factory, fed with samples, exported to ONNX, and compared with the file.
 
-A factory is the user's own code and is run because the user asks for it. Files (``.pt2``) are not: PyTorch's loader of
-exports unpickles example inputs and pickled weights and evaluates expressions, so that a file could run anything.
+A factory is the user's own code. A file (``.pt2``) is not loaded: PyTorch's loader of exports unpickles example inputs
+and weights and evaluates expressions, so a file can run any code.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput
-from edgewise.optimizing.base import PassTask
+from edgewise.errors import BadInput, Unavailable
+from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration, read_calibration
-from edgewise.optimizing.libraries import CannotApply
+from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.passes import torch_training
+from edgewise.optimizing.passes.torch_agreement import TOLERANCE, check_agreement
+from edgewise.optimizing.passes.torch_training import TrainingData, TrainingSettings, flatten_outputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +46,11 @@ class TorchModel:
     inputs: tuple[Any, ...]
     graph: Graph
 
+    @property
+    def runnable(self) -> Any:
+        """The module, or the exported program's own one."""
+        return self.module if self.module is not None else self.program.module()
+
     def layer_of(self, operator: str) -> str:
         """The path of the layer that an operator comes from. Raises `BadInput`."""
         for each in self.graph.operators:
@@ -54,13 +63,11 @@ class TorchModel:
 
 
 def load_model(task: PassTask[Any]) -> TorchModel:
-    """Build the module that `task` is about.
-
-    ``task.shapes`` stand in for example inputs where the factory gives none.
+    """Build the module of `task`. Where the factory gives no example inputs, ``task.shapes`` are their shapes.
 
     Raises:
         BadInput: the factory fails, or its module can't be exported.
-        CannotApply: it makes something else, or it is a file.
+        CannotApply: the factory makes something else, or the model is a file.
     """
     if task.model.endswith(".pt2"):
         raise CannotApply(
@@ -91,20 +98,20 @@ def _checked(model: TorchModel) -> TorchModel:
     import torch
 
     if not model.inputs or not all(isinstance(each, torch.Tensor) for each in model.inputs):
-        raise CannotApply(f"{model.target} takes inputs that are no tensors, which no engine can feed")
+        raise CannotApply(f"{model.target} takes inputs other than tensors, which no engine supports")
     return model
 
 
 def need_module(model: TorchModel) -> Any:
     """The module with its layers. Raises `CannotApply` where there is only an exported program."""
     if model.module is None:
-        raise CannotApply(f"{model.target} gives an exported program, whose layers can't be changed any more")
+        raise CannotApply(f"{model.target} gives an exported program, whose layers can't be changed")
     return model.module
 
 
 @contextlib.contextmanager
 def reproducible(task: PassTask[Any]) -> Iterator[None]:
-    """At most `task.threads` threads, everything random from `task.seed`, deterministic algorithms; then as before."""
+    """Inside, PyTorch runs deterministic algorithms on `task.threads` threads, with random numbers from `task.seed`."""
     import torch
 
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
@@ -139,6 +146,14 @@ def load_samples(task: PassTask[Any], model: TorchModel) -> Calibration | None:
     return samples if len(samples) else None
 
 
+def need_samples(task: PassTask[Any], model: TorchModel) -> Calibration:
+    """The samples of `task`. Raises `CannotApply` where there are none, and `BadInput`."""
+    samples = load_samples(task, model)
+    if samples is None:
+        raise CannotApply("it needs samples: give --data")
+    return samples
+
+
 def as_tensors(samples: Calibration, model: TorchModel) -> tuple[Any, ...]:
     """All samples as tensors of the types that the module takes, samples along the first axis."""
     import torch
@@ -149,9 +164,9 @@ def as_tensors(samples: Calibration, model: TorchModel) -> tuple[Any, ...]:
 
 
 def probe_feeds(model: TorchModel, samples: Calibration | None, *, count: int = 2) -> list[tuple[Any, ...]]:
-    """Some inputs of the shapes of the example inputs: samples where there are any, else random (`torch.randn`).
+    """Inputs of the shapes of the example inputs: samples, or random numbers without samples (`torch.randn`).
 
-    Integers without samples are those of the example: which others are allowed can't be known.
+    Integers without samples are those of the example, since other values may be invalid.
     """
     import torch
 
@@ -172,19 +187,6 @@ def probe_feeds(model: TorchModel, samples: Calibration | None, *, count: int = 
     return found
 
 
-def flatten_outputs(value: Any) -> list[Any]:
-    """The tensors of whatever a module gives, in the order in which exporters write them."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        return [each for part in value.values() for each in flatten_outputs(part)]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [each for part in value for each in flatten_outputs(part)]
-    return []
-
-
 def run_module(module: Any, feeds: Sequence[tuple[Any, ...]]) -> list[list[Array]]:
     """Outputs of a module (or of an exported program's) on each of `feeds`, as arrays."""
     import torch
@@ -193,6 +195,70 @@ def run_module(module: Any, feeds: Sequence[tuple[Any, ...]]) -> list[list[Array
         return [[each.detach().numpy() for each in flatten_outputs(module(*feed))] for feed in feeds]
 
 
-def runnable(model: TorchModel) -> Any:
-    """What can be called: the module, or the exported program's own."""
-    return model.module if model.module is not None else model.program.module()
+def check_export(
+    path: Path, feeds: Sequence[tuple[Any, ...]], expected: Sequence[Sequence[Array]], *, tolerance: float = TOLERANCE
+) -> str:
+    """Compare the file's outputs on `feeds` with `expected`, the module's; returns a note. Raises `CannotApply`."""
+    return check_agreement(path, [[each.numpy() for each in feed] for feed in feeds], expected, tolerance=tolerance)
+
+
+def export_onnx(model: TorchModel, program: Any, folder: Path) -> Path:
+    """Write `program` as ``model.onnx`` with its weights, by PyTorch's own exporter. Raises `CannotApply`."""
+    from edgewise.model.build import BuiltModel, export_runnable
+    from edgewise.model.build_network import ModelObject
+
+    network = ModelObject("exported", "a PyTorch export", program)
+    try:
+        return export_runnable(BuiltModel(target=model.target, graph=model.graph, made=network), folder)
+    except Unavailable as error:
+        raise CannotApply(error.message) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A module, and samples with its outputs to train a smaller one."""
+
+    model: TorchModel
+    samples: Calibration
+    data: TrainingData
+
+
+def open_training(task: PassTask[Any]) -> Training:
+    """The module of `task` with its samples. Raises `CannotApply` without samples, and `BadInput`."""
+    settings: TrainingSettings = task.settings
+    model = load_model(task)
+    samples = need_samples(task, model)
+    inputs = as_tensors(samples, model)
+    data = torch_training.make_training_data(model.runnable, inputs, samples.labels, batch=settings.batch)
+    return Training(model=model, samples=samples, data=data)
+
+
+def write_trained(training: Training, module: Any, task: PassTask[Any], *, notes: tuple[str, ...]) -> PassResult:
+    """Write the trained `module` as ``model.onnx``; the notes get its cost and its agreement with the module.
+
+    Raises:
+        CannotApply: the module can't be exported, or the file's outputs differ from the module's.
+        BadInput: as `export_program`.
+    """
+    from edgewise.model.build_network import ModelObject, export_program
+
+    model = training.model
+    network = ModelObject("torch", "a PyTorch module", module.eval(), model.inputs)
+    path = export_onnx(model, export_program(network, {}, model.target), task.folder)
+    feeds = probe_feeds(model, training.samples)
+    agreed = check_export(path, feeds, run_module(module, feeds))
+    return PassResult(
+        model=path,
+        notes=(*notes, *_describe_macs(model, path), agreed),
+        versions=versions_of("torch", "onnx", "onnxscript", "onnxruntime", "torch-pruning"),
+    )
+
+
+def _describe_macs(model: TorchModel, path: Path) -> tuple[str, ...]:
+    from edgewise.model.cost import total_of
+    from edgewise.model.identity import read_graph
+
+    before, after = total_of(model.graph).macs, total_of(read_graph(path)).macs
+    if not before or after is None:
+        return ()
+    return (f"multiply-accumulates {before:,} → {after:,} ({after / before:.0%})",)

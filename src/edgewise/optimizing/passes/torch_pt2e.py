@@ -14,11 +14,18 @@ from typing import Any
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
-from edgewise.optimizing.passes import torch_modules
-from edgewise.optimizing.passes.saturation import sums_saturate
-from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8, check_agreement
-from edgewise.optimizing.passes.torch_export import export_onnx
-from edgewise.optimizing.passes.torch_modules import TorchModel, run_module
+from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8
+from edgewise.optimizing.passes.torch_modules import (
+    TorchModel,
+    check_export,
+    export_onnx,
+    load_model,
+    need_samples,
+    probe_feeds,
+    reproducible,
+    run_module,
+)
+from edgewise.optimizing.processor import sums_saturate
 
 _INTEGER_OPS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -29,7 +36,7 @@ class Pt2eSettings(PassSettings):
 
     Attributes:
         reduce_range: activations in 7 bits; the default where 8-bit sums saturate on this processor.
-        samples: from which ranges are taken, at most; more change them little and take longer.
+        samples: most samples to find ranges on; more change the ranges little and take longer.
     """
 
     reduce_range: bool = field(default_factory=sums_saturate)
@@ -37,7 +44,7 @@ class Pt2eSettings(PassSettings):
 
 
 class TorchPt2e(Packaged):
-    """Observes the module on samples, rounds its convolutions and linear layers to 8 bits, and exports that."""
+    """Finds ranges on samples, quantises convolutions and linear layers to 8 bits, and exports the result."""
 
     name = "torch-pt2e"
     title = "static int8 (torchao PT2E)"
@@ -54,7 +61,7 @@ class TorchPt2e(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Eight bits, or seven where this processor's sums of 8-bit products saturate; then the other."""
+        """8 bits, or 7 where this processor's sums of 8-bit products saturate; then the other."""
         if facts.quantized:
             return ()
         saturate = sums_saturate()
@@ -68,14 +75,12 @@ class TorchPt2e(Packaged):
             CannotApply: there are no samples, nothing was quantised, or the export fails.
             BadInput: a sample that can't be used.
         """
-        with torch_modules.reproducible(task):
-            model = torch_modules.load_model(task)
-            samples = torch_modules.load_samples(task, model)
-            if samples is None:
-                raise CannotApply("static quantisation needs samples to take ranges from: give --data")
+        with reproducible(task):
+            model = load_model(task)
+            samples = need_samples(task, model)
             batch = model.inputs[0].shape[0] if model.inputs[0].dim() else 1
             count = max(1, min(task.settings.samples, len(samples)) // max(1, batch))
-            feeds = torch_modules.probe_feeds(model, samples, count=count)
+            feeds = probe_feeds(model, samples, count=count)
             program = _quantize(model, feeds, task)
             notes = _export(model, program, feeds, task.folder)
         return PassResult(
@@ -111,15 +116,14 @@ def _quantize(model: TorchModel, feeds: list[tuple[Any, ...]], task: PassTask[Pt
 
 
 def _export(model: TorchModel, program: Any, feeds: list[tuple[Any, ...]], folder: Path) -> tuple[str, ...]:
-    """Write the file and compare it with the quantised module; both round, so that single steps may differ."""
+    """Write the file and compare it with the quantised module. Both round, so outputs may differ by single steps."""
     import onnx
 
     path = export_onnx(model, program, folder)
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
     if not any(kind in _INTEGER_OPS for kind in kinds):
-        raise CannotApply(f"torchao found nothing in {model.target} that it quantises")
+        raise CannotApply(f"torchao found no operator to quantise in {model.target}")
     expected = run_module(program.module(), feeds[:2])
-    arrays = [[each.numpy() for each in feed] for feed in feeds[:2]]
-    agreed = check_agreement(path, arrays, expected, tolerance=TOLERANCE_INT8)
+    agreed = check_export(path, feeds[:2], expected, tolerance=TOLERANCE_INT8)
     counted = f"{kinds.count('QuantizeLinear')} QuantizeLinear, {kinds.count('DequantizeLinear')} DequantizeLinear"
     return counted, agreed

@@ -8,13 +8,12 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import PassSettings
-from edgewise.optimizing.passes.torch_modules import flatten_outputs
 
 Form = Literal["logits", "probabilities", "values"]
 
@@ -151,6 +150,19 @@ def predict(module: Any, inputs: tuple[Any, ...], *, batch: int) -> tuple[Any, .
         for start in range(0, len(inputs[0]), batch):
             parts.append(flatten_outputs(module(*(each[start : start + batch] for each in inputs))))
     return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+
+
+def flatten_outputs(value: Any) -> list[Any]:
+    """The tensors of whatever a module gives, in the order in which exporters write them."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        return [each for part in value.values() for each in flatten_outputs(part)]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [each for part in value for each in flatten_outputs(part)]
+    return []
 
 
 def _find_form(scores: Any, *, labelled: bool) -> Form:
