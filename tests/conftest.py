@@ -51,7 +51,7 @@ def nursery() -> Iterator[warm_start.Nursery]:
 @pytest.fixture(autouse=True)
 def warm_workers(request: pytest.FixtureRequest, nursery: warm_start.Nursery) -> Iterator[None]:
     """Workers start in milliseconds: in the folders whose tests are of what is done with them, not of their start."""
-    warm_start.test_began = time.time() - 0.02  # the kernel's clock of processes ticks every 10 ms
+    warm_start.test_began = time.clock_gettime(time.CLOCK_BOOTTIME) - 0.02  # the kernel counts in ticks of 10 ms
     if request.path.parent.name not in WARM or request.node.get_closest_marker("cold"):
         yield
         return

@@ -9,8 +9,9 @@ from edgewise.cli import options
 from edgewise.cli.bench import RunPresentation
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import output_of, perform
-from edgewise.cli.words import seconds, words
+from edgewise.cli.words import words
 from edgewise.errors import BadInput
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from edgewise.service.env_file import EnvFile
@@ -29,10 +30,10 @@ OPTIONS = (
         "--sample T",
         options.MEASURE,
         "Time between samples of the counters; 0s takes none",
-        read=seconds,
+        read=parse_duration,
         default="0.5s",
     ),
-    option("--timeout T", options.MEASURE, "Kill the command after this time", read=seconds),
+    option("--timeout T", options.MEASURE, "Kill the command after this time", read=parse_duration),
     option("--repeat N", options.MEASURE, "Number of executions; several give intervals", int, default=1),
     option(
         "-m --models A,B",

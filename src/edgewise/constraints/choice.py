@@ -38,3 +38,12 @@ def find_group(
             "Delegate=yes)",
         )
     return ProcessLimits(cpus=cpus, memory_bytes=memory_bytes), tuple(reasons)
+
+
+def examine_mechanisms() -> dict[str, str]:
+    """Every mechanism, the best first, and why it can't limit both processors and memory here; "" if it can."""
+    found = {version.name: find_cgroup(version, cpus=1.0, memory_bytes=2**30) for version in (V2, V1)}
+    reasons = {
+        name: answer.removeprefix(f"{name}: ") if isinstance(answer, str) else "" for name, answer in found.items()
+    }
+    return reasons | {MECHANISM: ""}

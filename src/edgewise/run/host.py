@@ -187,7 +187,7 @@ class LiveSession:
 def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
     """The files that a worker reads, by their names in a workspace: ``model/…``, weights beside it, and ``input``.
 
-    On this machine the model file stands for all of them, since nothing is sent. Raises OSError.
+    On this machine nothing is sent, so only the model file is listed. Raises OSError.
     """
     model = Path(job.model.path)
     files = {f"model/{model.name}": model}

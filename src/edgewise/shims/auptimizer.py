@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from edgewise.cli.exec import request_from_env_file
+from edgewise.cli.exec import PRESENTATION, request_from_env_file
 from edgewise.cli.main import explain
-from edgewise.cli.verb import Output, carry_out_here, finish
+from edgewise.cli.verb import Output, carry_out_here
 from edgewise.errors import BadInput, ExitCode
 from edgewise.service.command_line import named_for_python
 from edgewise.service.env_file import read_env_file
@@ -51,8 +51,7 @@ def _profile(environment: Path, models: str, models_file: Path | None) -> int:
             file.write(f"Usage stats for Experiment ran on : {datetime.now()}\n{text}\n\n")
     except OSError as error:
         raise BadInput(f"can't write OUTPUTFILE {env_file.output}: {error.strerror}") from error
-    failed = any(run.status == "failed" for run in result.runs)
-    return finish(result, output=output) or (ExitCode.RUN_FAILED if failed else ExitCode.DONE)
+    return PRESENTATION.finish(result, output=output)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ class FarProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, which nobody can tell once the link is lost."""
+        """Its exit code; None once the link is lost, because it is unknown then."""
         return None if self.link_lost else self._process.returncode
 
     def wait(self, timeout: float | None = None) -> int:
