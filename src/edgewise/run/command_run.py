@@ -98,7 +98,9 @@ def failure_of(one: Execution, limits: Constraints) -> Failure | None:
         message = f"the command could not be started (exit code {code})"
         return Failure(cause="CommandFailed", message=message, advice="see its output", **common)
     if code > 0:
-        return Failure(cause="CommandFailed", message=f"the command ended with exit code {code}", **common)
+        advice = "" if limits.memory_bytes is None else f"see its output; {memory} may be the reason"
+        message = f"the command ended with exit code {code}"
+        return Failure(cause="CommandFailed", message=message, advice=advice, **common)
     if code < 0:
         return Failure(cause="Killed", message=f"the command was ended by {signal_name(-code)}", **common)
     return None
