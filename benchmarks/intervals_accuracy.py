@@ -22,7 +22,7 @@ import numpy as np
 from edgewise.evaluating.tasks.anomaly import AnomalyTable
 from edgewise.evaluating.tasks.classification import ClassificationTable
 from edgewise.evaluating.tasks.regression import RegressionTable
-from edgewise.stats.proportions import mcnemar_exact, mcnemar_mid_p, paired_interval, wilson_interval
+from edgewise.stats.proportions import mcnemar_exact, paired_interval, wilson_interval
 from edgewise.stats.resampling import Resampler, bootstrap, joint_groups, percentiles
 
 LOW, HIGH = 0.93, 0.97
@@ -71,9 +71,19 @@ def pairs() -> Iterator[str]:
                     low, high = paired_interval(lost, gained, n)
                     inside += weight * (low <= gain - loss <= high)
                     exact += weight * (mcnemar_exact(lost, gained) <= ALPHA)
-                    middle += weight * (mcnemar_mid_p(lost, gained) <= ALPHA)
+                    middle += weight * (mid_p(lost, gained) <= ALPHA)
             alarms = f"{alarm(exact)} | {alarm(middle)}" if gain == loss else "– | –"
             yield f"| {n} | {gain:.0%} | {loss:.0%} | {mark(inside)} | {alarms} |"
+
+
+def mid_p(lost: int, gained: int) -> float:
+    """McNemar's exact p-value less half the probability of what was seen: nearer to its level, seldom a little above.
+
+    Source: M. W. Fagerland, S. Lydersen, P. Laake, "The McNemar test for binary matched-pairs data: mid-p and
+    asymptotic are better than exact conditional", BMC Medical Research Methodology 13:91 (2013).
+    """
+    seen = math.comb(lost + gained, lost) / 2 ** (lost + gained)
+    return 1.0 if lost == gained else mcnemar_exact(lost, gained) - seen
 
 
 Trial = tuple[float, np.ndarray, Callable[[np.ndarray], float]]

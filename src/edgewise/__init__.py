@@ -14,9 +14,8 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
-    from edgewise.api import bench, compare, inspect, open_store, profile
+    from edgewise.api import bench, compare, evaluate, inspect, open_store, optimize, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
-    from edgewise.improve import evaluate, optimize
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
 __version__ = "0.1.0"
@@ -30,26 +29,11 @@ os.environ["DO_NOT_TRACK"] = "1"
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HOMES = {
-    "bench": "edgewise.api",
-    "compare": "edgewise.api",
-    "evaluate": "edgewise.improve",
-    "inspect": "edgewise.api",
-    "open_store": "edgewise.api",
-    "optimize": "edgewise.improve",
-    "profile": "edgewise.api",
-    "BadInput": "edgewise.errors",
-    "BadModel": "edgewise.errors",
-    "EdgewiseError": "edgewise.errors",
-    "RunFailed": "edgewise.errors",
-    "StoreError": "edgewise.errors",
-    "Unavailable": "edgewise.errors",
-    "Caution": "edgewise.record",
-    "Finding": "edgewise.record",
-    "Job": "edgewise.record",
-    "Layer": "edgewise.record",
-    "Measurement": "edgewise.record",
-    "Profile": "edgewise.record",
-    "Run": "edgewise.record",
+    **dict.fromkeys(("bench", "compare", "evaluate", "inspect", "open_store", "optimize", "profile"), "edgewise.api"),
+    **dict.fromkeys(
+        ("BadInput", "BadModel", "EdgewiseError", "RunFailed", "StoreError", "Unavailable"), "edgewise.errors"
+    ),
+    **dict.fromkeys(("Caution", "Finding", "Job", "Layer", "Measurement", "Profile", "Run"), "edgewise.record"),
 }
 
 __all__ = [

@@ -103,11 +103,6 @@ def _ignore(reason: str) -> None:
 _TOKEN: ContextVar[CancelToken | None] = ContextVar("edgewise_cancel_token", default=None)
 
 
-def current_token() -> CancelToken | None:
-    """The token in force, or None: then only Ctrl-C stops the work."""
-    return _TOKEN.get()
-
-
 @contextlib.contextmanager
 def cancellable(token: CancelToken | None) -> Iterator[None]:
     """The token is in force inside; None leaves the one that is."""

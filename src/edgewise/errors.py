@@ -105,9 +105,3 @@ class RunFailed(EdgewiseError):
     """A job started and failed."""
 
     exit_code = ExitCode.RUN_FAILED
-
-
-class BudgetExceeded(EdgewiseError):
-    """A gate failed or a budget was exceeded."""
-
-    exit_code = ExitCode.BUDGET_EXCEEDED

@@ -1,14 +1,13 @@
-"""The bytes of protobuf messages and flatbuffers, read without a library and without trusting them.
+"""The bytes of protobuf messages, read without a library and without trusting them.
 
-Protobuf: https://protobuf.dev/programming-guides/encoding. Flatbuffers: https://flatbuffers.dev/internals/. Every
-length and every offset is checked before it is followed. Standard library only: devices need this module too.
+The format: https://protobuf.dev/programming-guides/encoding. Every length is checked before it is followed. Standard
+library only: devices need this module too.
 """
 
 from __future__ import annotations
 
 import mmap
 import re
-import struct
 from collections.abc import Iterator, Mapping
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -88,68 +87,3 @@ def encode_varint(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
-
-
-class Flat:
-    """A flatbuffer whose every reading is checked against its end."""
-
-    def __init__(self, data: Buffer) -> None:
-        self._data = data
-
-    def _read(self, form: str, at: int) -> int:
-        if at < 0 or at + struct.calcsize(form) > len(self._data):
-            raise Damaged("an offset leaves the file")
-        value: int = struct.unpack_from(form, self._data, at)[0]
-        return value
-
-    def at_offset(self, at: int) -> int:
-        """Where the offset at `at` points."""
-        return at + self._read("<I", at)
-
-    def _field(self, table: int, slot: int) -> int | None:
-        """Where the field of `table` in `slot` lies; None where it has none."""
-        layout = table - self._read("<i", table)
-        place = 4 + 2 * slot
-        if place + 2 > self._read("<H", layout):
-            return None
-        offset = self._read("<H", layout + place)
-        return table + offset if offset else None
-
-    def number(self, table: int, slot: int, form: str) -> int:
-        """A scalar; 0 where it is left out."""
-        at = self._field(table, slot)
-        return 0 if at is None else self._read(form, at)
-
-    def _vector(self, table: int, slot: int) -> tuple[int, int]:
-        """First place and number of elements of a vector."""
-        at = self._field(table, slot)
-        if at is None:
-            return 0, 0
-        start = self.at_offset(at)
-        return start + 4, self._read("<I", start)
-
-    def length(self, table: int, slot: int) -> int:
-        """How many elements a vector has."""
-        return self._vector(table, slot)[1]
-
-    def tables(self, table: int, slot: int, most: int) -> Iterator[int]:
-        """The tables of a vector."""
-        start, count = self._vector(table, slot)
-        if count > most or start + 4 * count > len(self._data):
-            raise Damaged("a list is too long")
-        for index in range(count):
-            yield self.at_offset(start + 4 * index)
-
-    def integers(self, table: int, slot: int) -> tuple[int, ...]:
-        """The 32-bit integers of a vector."""
-        start, count = self._vector(table, slot)
-        if start + 4 * count > len(self._data):
-            raise Damaged("a list is too long")
-        return struct.unpack_from(f"<{count}i", self._data, start)
-
-    def text(self, table: int, slot: int) -> str:
-        """A string."""
-        start, count = self._vector(table, slot)
-        if count > MAX_TEXT_BYTES or start + count > len(self._data):
-            raise Damaged("a name is too long")
-        return bytes(self._data[start : start + count]).decode("utf-8", "replace")

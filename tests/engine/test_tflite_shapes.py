@@ -29,7 +29,7 @@ def test_open_dimensions_stay_open_and_are_settled_from_the_inputs(tmp_path):
 @pytest.mark.parametrize(
     ("shapes", "reason"),
     [({"z": (1, 4)}, "no input 'z'"), ({"x": (1, 5)}, "does not fit"), ({"x": (4,)}, "does not fit"),
-     ({"x": (-1, 4)}, "does not fit")],
+     ({"x": (-1, 4)}, "impossible size")],
 )  # fmt: skip
 def test_shapes_that_do_not_fit(tmp_path, shapes, reason):
     assert reason in refuse(tmp_path, dense(marks=[-1, 4]), BadInput, **shapes)

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -309,3 +311,46 @@ def _is_sleep(pid):
         return b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+# --- edgewise devices check ---
+
+
+def test_a_check_lists_what_is_there_and_what_is_missing(board, capsys):
+    assert edgewise_command(["devices", "check", "board", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["usable"] and found["engines"]["onnxruntime"]["available"]
+    assert found["free_bytes"] > 0 and abs(found["clock"]["offset_s"]) < 1.0 and found["version"].startswith("3.")
+    assert found["environment"]["cpu"]["usable_cores"] >= 1 and "thermal" in found["sensors"]
+    missing = {each["what"].partition(":")[0]: each["advice"] for each in found["missing"]}
+    for name, package in (("openvino", "openvino"), ("litert", "ai-edge-litert")):
+        if not found["engines"][name]["available"]:
+            assert missing[name] == f"there: {found['python']} -m pip install {package}"
+    assert edgewise_command(["devices", "check", "board"]) == 0
+    assert "engine" in capsys.readouterr().out
+
+
+def test_a_check_of_a_python_without_numpy_offers_to_install_it(ssh_server, capsys, tmp_path, monkeypatch):  # noqa: F811
+    bare = tmp_path / "bare"
+    venv.EnvBuilder(symlinks=True).create(bare)
+    register(ssh_server, tmp_path / "devices.toml", monkeypatch, python=f"{bare}/bin/python")
+    assert edgewise_command(["devices", "check", "board", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert not found["usable"] and found["python"] == f"{bare}/bin/python"
+    assert any("numpy" in each["what"] and "--bootstrap" in each["advice"] for each in found["missing"])
+
+
+def test_a_bootstrap_without_a_package_index_says_so(ssh_server, capsys, tmp_path, monkeypatch):  # noqa: F811
+    ssh_server.restart(PIP_NO_INDEX="1")
+    register(ssh_server, tmp_path / "devices.toml", monkeypatch, python=sys.executable)
+    assert edgewise_command(["devices", "check", "board", "--bootstrap"]) == 3
+    told = capsys.readouterr().err
+    assert "No matching distribution found for numpy" in told and "package index" in told
+    assert (ssh_server.home / "edgewise" / "venv" / "bin" / "python3").exists()
+
+
+def test_a_check_of_a_device_that_does_not_answer(board, capsys):
+    board.cable.close()
+    assert edgewise_command(["devices", "check", "board", "--json"]) == 3
+    (missing,) = json.loads(capsys.readouterr().out)["missing"]
+    assert "no connection to 127.0.0.1" in missing["what"] and missing["advice"]

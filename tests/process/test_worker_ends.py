@@ -255,7 +255,7 @@ def test_a_slow_schedule_is_not_a_hang(tmp_path):
     ],
 )
 def test_a_memory_limit_is_named_when_a_worker_dies_under_it(message, tail, cause):
-    failure = _blame_limit(Failure(cause="EngineError", message=message, stderr_tail=tail), 30_000_000)
+    failure = _blame_limit(Failure(cause="EngineError", message=message, stderr_tail=tail), 30_000_000, "--memory")
     assert failure.cause == cause
     assert "the memory limit of 30.0 MB" in failure.message + failure.advice
 

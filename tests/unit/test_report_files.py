@@ -83,7 +83,7 @@ def test_a_folder_is_no_file(tmp_path):
 def test_unknown_tables_formats_and_no_runs_are_refused():
     with pytest.raises(BadInput, match="no table") as caught:
         render_report([make_run(1)], ".md", table="fancy")
-    assert caught.value.advice == "one of: bench, zoo, long, watch, platform, profile"
+    assert caught.value.advice == "one of: bench, zoo, long, watch, platform, profile, usage"
     with pytest.raises(BadInput, match="nothing to report"):
         report_document([])
     with pytest.raises(BadInput, match=r"reports can't be written as \.pdf"):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, request_of, takes
-from edgewise.cli.verb import Output, Presentation, finish, output_of, perform, say_skipped
-from edgewise.cli.words import seconds
-from edgewise.errors import ExitCode
+from edgewise.cli.verb import Output, Presentation, output_of, perform, say_skipped
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +37,7 @@ OPTIONS = (
         options.MEASURE,
         "Spread the sessions over this time (default: 10 sessions), so that the interval includes the "
         "variation of the machine's speed",
-        read=seconds,
+        read=parse_duration,
     ),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,
@@ -79,10 +78,9 @@ class RunPresentation(Presentation["Measured"]):
 
         write_report(result.runs, path, overwrite=overwrite)
 
-    def finish(self, result: Measured, *, output: Output) -> int:
-        """Exit code 4 where a run failed."""
-        failed = not result.interrupted and any(run.status == "failed" for run in result.runs)
-        return ExitCode.RUN_FAILED if failed else finish(result, output=output)
+    def has_failed(self, result: Measured) -> bool:
+        """Whether a run failed."""
+        return any(run.status == "failed" for run in result.runs)
 
 
 PRESENTATION = RunPresentation()

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli import options, words
 from edgewise.cli.options import Values, argument, option, request_of, takes
-from edgewise.cli.verb import Output, Presentation, finish, output_of, perform
-from edgewise.errors import BadInput, ExitCode
+from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.errors import BadInput
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +41,7 @@ OPTIONS = (
         "--time-budget T",
         options.MEASURE,
         "Time limit of measuring (default: 60s for two variants, 30s more for each further one)",
-        read=words.seconds,
+        read=parse_duration,
     ),
     option(
         "--rounds N",
@@ -104,12 +105,9 @@ class ComparePresentation(Presentation["ComparisonResult"]):
 
         print_comparison(result, console, details=output.details)
 
-    def finish(self, result: ComparisonResult, *, output: Output) -> int:
-        """Exit code 4 where a variant could not be measured."""
-        failed = result.failures or any(variant.run.status == "failed" for variant in result.variants)
-        if failed and not result.interrupted:
-            return ExitCode.RUN_FAILED
-        return finish(result, output=output)
+    def has_failed(self, result: ComparisonResult) -> bool:
+        """Whether a variant could not be measured."""
+        return bool(result.failures) or any(variant.run.status == "failed" for variant in result.variants)
 
 
 PRESENTATION = ComparePresentation()

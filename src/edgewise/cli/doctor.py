@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
-from edgewise.cli.words import seconds
+from edgewise.constraints.base import PROCESS_NAME
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
-from edgewise.units import format_bytes
+from edgewise.units import format_bytes, parse_duration
 
 T = TypeVar("T")
 TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
@@ -42,7 +42,7 @@ def command(values: Values) -> int:
     from edgewise.report.text import print_document
 
     store, calibrate = values["store"], values["calibrate"]
-    code = 0 if calibrate is None else _calibrate(seconds(calibrate), store)
+    code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store)
     if code:
         return code
     err().print(f"[dim]observing the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")
@@ -94,6 +94,7 @@ def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = 
         sleep: waits while the machine is observed.
         store: of the earlier runs that tell how this machine's speed varies.
     """
+    from edgewise.constraints.choice import examine_mechanisms
     from edgewise.run.counters import read_counters
     from edgewise.run.environment import fingerprint
     from edgewise.run.fitness import assess_fitness
@@ -111,6 +112,10 @@ def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = 
         "schema": 1,
         "runtimes": list(_describe_runtimes(runtimes())),
         "meters": list(_describe_meters(meters())),
+        "limits": [
+            {"name": name, "available": not reason, "reason": reason or None}
+            for name, reason in examine_mechanisms().items()
+        ],
         "devices": [{"name": "local", "transport": "local", "available": True, "environment": environment}],
         "fitness": {
             "grade": fitness.grade,
@@ -182,6 +187,7 @@ def _document(found: Mapping[str, Any]) -> Document:
         tables=(
             _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
             _plugin_table("Meters", found["meters"], lambda row: f"gives {', '.join(row['metrics'])}"),
+            _table("Limits of exec and --cpus, --memory", [(row["name"], _mechanism(row)) for row in found["limits"]]),
             _table(
                 "Devices", [(row["name"], Cell(text=_device_in_words(row["environment"]))) for row in found["devices"]]
             ),
@@ -211,6 +217,13 @@ def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callab
         return Cell(text=row["reason"] or "not available", notes=hints, tone="poor")
 
     return _table(title, [(row["name"], status(row)) for row in rows])
+
+
+def _mechanism(row: Mapping[str, Any]) -> Cell:
+    held = (
+        "whole cores, memory of each process" if row["name"] == PROCESS_NAME else "processors, memory of all processes"
+    )
+    return Cell(text=f"limits {held}", tone="good") if row["available"] else Cell(text=row["reason"], tone="poor")
 
 
 def _table(title: str, rows: Sequence[tuple[str, Cell]]) -> Table:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli import options
 from edgewise.cli.console import complain
 from edgewise.cli.options import Values, option, request_of, takes
-from edgewise.cli.verb import Output, Presentation, finish, output_of, perform
-from edgewise.errors import ExitCode
+from edgewise.cli.verb import Output, Presentation, output_of, perform
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +49,7 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
     """How results of an evaluation are shown."""
 
     files = "EVALUATION"
+    left = "the same command continues where it stopped"
 
     def document(self, result: EvaluationResults) -> Any:
         """Metrics, and the runs."""
@@ -63,14 +63,12 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
 
         print_evaluation(result, console, details=output.details)
 
-    def finish(self, result: EvaluationResults, *, output: Output) -> int:
-        """Exit code 4 where a run failed."""
-        if result.interrupted:
-            return finish(result, output=output, interrupted="the same command continues where it stopped")
+    def has_failed(self, result: EvaluationResults) -> bool:
+        """Whether a run failed; says which."""
         failed = [one.run for one in result.models if one.run.status == "failed"]
         for run in failed:
             complain(f"{run.job.label}: {run.failure.message if run.failure else run.status}")
-        return ExitCode.RUN_FAILED if failed else finish(result, output=output)
+        return bool(failed)
 
 
 PRESENTATION = EvaluatePresentation()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options, words
+from edgewise.cli import options
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,7 @@ OPTIONS = (
         "--time-budget T",
         options.MEASURE,
         "Time limit of measuring; each retry has twice the time",
-        read=words.seconds,
+        read=parse_duration,
         default="60s",
     ),
     option("--duet", options.MEASURE, "Measure candidate and baseline at the same time, each on its own cores", bool),

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "edgewise.cli.doctor",
         "List runtimes and meters, and grade how suitable this machine is for measuring.",
     ),
+    "devices": ("edgewise.cli.devices", "Register, list, check and remove the devices that -d names."),
     "runs": ("edgewise.cli.runs", "List, show, export, import and remove stored runs."),
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
 }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from edgewise.cli import options, words
 from edgewise.cli.console import complain
 from edgewise.cli.options import Values, argument, option, request_of, takes
-from edgewise.cli.verb import Output, Presentation, finish, output_of, perform
-from edgewise.errors import ExitCode
+from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,7 @@ OPTIONS = (
         min=1,
     ),
     options.SHAPES,
-    option("--time-budget T", options.MEASURE, "Time limit of the whole search", read=words.seconds, default="5min"),
+    option("--time-budget T", options.MEASURE, "Time limit of the whole search", read=parse_duration, default="5min"),
     options.MEMORY_LIMIT,
     option("--fresh", options.MEASURE, "Ignore files and answers kept from an earlier search", bool),
     option("-o --output FOLDER", options.OUTPUT, "Folder for variants and the result (default: MODEL-optimized)", Path),
@@ -105,6 +105,7 @@ class OptimizePresentation(Presentation["Optimization"]):
     """How the result of a search is shown."""
 
     files = "OPTIMIZATION"
+    left = "the best so far is above; the same command continues with the variants already made"
 
     def show(self, result: Optimization, console: Console, *, output: Output) -> None:
         """Variants before and after, and the choice."""
@@ -112,16 +113,14 @@ class OptimizePresentation(Presentation["Optimization"]):
 
         print_optimization(result, console, details=output.details)
 
-    def finish(self, result: Optimization, *, output: Output) -> int:
-        """Exit code 4 where no variant keeps to the bounds."""
-        if not result.interrupted and result.unmet:
+    def has_failed(self, result: Optimization) -> bool:
+        """Whether no variant keeps to the bounds; says what is the closest."""
+        if result.unmet:
             complain(
                 f"nothing meets the bounds: {result.unmet}",
                 f"the closest is {result.closest or 'none'}; loosen a bound, or add --passes or time",
             )
-            return ExitCode.RUN_FAILED
-        left = "the best so far is above; the same command continues with the variants already made"
-        return finish(result, output=output, interrupted=left)
+        return bool(result.unmet)
 
 
 PRESENTATION = OptimizePresentation()

@@ -17,6 +17,7 @@ from typer.models import ArgumentInfo
 
 from edgewise.cli import words
 from edgewise.errors import BadInput
+from edgewise.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from edgewise.service.request import Request
@@ -189,12 +190,12 @@ SCENARIO = option("--scenario KIND", MEASURE, "single-stream, offline or paced",
 FPS = option("--fps", MEASURE, "Inputs per second in the scenario paced", float)
 ITERATIONS = option("--iterations N", MEASURE, "Number of timed inferences per session", int)
 WARMUP = option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)", int)
-DURATION = option("--duration 5s", MEASURE, "Time to measure for, per session", read=words.seconds)
+DURATION = option("--duration 5s", MEASURE, "Time to measure for, per session", read=parse_duration)
 TIMEOUT = option(
-    "--timeout T", MEASURE, "Kill a worker that has been silent for this long", read=words.seconds, default="120s"
+    "--timeout T", MEASURE, "Kill a worker that has been silent for this long", read=parse_duration, default="120s"
 )
 MEMORY_LIMIT = option(
-    "--memory-limit 2GiB", MEASURE, "Memory that a worker may allocate (default: available memory)", read=words.size
+    "--memory-limit 2GiB", MEASURE, "Memory that a worker may allocate (default: available memory)", read=parse_size
 )
 CONSTRAINTS = (
     option("--cpus N", LIMITS, "Processors that the job may use, such as 0.5: simulates a smaller device", float),
@@ -202,7 +203,7 @@ CONSTRAINTS = (
         "--memory 2GiB",
         LIMITS,
         "Memory of all processes of the job together: simulates a smaller device",
-        read=words.size,
+        read=parse_size,
     ),
     option("--mechanism NAME", LIMITS, "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)"),
 )

@@ -30,7 +30,7 @@ OPTIONS = (
     option(
         "--table",
         options.OUTPUT,
-        "bench, zoo, long, watch, platform or profile (default: profile for profiles, else bench)",
+        "bench, zoo, long, watch, platform, profile or usage (default: profile for profiles, else bench)",
     ),
     option("--task", options.OUTPUT, "Task of the models, for the table 'zoo'"),
     option("--reference", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),

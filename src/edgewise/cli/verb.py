@@ -71,9 +71,11 @@ class Presentation(ABC, Generic[T]):
 
     Attributes:
         files: the name of the `edgewise.report.result_files.ResultFormat` in which reports are written.
+        left: what an interrupted command left; empty says where its runs are.
     """
 
     files = ""
+    left = ""
 
     def check_file(self, path: Path, *, overwrite: bool) -> None:
         """Refuse a report before the work. Raises `BadInput`."""
@@ -94,9 +96,20 @@ class Presentation(ABC, Generic[T]):
         """Write a report."""
         self._format.write(result, path, overwrite=overwrite)
 
-    def finish(self, result: T, *, output: Output) -> int:
+    def has_failed(self, result: T) -> bool:
+        """Whether the exit code is that of a failed run; may say what failed."""
+        del result
+        return False
+
+    def finish(self, result: Any, *, output: Output) -> int:
         """Say what went wrong, and give the exit code."""
-        return finish(result, output=output)
+        if result.interrupted:
+            where = "above and in the store" if output.keep and not result.save_errors else "above"
+            err().print(f"[bold red]interrupted[/]: {self.left or f'what was finished is {where}'}", soft_wrap=True)
+            return ExitCode.INTERRUPTED
+        if self.has_failed(result):
+            return ExitCode.RUN_FAILED
+        return ExitCode.UNAVAILABLE if output.keep and result.save_errors else ExitCode.DONE
 
     @property
     def _format(self) -> Any:
@@ -154,20 +167,6 @@ def check_files(paths: Sequence[Path], check: Callable[..., None], *, overwrite:
         check(path, overwrite=overwrite)
         if path in paths[:index]:
             raise BadInput(f"{path} is named twice as an output", advice="name each file once")
-
-
-def finish(result: Any, *, output: Output, interrupted: str = "") -> int:
-    """Say what is common to all verbs, and give the exit code for it.
-
-    Args:
-        result: with `interrupted` and `save_errors`.
-        interrupted: what an interrupted command left; empty says where its runs are.
-    """
-    if result.interrupted:
-        where = "above and in the store" if output.keep and not result.save_errors else "above"
-        err().print(f"[bold red]interrupted[/]: {interrupted or f'what was finished is {where}'}", soft_wrap=True)
-        return ExitCode.INTERRUPTED
-    return ExitCode.UNAVAILABLE if output.keep and result.save_errors else ExitCode.DONE
 
 
 def recover(error: StoreError, runs: Sequence[Run]) -> None:

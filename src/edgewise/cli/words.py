@@ -19,11 +19,10 @@ def words(values: Sequence[str]) -> tuple[str, ...]:
 
 def numbers(values: Sequence[str]) -> tuple[int, ...]:
     """The same for whole numbers. Raises `BadInput`."""
-    return tuple(whole_number(word) for word in words(values))
+    return tuple(map(_whole_number, words(values)))
 
 
-def whole_number(word: str) -> int:
-    """Raises `BadInput`."""
+def _whole_number(word: str) -> int:
     try:
         return int(word)
     except ValueError:
@@ -35,16 +34,6 @@ def shapes(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
     from edgewise.workload.input_shapes import parse_shape
 
     return dict(parse_shape(value) for value in values)
-
-
-def seconds(value: str) -> float:
-    """A duration such as ``5s`` or ``500ms``. Raises `BadInput`."""
-    return parse_duration(value)
-
-
-def size(value: str) -> int:
-    """A size such as ``2GiB``, in bytes. Raises `BadInput`."""
-    return parse_size(value)
 
 
 def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
@@ -117,12 +106,12 @@ def share(value: str) -> float:
 
 def time_with_unit(value: str) -> float:
     """A duration whose unit is given: a forgotten ``ms`` is no limit. Raises `BadInput`."""
-    return seconds(_with_unit(value))
+    return parse_duration(_with_unit(value))
 
 
 def size_with_unit(value: str) -> int:
     """A size whose unit is given. Raises `BadInput`."""
-    return size(_with_unit(value))
+    return parse_size(_with_unit(value))
 
 
 def _with_unit(value: str) -> str:

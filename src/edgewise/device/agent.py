@@ -22,6 +22,35 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 BLOCK = 2**16
+MOST_HOLDER = 500
+
+
+def lock_file() -> Path:
+    """The file whose lock a measurement holds: the same one for all users of this machine."""
+    return Path(os.environ.get("EDGEWISE_LOCKS") or "/tmp") / "edgewise-measuring.lock"  # noqa: S108
+
+
+def try_lock(file: Path, holder: str) -> int | str:
+    """The descriptor that holds the lock, or who holds it; −1 where there can't be a lock."""
+    try:
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+            os.fchmod(descriptor, 0o666)  # other users lock it too, whatever the umask is
+    except FileExistsError:  # another process was faster
+        return try_lock(file, holder)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        told = os.pread(descriptor, MOST_HOLDER, 0).decode(errors="replace")
+        os.close(descriptor)
+        return told
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, holder.encode()[:MOST_HOLDER], 0)
+    return descriptor
 
 
 class Agent:
@@ -38,6 +67,7 @@ class Agent:
         self._cache.mkdir(parents=True, exist_ok=True)
         self._work.mkdir(exist_ok=True)
         self._folders: dict[Path, int] = {}
+        self._lock = -1
 
     def serve(self) -> None:
         """Answer until the host is gone."""
@@ -61,6 +91,26 @@ class Agent:
     def do_ping(self) -> None:
         """The time here."""
         self._answer(monotonic_ns=time.monotonic_ns(), time_ns=time.time_ns())
+
+    def do_space(self) -> None:
+        """Free space for contents."""
+        self._answer(free_bytes=shutil.disk_usage(self._cache).free)
+
+    def do_lock(self, *, holder: str) -> None:
+        """Hold this machine's lock until `do_unlock` or the agent's end, or tell who holds it."""
+        found = try_lock(lock_file(), holder) if self._lock < 0 else self._lock
+        if isinstance(found, str):
+            self._answer(held_by=found)
+        else:
+            self._lock = found
+            self._answer(held_by=None)
+
+    def do_unlock(self) -> None:
+        """Release the lock."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        self._answer()
 
     def do_have(self, *, sha256: str) -> None:
         """How many bytes of a content are here."""

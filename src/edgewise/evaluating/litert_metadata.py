@@ -1,9 +1,8 @@
 """TensorFlow Lite Metadata of a ``.tflite``, read without any package.
 
 The metadata is a flatbuffer with the identifier ``M001`` in the buffer that the model's list of metadata calls
-``TFLITE_METADATA``. Places of fields are those of metadata_schema.fbs, version 1.1.0:
-https://github.com/tensorflow/tflite-support/blob/master/tensorflow_lite_support/metadata/metadata_schema.fbs.
-Files that it names (labels) are entries of a zip archive that is appended to the model.
+``TFLITE_METADATA``; its fields are in `edgewise.model.readers.tflite_schema`. Files that it names (labels) are entries
+of a zip archive that is appended to the model.
 
 Only the preparation of inputs and the meaning of outputs are read: the normalisation (x − mean) / std of raw pixels,
 colours, and labels. The schema does not cover resizing, so none is assumed.
@@ -11,9 +10,6 @@ colours, and labels. The schema does not cover resizing, so none is assumed.
 
 from __future__ import annotations
 
-import math
-import mmap
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,29 +18,16 @@ from typing import Any
 from edgewise.errors import BadInput, BadModel
 from edgewise.evaluating.safe_yaml import read_lines
 from edgewise.model.readers.archive import open_archive
-from edgewise.wire import Damaged, Flat
+from edgewise.model.readers.base import damaged
+from edgewise.model.readers.tflite_tables import Table, Tables, Vector, open_tables
 
 NAME = "TFLITE_METADATA"
 IDENTIFIER = b"M001"
 
-_SUBGRAPHS, _BUFFERS, _METADATA = 2, 4, 6  # of Model, in tensorflow/lite/schema/schema.fbs
-_TENSORS, _INPUTS = 0, 1  # of SubGraph
-_TENSOR_NAME = 3  # of Tensor
-_METADATA_NAME, _METADATA_BUFFER = 0, 1  # of Metadata
-_DATA = 0  # of Buffer
-
-_SUBGRAPH_METADATA = 3  # of ModelMetadata
-_INPUT_METADATA, _OUTPUT_METADATA = 2, 3  # of SubGraphMetadata
-_CONTENT, _PROCESS_UNITS, _ASSOCIATED_FILES = 3, 4, 6  # of TensorMetadata
-_PROPERTIES_TYPE, _PROPERTIES = 0, 1  # of Content: a union takes two places
-_COLOR_SPACE = 0  # of ImageProperties
-_OPTIONS_TYPE, _OPTIONS = 0, 1  # of ProcessUnit
-_MEAN, _STD = 0, 1  # of NormalizationOptions
-_FILE_NAME, _FILE_TYPE, _FILE_LOCALE = 0, 2, 3  # of AssociatedFile
-_IMAGE, _GRAYSCALE, _NORMALIZATION, _AXIS_LABELS, _VALUE_LABELS = 2, 2, 1, 2, 3  # of the enumerations
-
-_MAX_TABLES = 10_000
-_MAX_PARTS = 64
+_GRAYSCALE = 2
+"""Of ColorSpaceType."""
+_LABELS = (2, 3)
+"""Of AssociatedFileType: labels of an axis, and of values."""
 _MAX_CHANNELS = 4096
 _MAX_LABEL_BYTES = 2**22
 
@@ -67,117 +50,83 @@ def read_litert_metadata(path: Path) -> LitertMetadata | None:
         BadInput: it has some, and they are damaged; or it is no TFLite model or can't be read.
     """
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _read(path, data)
-    except Damaged as error:
+        with open_tables(path) as tables:
+            found = _read(path, tables)
+    except BadModel as error:
+        reason = error.message.partition("can't be used: ")[2] or error.message
         raise BadModel(
-            f"the metadata in {path.name} can't be read: {error}", advice="export it again, or without metadata"
+            f"the metadata in {path.name} can't be read: {reason}", advice="export it again, or without metadata"
         ) from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BadModel(f"can't read {path}: {reason}", advice="check the path to the model") from error
-
-
-class _Metadata(Flat):
-    """A flatbuffer with the kinds of fields that metadata have besides those of a network's outline."""
-
-    def floats(self, table: int, slot: int) -> tuple[float, ...]:
-        """The 32-bit floats of a vector."""
-        start, count = self._vector(table, slot)
-        if count > _MAX_CHANNELS or start + 4 * count > len(self._data):
-            raise Damaged("a list is too long")
-        return struct.unpack_from(f"<{count}f", self._data, start)
-
-    def content(self, table: int, slot: int) -> bytes:
-        """The bytes of a vector."""
-        start, count = self._vector(table, slot)
-        if start + count > len(self._data):
-            raise Damaged("a buffer leaves the file")
-        return bytes(self._data[start : start + count])
-
-    def table(self, table: int, slot: int) -> int | None:
-        """A table; None where it is left out."""
-        at = self._field(table, slot)
-        return None if at is None else self.at_offset(at)
-
-
-def _read(path: Path, data: mmap.mmap) -> LitertMetadata | None:
-    model = _Metadata(data)
-    root = model.at_offset(0)
-    blob = _find_buffer(model, root)
-    if blob is None:
+    except OSError as error:
+        raise BadModel(f"can't read {path}: {error.strerror}", advice="check the path to the model") from error
+    if found is None:
         return None
-    if blob[4:8] != IDENTIFIER:
-        raise Damaged(f"they have no identifier {IDENTIFIER.decode()}")
-    flat = _Metadata(blob)
-    graph = next(flat.tables(flat.at_offset(0), _SUBGRAPH_METADATA, _MAX_PARTS), None)
+    steps, labels = found
+    return LitertMetadata(steps=steps, classes=() if labels is None else _read_labels(path, labels))
+
+
+def _read(path: Path, tables: Tables) -> tuple[dict[str, tuple[tuple[str, Any], ...]], str | None] | None:
+    """Steps of the inputs, and the name of the file with labels; None where the model has no metadata."""
+    model = tables.read_model()
+    place = next((entry["buffer"] for entry in model["metadata"] if entry["name"] == NAME), None)
+    if place is None:
+        return None
+    if place >= len(model["buffers"]):
+        raise damaged(path, "they are in a buffer that is not there")
+    data = model["buffers"][place]["data"]
+    if data is None or tables.buffer[data.start + 4 : data.start + 8] != IDENTIFIER:
+        raise damaged(path, f"they have no identifier {IDENTIFIER.decode()}")
+    graph = next(iter(tables.read_root("ModelMetadata", data.start)["subgraph_metadata"]), None)
     if graph is None:
-        return LitertMetadata()
-    names = _input_names(model, root)
-    listed = list(flat.tables(graph, _INPUT_METADATA, _MAX_TABLES))
+        return {}, None
+    names, listed = _input_names(path, tables, model), graph["input_tensor_metadata"]
     if listed and len(listed) != len(names):
-        raise Damaged(f"they describe {len(listed)} inputs of {len(names)}")
-    steps = {}
-    for name, tensor in zip(names, listed, strict=False):
-        found = _read_steps(flat, tensor)
-        if found:
-            steps["" if len(names) == 1 else name] = found
-    return LitertMetadata(steps=steps, classes=_read_classes(path, flat, graph))
+        raise damaged(path, f"they describe {len(listed)} inputs of {len(names)}")
+    found = {name: _read_steps(path, tables, tensor) for name, tensor in zip(names, listed, strict=False)}
+    steps = {"" if len(names) == 1 else name: each for name, each in found.items() if each}
+    return steps, _find_labels(graph)
 
 
-def _find_buffer(model: _Metadata, root: int) -> bytes | None:
-    for entry in model.tables(root, _METADATA, _MAX_TABLES):
-        if model.text(entry, _METADATA_NAME) == NAME:
-            index = model.number(entry, _METADATA_BUFFER, "<I")
-            buffers = list(model.tables(root, _BUFFERS, 1_000_000))
-            if index >= len(buffers):
-                raise Damaged("they are in a buffer that is not there")
-            return model.content(buffers[index], _DATA)
-    return None
-
-
-def _input_names(model: _Metadata, root: int) -> list[str]:
-    graph = next(model.tables(root, _SUBGRAPHS, 1000), None)
+def _input_names(path: Path, tables: Tables, model: Table) -> list[str]:
+    graph = next(iter(model["subgraphs"]), None)
     if graph is None:
         return []
-    names = [model.text(tensor, _TENSOR_NAME) for tensor in model.tables(graph, _TENSORS, 1_000_000)]
-    inputs = model.integers(graph, _INPUTS)
-    if any(not 0 <= index < len(names) for index in inputs):
-        raise Damaged("an input is not there")
-    return [names[index] for index in inputs]
+    inputs = tables.numbers(graph["inputs"])
+    if any(not 0 <= index < len(graph["tensors"]) for index in inputs):
+        raise damaged(path, "an input is not there")
+    return [graph["tensors"][index]["name"] for index in inputs]
 
 
-def _read_steps(flat: _Metadata, tensor: int) -> tuple[tuple[str, Any], ...]:
+def _read_steps(path: Path, tables: Tables, tensor: Table) -> tuple[tuple[str, Any], ...]:
     steps: list[tuple[str, Any]] = []
-    content = flat.table(tensor, _CONTENT)
-    if content is not None and flat.number(content, _PROPERTIES_TYPE, "<B") == _IMAGE:
-        image = flat.table(content, _PROPERTIES)
-        if image is not None and flat.number(image, _COLOR_SPACE, "<b") == _GRAYSCALE:
-            steps.append(("color", "gray"))
-    for unit in flat.tables(tensor, _PROCESS_UNITS, _MAX_PARTS):
-        options = flat.table(unit, _OPTIONS)
-        if flat.number(unit, _OPTIONS_TYPE, "<B") != _NORMALIZATION or options is None:
+    properties = tensor["content"] and tensor["content"]["content_properties"]
+    if properties and properties[0] == "ImageProperties" and properties[1]["color_space"] == _GRAYSCALE:
+        steps.append(("color", "gray"))
+    for unit in tensor["process_units"]:
+        if unit["options"] is None or unit["options"][0] != "NormalizationOptions":
             continue
-        mean, std = flat.floats(options, _MEAN), flat.floats(options, _STD)
-        if not all(map(math.isfinite, (*mean, *std))) or 0 in std:
-            raise Damaged("a mean or standard deviation is not a number, or is 0")
+        mean, std = (_floats(path, tables, unit["options"][1][name]) for name in ("mean", "std"))
+        if any(isinstance(number, str) for number in (*mean, *std)) or 0 in std:
+            raise damaged(path, "a mean or standard deviation is not a number, or is 0")
         if mean and std:
             steps.append(("normalize", {"mean": list(mean), "std": list(std)}))
     return tuple(steps)
 
 
-def _read_classes(path: Path, flat: _Metadata, graph: int) -> tuple[str, ...]:
-    for tensor in flat.tables(graph, _OUTPUT_METADATA, _MAX_TABLES):
-        files = [
-            file
-            for file in flat.tables(tensor, _ASSOCIATED_FILES, _MAX_PARTS)
-            if flat.number(file, _FILE_TYPE, "<b") in (_AXIS_LABELS, _VALUE_LABELS)
-        ]
+def _floats(path: Path, tables: Tables, vector: Vector | None) -> tuple[Any, ...]:
+    if vector is not None and vector.length > _MAX_CHANNELS:
+        raise damaged(path, "a list is too long")
+    return tables.numbers(vector)
+
+
+def _find_labels(graph: Table) -> str | None:
+    for tensor in graph["output_tensor_metadata"]:
+        files = [file for file in tensor["associated_files"] if file["type"] in _LABELS]
         if files:
             # Of translations, the one without a language is the first choice, as the schema's code generator takes it.
-            chosen = next((file for file in files if not flat.text(file, _FILE_LOCALE)), files[0])
-            return _read_labels(path, flat.text(chosen, _FILE_NAME))
-    return ()
+            name: str = next((file for file in files if not file["locale"]), files[0])["name"]
+            return name
+    return None
 
 
 def _read_labels(path: Path, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a pass is: it makes another model of a model, or other settings for the same one. Its capabilities are data."""
+"""The contract of passes. A pass turns a model into another one, or changes its engine settings."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ PassKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a pass does and needs, readable without importing what it works with.
+    """Abilities and needs of a pass, readable without importing its libraries.
 
     Attributes:
         kind: its family. ``quantisation`` changes arithmetic, ``compression`` only how weights are stored.
-        reads: model formats that it takes: ``onnx``, ``tflite``, ``openvino``; ``torch`` and ``keras`` are modules that
-            a factory builds.
-        writes: the format of what it makes; "" is the one it reads, and that of tuning, which leaves the file alone.
-        exact: outputs differ by rounding only; the pre-flight does not time it. It is judged like any other.
+        reads: supported model formats: ``onnx``, ``tflite``, ``openvino``; ``torch`` and ``keras`` are modules that a
+            factory builds.
+        writes: format of the result; "" for the format that was read, and for tuning.
+        exact: outputs differ by rounding only. The pre-flight does not time the pass; its result is judged.
         arithmetic: of the heavy operators afterwards: ``f32``, ``f16``, ``int8``, ``int8-dynamic`` …; "" as before.
-        calibrates: it looks at samples.
-        labels: it looks at their labels too.
-        trains: it changes weights by training; it takes a module, samples and labels.
-        keeps_float: it can leave named layers as they are, or change only named ones.
-        runtimes: engines its results are meant for; empty: every one that reads them.
-        distributions: packages it needs.
-        extra: edgewise's optional dependency that brings them.
+        calibrates: the pass needs samples.
+        labels: the pass needs labels of the samples.
+        trains: the pass trains the weights of a module, on samples and labels.
+        keeps_float: the pass can leave named layers alone, or change only named ones.
+        runtimes: engines for its results; empty for all that read them.
+        distributions: packages that the pass needs.
+        extra: edgewise's optional dependency with these packages.
     """
 
     kind: PassKind
@@ -54,13 +54,13 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a pass may know before it is asked to work.
+    """Facts of a model for the recipes of a pass.
 
     Attributes:
         graph: the network with concrete inputs.
-        quantized: whether it computes in integers already.
-        runtimes: engines that are installed here.
-        cores: processor cores that may be used.
+        quantized: whether the network already computes in integers.
+        runtimes: installed engines.
+        cores: number of processor cores to use.
     """
 
     path: Path
@@ -74,10 +74,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassSettings:
-    """Base of the settings of a pass: a frozen dataclass with a default for every field, of values that JSON has."""
+    """Base of the settings of a pass: a frozen dataclass of JSON values with a default for every field."""
 
     def to_document(self) -> dict[str, Any]:
-        """As JSON has it, without what is not set."""
+        """The settings as JSON, without those that are not set."""
         return {name: value for name, value in asdict(self).items() if value is not None and value != {}}
 
 
@@ -86,12 +86,12 @@ S = TypeVar("S", bound=PassSettings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Settings of a pass that are worth trying.
+    """Settings of a pass worth trying.
 
     Attributes:
-        label: tells it from the pass's other recipes, in a word or two; "" for the only or the usual one.
+        label: unique among the pass's recipes, in a word or two; "" for the usual one.
         settings: of the pass's own type; of a tuning pass, `EngineSettings`.
-        rank: 0 is tried first; 1 where there is time; 2 only where the user asks for everything.
+        rank: 0 is tried first; 1 if there is time; 2 only if everything is to be tried.
     """
 
     label: str = ""
@@ -101,7 +101,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings(PassSettings):
-    """Fields of `edgewise.record.RuntimeSpec` to change in `runtime`; None and what `options` lacks stay."""
+    """Fields of `edgewise.record.RuntimeSpec` to change in `runtime`; None and missing options change nothing."""
 
     runtime: str = ""
     threads: int | None = None
@@ -117,14 +117,14 @@ class PassTask(Generic[S]):
     Attributes:
         model: the file; of a module, the factory (``package.module:function`` or ``file.py:function``).
         settings: of the recipe.
-        keep_float: names of operators (`Graph.operators`) to leave as they are.
+        keep_float: names of operators (`Graph.operators`) to leave alone.
         only: if not empty, the only operators to change.
-        calibration: samples to look at (`edgewise.optimizing.calibration`), or None.
-        shapes: of a module's inputs, where the user gave any.
-        folder: an empty folder for what is made; it stays.
-        seed: of anything random.
-        threads: to use at most.
-        max_seconds: after which training should end.
+        calibration: file of samples (`edgewise.optimizing.calibration`), or None.
+        shapes: of a module's inputs, where given.
+        folder: an empty folder for the result, which is kept.
+        seed: random seed.
+        threads: most threads to use.
+        max_seconds: time limit of training, s.
     """
 
     model: str
@@ -140,7 +140,7 @@ class PassTask(Generic[S]):
     max_seconds: float = 300.0
 
     def spares(self, name: str) -> bool:
-        """Whether to leave the operator called `name` as it is."""
+        """Whether to leave the operator called `name` alone."""
         return name in self.keep_float or bool(self.only and name not in self.only)
 
 
@@ -149,19 +149,19 @@ Cause = Literal["unsuitable", "failed", "memory", "disk", "crashed", "late", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassResult:
-    """What a pass made of a task. A pass gives the first four; the others are set by what runs it.
+    """The result of a pass. The pass sets the first four fields, and its runner the others.
 
     Attributes:
-        model: the file, with its weight files, if any, beside it; None where there is none.
-        notes: one-line statements a user should know, such as how many operators were changed.
-        versions: distribution → version of everything that had a part in it.
-        unchanged: the pass found nothing to do.
-        cause: why there is no file: ``unsuitable``: the pass can't change this model; ``late``: it was ended at its
-            deadline; ``crashed``: its process died.
-        reason: the same in a line.
-        seconds: how long it took.
-        tail: the last that its libraries printed, where it failed.
-        ref: what the file is, once it was read.
+        model: the file, with its weight files beside it; None where there is none.
+        notes: one line each, for the user, such as the number of changed operators.
+        versions: distribution → version of all libraries that were used.
+        unchanged: the pass found nothing to change.
+        cause: why there is no file: ``unsuitable``: the pass can't change this model; ``late``: its time ended;
+            ``crashed``: its process died.
+        reason: the cause in one line.
+        seconds: duration, s.
+        tail: the end of what the libraries printed, after a failure.
+        ref: identity of the file, once it was read.
     """
 
     model: Path | None = None
@@ -189,11 +189,11 @@ _CAUSES = {
 
 
 class Pass(Protocol):
-    """A way to change a model, in the entry-point group ``edgewise.passes``. One file makes one.
+    """A way to change a model, in the entry-point group ``edgewise.passes``.
 
     Attributes:
-        name: what ``--passes`` takes, such as ``ort-static``.
-        title: in a few words, as tables print it.
+        name: for ``--passes``, such as ``ort-static``.
+        title: a few words for tables.
     """
 
     name: str
@@ -204,14 +204,14 @@ class Pass(Protocol):
         """Whether its packages are installed, from metadata, without importing them."""
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Settings worth trying on this model, the most promising first; none where it can't help. Imports nothing."""
+        """Settings worth trying on this model, the most promising first; may be empty. Must import no library."""
 
     def apply(self, task: PassTask[Any]) -> PassResult:
-        """Do it. Raises `CannotApply`, MemoryError, or whatever its libraries raise. Not called for tuning."""
+        """Change the model. Raises `CannotApply`, MemoryError, or any error of a library. Not called for tuning."""
 
 
 class Packaged:
-    """What most passes are: usable where the packages that `capabilities` names are installed."""
+    """Base of passes that are available where the packages in `capabilities` are installed."""
 
     capabilities: Capabilities
 

@@ -1,7 +1,4 @@
-"""Samples for passes, prepared and in one file: what is fed to the model, and labels where there are some.
-
-Read inside pass processes, so it needs the standard library and numpy only.
-"""
+"""Prepared samples for passes in one file: the inputs of the model, and labels where the data has some."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Samples, prepared.
+    """Prepared samples.
 
     Attributes:
-        arrays: per input in the model's order, as the float model is fed them, sample after sample on the first axis.
+        arrays: per input in the model's order, for the float model, with the samples along the first axis.
         labels: class indices (int64) or None.
-        count: samples; None: as many as the first array is long.
+        count: number of samples; None: the length of the first array.
     """
 
     arrays: tuple[Array, ...]
@@ -38,14 +35,14 @@ class Calibration:
         return len(self.arrays[0]) if self.arrays else 0
 
     def feeds(self, limit: int | None = None) -> Iterator[list[Array]]:
-        """Sample after sample: one array per input, each of the shape in which the model takes it."""
+        """Per sample, one array per input, each of the input's shape."""
         rows = [len(array) // max(1, len(self)) for array in self.arrays]
         for index in range(len(self) if limit is None else min(limit, len(self))):
             yield [array[index * own : (index + 1) * own] for array, own in zip(self.arrays, rows, strict=True)]
 
 
 def write_calibration(path: Path, feeds: Sequence[Sequence[Array]], labels: Sequence[int] | None) -> None:
-    """Keep `feeds` (per sample: one array per input, in the shape in which the model takes it) and labels at `path`."""
+    """Write `feeds` (per sample: one array per input, of the input's shape) and labels to `path`."""
     import numpy as np
 
     columns = [np.concatenate([feed[index] for feed in feeds]) for index in range(len(feeds[0]))]
@@ -57,7 +54,7 @@ def write_calibration(path: Path, feeds: Sequence[Sequence[Array]], labels: Sequ
 
 
 def read_calibration(path: Path) -> Calibration:
-    """What `write_calibration` wrote."""
+    """Read a file of `write_calibration`."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as data:
@@ -68,7 +65,7 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def load_calibration(task: PassTask[Any], *, inputs: int) -> Calibration:
-    """The samples of a task, checked. Raises `CannotApply` where there are none, or not as many arrays as inputs."""
+    """The samples of a task. Raises `CannotApply` without samples or with another number of arrays than inputs."""
     from edgewise.optimizing.base import CannotApply
 
     if task.calibration is None:

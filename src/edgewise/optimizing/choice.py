@@ -1,4 +1,4 @@
-"""Who wins, and why the others did not: pure decisions on numbers that were measured elsewhere."""
+"""Decides which variant is best and why others are not, from numbers measured elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgewise.units import format_quantity, significant
 Aim = Literal["latency", "size"]
 
 SMALLER = 0.95
-"""A file counts as smaller where it has at most so much of the original's bytes."""
+"""A file counts as smaller with at most this share of the original's bytes."""
 
 
 def speedup_of(row: Comparison | None) -> MetricValue:
@@ -43,7 +43,7 @@ def _factor_of(row: Comparison | None, what: str) -> MetricValue:
 
 
 def drop_of(gap: MetricValue, metric: str) -> MetricValue:
-    """How much worse the headline became, above 0 where it did, from variant less original; and back again."""
+    """The loss of the headline metric, above 0 where it became worse, from variant minus original; or the reverse."""
     if gap.value is None or METRICS[metric].better == "lower":
         return gap
     low, high = gap.low, gap.high
@@ -59,12 +59,12 @@ def drop_of(gap: MetricValue, metric: str) -> MetricValue:
 def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str = "") -> tuple[bool, str]:
     """Whether a variant that is accurate enough is accepted, and why, in one line.
 
-    Accepted is what is proven faster; where size is the aim, also what is smaller and proven no slower.
+    A variant is accepted if it is proven faster; with the aim ``size``, also if it is smaller and proven as fast.
 
     Args:
         row: its latency against the original's, from the race.
         smaller: whether its file is smaller than the original's.
-        reason: what the pre-flight says is in the way, for variants that are slower.
+        reason: the pre-flight's reason why the pass is slow here, for variants that are slower.
     """
     speed = speedup_of(row)
     if row is None or speed.value is None:
@@ -89,11 +89,11 @@ def in_words(speed: MetricValue) -> str:
 
 
 def accuracy_words(drop: MetricValue, metric: str) -> str:
-    """``Top-1 accuracy −0.20 pt [−0.60, +0.20]``: how the headline moved, worse below zero for what is better high."""
+    """``Top-1 accuracy −0.20 pt [−0.60, +0.20]``: the change of the headline metric."""
     row = METRICS[metric]
     if drop.value is None:
         return f"{row.label}: {drop.absent_because}"
-    # A loss is better below: its drop is a rise.
+    # Of a metric where lower is better, a drop of the quality is a rise of the value.
     sign = 1.0 if row.better == "lower" else -1.0
     ends = sorted(sign * end for end in (drop.low, drop.high) if end is not None)
     interval = points_range(metric, ends[0], ends[1]) if len(ends) == 2 else ""
@@ -101,7 +101,7 @@ def accuracy_words(drop: MetricValue, metric: str) -> str:
 
 
 def judged_words(metrics: Mapping[str, MetricValue], headline: str) -> str:
-    """How the headline moved, or, where it is an SNR, what it is."""
+    """The change of the headline metric, or the SNR where that is the headline."""
     if headline != WORST:
         return accuracy_words(
             metrics.get("accuracy_drop") or MetricValue(value=None, absent_because="not known"), headline
@@ -124,7 +124,7 @@ def snr_text(found: MetricValue) -> str:
 
 
 def is_identical(metrics: Mapping[str, MetricValue]) -> bool:
-    """Whether outputs were compared and did not differ. Their SNR has no value then, and meets any bound."""
+    """Whether the outputs are equal to the original's. Their SNR has no value then, and meets any bound."""
     worst = metrics.get("output_max_abs_error")
     return worst is not None and worst.value == 0.0
 
@@ -132,7 +132,7 @@ def is_identical(metrics: Mapping[str, MetricValue]) -> bool:
 def check_bounds(
     metrics: Mapping[str, MetricValue], bounds: Iterable[Bound], original: Mapping[str, MetricValue]
 ) -> list[str]:
-    """Every bound that is not met, one line each; a number that is absent meets none."""
+    """Every bound that is not met, one line each; an absent number meets no bound."""
     return [words for bound in bounds if (words := _check(metrics, bound, original))]
 
 
@@ -146,14 +146,14 @@ def _check(metrics: Mapping[str, MetricValue], bound: Bound, original: Mapping[s
     if number is None or number.value is None:
         because = number.absent_because if number is not None else None
         return f"{bound.words}: {because or 'it was not measured'}"
-    # Said this way round, so that what is not a number keeps to nothing.
+    # In this form, a NaN meets no bound.
     if number.value <= limit if bound.upper else number.value >= limit:
         return ""
     return f"{_amount(bound, number.value)} is {'over' if bound.upper else 'under'} {bound.words}"
 
 
 def limit_of(bound: Bound, original: Mapping[str, MetricValue]) -> float | None:
-    """The limit in the metric's unit; None where it is relative to what is not known."""
+    """The limit in the metric's unit; None where it is relative to an unknown value."""
     if bound.relative_to is None:
         return bound.limit
     reference = original.get(bound.relative_to)
@@ -176,7 +176,7 @@ def _amount(bound: Bound, value: float) -> str:
 def find_closest(
     candidates: Sequence[Candidate], bounds: Sequence[Bound], original: Mapping[str, MetricValue]
 ) -> str | None:
-    """The id of what comes closest to meeting all bounds: the least sum of relative excesses; None without numbers."""
+    """The id of the candidate with the least sum of relative excesses over all bounds; None without numbers."""
     rated = [(excess, one.id) for one in candidates if (excess := _excess(one.metrics, bounds, original)) is not None]
     return min(rated)[1] if rated else None
 
@@ -192,26 +192,26 @@ def _excess(
         if number is None or number.value is None or limit is None or math.isnan(number.value):
             return None
         over = number.value - limit if bound.upper else limit - number.value
-        # A drop of nothing may be the limit; what is over it then counts as it is.
+        # The limit may be 0; then the excess is not relative.
         total += max(0.0, over) / (abs(limit) or 1.0)
     return total
 
 
 AS_GOOD_DB, SAME_DB = 1.0, 1000.0
-"""Signal-to-noise ratios that differ by less are taken as equal; what outputs count for that are the same."""
+"""Signal-to-noise ratios with a smaller difference count as equal; the ratio that equal outputs count as, dB."""
 AS_GOOD = 0.001
-"""Of a share, else of the value itself: variants whose accuracy differs by less are taken as equally accurate."""
+"""Accuracies with a smaller difference count as equal: of a share, otherwise relative to the value."""
 
 
 def choose(
     candidates: Sequence[Candidate], ranking: Ranking | None, *, headline: str, aim: Aim = "latency"
 ) -> str | None:
-    """The id of the best of the accepted; None where nothing is.
+    """The id of the best accepted variant; None where none is accepted.
 
-    Where latency is the aim: the best place of the ranking, in which variants that can't be told apart share one; of
-    these the most accurate, of these the smallest (within 5 %), of these the one that was fastest. Where size is: the
-    smallest first, then the same. The ranking is that of the last race; accepted variants of earlier ones are placed
-    beside its first by their speed-ups over the original.
+    With the aim ``latency``: the best place of the ranking, which several variants share if their difference is not
+    proven; of these the most accurate, then the smallest (within 5 %), then the fastest. With the aim ``size``: first
+    the smallest, then the same. The ranking is that of the last race; accepted variants of earlier races are placed
+    relative to its first variant by their speed-ups over the original.
     """
     left = [one for one in candidates if one.accepted]
     if not left:
@@ -222,7 +222,7 @@ def choose(
     first = min((one for one in left if one.id in places), key=lambda one: places[one.id], default=None)
 
     def place(one: Candidate) -> float:
-        # Without a ranking (one variant against the original) there is nothing to tell apart.
+        # There is no ranking if only one variant raced.
         if one.id in places or first is None:
             return float(places.get(one.id, 1))
         return places[first.id] + _order_of(one, first)
@@ -244,9 +244,9 @@ def choose(
 
 
 def _order_of(one: Candidate, other: Candidate) -> float:
-    """-0.5 where the one is faster than the other, 0.5 where it is slower or not known, 0 where intervals overlap.
+    """-0.5 where `one` is faster than `other`, 0.5 where it is slower or not known, 0 where the intervals overlap.
 
-    They were in different races; what they share is the original, which both were timed in turns with.
+    The two were in different races, each in turns with the original.
     """
     a, b = one.metrics["speedup"], other.metrics["speedup"]
     if a.low is None or a.high is None or b.low is None or b.high is None or a.high < b.low:
@@ -257,7 +257,7 @@ def _order_of(one: Candidate, other: Candidate) -> float:
 def _best(
     candidates: Sequence[Candidate], key: Callable[[Candidate], float], *, within: float = 0.0
 ) -> list[Candidate]:
-    """Those whose key is the least, or not more than `within` above it."""
+    """The candidates whose key is at most `within` above the least."""
     least = min(map(key, candidates))
     return [one for one in candidates if key(one) <= least + within]
 

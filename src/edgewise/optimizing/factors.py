@@ -1,6 +1,6 @@
-"""What a speed-up is made of: the engine, the change of the network, and the engine's settings, each by itself.
+"""Splits a speed-up into factors: the engine, the change of the network, and the engine's settings.
 
-Every factor is the ratio of two variants that took turns in one race, so that their product is the whole but for noise.
+Every factor is the ratio of two variants of one race, so the product of the factors is the speed-up except for noise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ARITHMETIC = ("quantisation", "compression")
 
 
 def find_engine_step(one: Candidate, known: Mapping[str, Candidate]) -> str | None:
-    """Id of the user's file as it is in the engine of a variant; None where there is no such variant."""
+    """Id of the unchanged given file in the engine of a variant; None where there is no such variant."""
     root = root_of(one.id, known)
     for name, other in known.items():
         plain = not other.passes and other.job is not None
@@ -28,7 +28,7 @@ def find_engine_step(one: Candidate, known: Mapping[str, Candidate]) -> str | No
 
 
 def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[ComparisonResult]) -> tuple[Factor, ...]:
-    """The factors of a variant's speed-up, in the order in which they were won; none where there is only one.
+    """The factors of a variant's speed-up, in the order of the steps; empty where there is only one.
 
     Args:
         known: all candidates and the original, by id.
@@ -69,7 +69,7 @@ def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:
 
 
 def _ratio(before: str | None, after: str, races: Sequence[ComparisonResult]) -> MetricValue:
-    """How many times as fast one is as the other, from the last race that both took part in."""
+    """Time of `before` over time of `after`, from the last race with both."""
     for findings in reversed(races):
         places = {one.label: place for place, one in enumerate(findings.variants) if one.run.sessions}
         if before in places and after in places:

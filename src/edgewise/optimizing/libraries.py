@@ -1,4 +1,4 @@
-"""What passes need around the libraries that they call: refusals in one line, versions."""
+"""For passes around the libraries that they call: errors in one line, versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class CannotApply(Exception):
 
 @contextmanager
 def refusing(words: str) -> Iterator[None]:
-    """Turns what a library raises on a model into `CannotApply`: ``WORDS: the first line of its message``."""
+    """Turns a library's error into `CannotApply`: ``WORDS: the first line of its message``."""
     try:
         yield
     except (MemoryError, CannotApply, OSError):
@@ -22,7 +22,7 @@ def refusing(words: str) -> Iterator[None]:
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:
-    """The first line of an error's text that says anything."""
+    """The first line of an error's text that is not empty."""
     lines = (line.strip() for line in str(error).splitlines())
     return next((line[:limit] for line in lines if line), type(error).__name__)
 

@@ -1,7 +1,7 @@
-"""A small program beside the chosen file: it loads the file in the chosen engine with the chosen settings, prepares a
-sample as the search did, and runs it. It needs the engine, numpy and, for pictures, Pillow.
+"""Writes a small program beside the chosen file that loads it as chosen, prepares a sample as the search did, and runs
+it. The program needs the engine, numpy and, for pictures, Pillow.
 
-Steps that it can't spell out in a few lines (sound, text, letterboxes …) are left to edgewise, by the instructions
+For steps that take more than a few lines (sound, text, letterboxes …) it calls edgewise, which reads the instructions
 beside the file.
 """
 
@@ -68,10 +68,10 @@ _RESOLVERS = {"interpreter": "AUTO", "interpreter-noxnnpack": "BUILTIN_WITHOUT_D
 
 
 def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind | None, title: str) -> Path | None:
-    """The program for the model at `file`, which runs as `job` says; None for an engine that it can't be written for.
+    """Write the program for the model at `file` with the settings of `job`; None where the engine is not supported.
 
     Args:
-        kind: of the samples; None where there was no data.
+        kind: of the samples; None without data.
     """
     make = _ENGINES.get(job.runtime.name)
     if make is None:
@@ -79,7 +79,7 @@ def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind
     specs = job.workload.inputs
     place = file.with_name(f"{file.name}.load.py")
     what = "a picture" if kind == "image" else "a .npy file, or .npz with an array for each input"
-    # A file's name may hold anything; in the program's text it is words, never code.
+    # A file's name may contain quotes; in the program it must not become code.
     words = {word: one_line(value).replace("\\", "/").replace('"', "'") for word, value in
              {"title": title, "own": place.name}.items()}  # fmt: skip
     text = _HEAD.format(**words, what=what, model=file.name)
@@ -230,7 +230,7 @@ def _prepare(model: Path, specs: Sequence[InputSpec], instructions: Instructions
 def _steps(
     steps: Sequence[Step], kind: Kind | None, quantization: Quantization | None, spec: InputSpec
 ) -> list[str] | None:
-    """The lines for one input; None where a step takes more than a line or two."""
+    """The lines for one input; None where a step takes more than a few lines."""
     channels: int | None = -1 if kind == "image" else None
     lines: list[str] = []
     real = False
@@ -289,7 +289,7 @@ def _number(value: Any) -> str:
 
 
 def _finish(quantization: Quantization | None, spec: InputSpec) -> list[str]:
-    """To the input's type and shape."""
+    """The lines that convert to the input's type and shape."""
     lines = []
     if quantization is not None and spec.dtype in ("int8", "uint8", "int16", "uint16"):
         scale, zero = quantization.scale, quantization.zero_point

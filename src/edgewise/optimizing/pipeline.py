@@ -1,4 +1,4 @@
-"""From search settings to its result: engines, the original, samples for passes, the search and its conclusion."""
+"""Runs a search from its settings to its result: engines, the original, samples for passes, search, files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 
 _FIRST = {"torch": "torch-to-onnx", "keras": "keras-to-litert"}
-"""What makes a file of a module, so that there is something to compare with."""
+"""Format of a module → the pass that converts it to the file that is the original."""
 
 
 def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
@@ -39,7 +39,7 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
 
     Raises:
         BadInput, BadModel, Unavailable: before anything was measured.
-        RunFailed: the original itself does not run.
+        RunFailed: the original does not run.
     """
     with processor_of(environment_at(settings.target)):
         return _find(settings, save=save)
@@ -92,7 +92,7 @@ def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimizat
 
 
 def _settle_bounds(settings: SearchSettings, checker: AccuracyChecker) -> SearchSettings:
-    """Where there are no labels, bounds that suit what the original's outputs are. Raises `BadInput`."""
+    """The settings; without labels, with bounds for the format of the original's outputs. Raises `BadInput`."""
     form = checker.find_form()
     if form is None or settings.judged is None:
         return settings
@@ -102,10 +102,10 @@ def _settle_bounds(settings: SearchSettings, checker: AccuracyChecker) -> Search
 
 
 def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[str]:
-    """Engines that may be used, first the one in which the original runs: the format's own where it may.
+    """Usable engines; the first, in which the original runs, is the format's own if possible.
 
     Raises:
-        Unavailable: one that was asked for is not installed, or none reads the format.
+        Unavailable: a requested engine is not installed, or none reads the format.
     """
     registry = runtimes()
     for name in asked:
@@ -124,7 +124,9 @@ def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]
     found: list[ModelRef] = []
     for path in paths:
         if is_factory(path):
-            raise BadInput(f"--also {path} is a factory; --also takes files", advice="make it MODEL, alone")
+            raise BadInput(
+                f"--also {path} is a factory; --also takes files", advice="give the factory as MODEL, without --also"
+            )
         model = open_model(path).ref
         if model.sha256 in (original.sha256, *(one.sha256 for one in found)):
             raise BadInput(f"--also {path} is the same file as another one", advice="leave it out")
@@ -138,8 +140,8 @@ def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]
 
 
 def _check_layers(models: Sequence[ModelRef], settings: SearchSettings) -> None:
-    """Refuse names of layers that there are not: who misspells one believes it spared. Raises `BadInput`."""
-    # A layer may have got its name from a pass that comes before.
+    """Raise `BadInput` for a layer in `keep_float` that no given file has."""
+    # A simplifying pass may have named the layer.
     if not settings.keep_float or any("simplify" in word for word in settings.passes):
         return
     known = [operator.name for model in models for operator in read_graph(model.path).operators]
@@ -163,7 +165,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
-    """A file of the module: what the variants are compared with. Raises `Unavailable`, `RunFailed`."""
+    """Convert the module to the file that is the original. Raises `Unavailable`, `RunFailed`."""
     name = _FIRST[settings.format]
     one = passes().get(name)
     availability = availability_of(one)
@@ -173,7 +175,7 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
     recipe = next(iter(one.recipes(facts)), None)
     if recipe is None:
         raise BadInput(f"{name} can't convert {settings.model}", advice="export the model yourself")
-    # Always anew: what a factory loads besides its own file can't be known.
+    # Never from an earlier search: the factory may read files that are not known here.
     source = Source(variant=ORIGINAL, facts=facts, model=settings.model, format=settings.format,
                     digest=f"{time.time_ns()}")  # fmt: skip
     result = next(cache.make([PlannedTask(one=one, recipe=recipe, source=source)]))
@@ -183,7 +185,7 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
 
 
 def _no_facts(settings: SearchSettings) -> Facts:
-    """What a conversion may know before there is a file."""
+    """Facts for a conversion, before there is a file."""
     from edgewise.model.graph import Graph
     from edgewise.model.signature import Signature
     from edgewise.run.plan import count_cores
@@ -203,10 +205,10 @@ def _no_facts(settings: SearchSettings) -> Facts:
 def _calibrate(
     settings: SearchSettings, jobs: Sequence[Job], checker: AccuracyChecker, cache: VariantCache
 ) -> tuple[DataRef | None, list[str]]:
-    """Write the samples that passes may look at; say what they are, and what was left out. Raises `BadInput`.
+    """Write the samples for passes. Returns their identity, and notes on unusable samples. Raises `BadInput`.
 
     Args:
-        jobs: of the original and of the other given files: samples are prepared for each.
+        jobs: of the original and of the further given files; samples are prepared for each.
     """
     if settings.training is not None and settings.is_module:
         cache.training = _keep_samples(settings, settings.training, "training.npz", jobs[0], checker)[0]
@@ -227,7 +229,7 @@ def _calibrate(
 def _keep_samples(
     settings: SearchSettings, question: SampleSelection, name: str, job: Job, checker: AccuracyChecker
 ) -> tuple[tuple[Path, str], DataRef]:
-    """Samples, prepared, in a file of the search's folder: where, their digest, what they are. Raises `BadInput`."""
+    """Write prepared samples to the search's folder: file with digest, and identity. Raises `BadInput`."""
     prepared = checker.prepare(question, job)
     if not prepared.feeds:
         raise BadInput(
@@ -255,4 +257,4 @@ def _keep_samples(
 
 
 def _forget(run: Run) -> None:
-    """Passes over data save nothing by themselves."""
+    """Judging stores no runs of its own."""

@@ -1,4 +1,4 @@
-"""What to try: which pass with which recipe on which file, and why others are not tried."""
+"""Plans the tasks of a search: each pass with each recipe on each file, and why others are not tried."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NO_SAMPLES = "it needs samples: give --data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A variant whose file passes may start from.
+    """A variant whose file is the input of passes.
 
     Attributes:
         variant: its id.
-        prefix: of the names of what is made of it: what was done before.
         model: the file, or the factory of a module.
         format: of `model`.
         digest: SHA-256 of the file.
-        root: SHA-256 of the user's file that it was made of: samples are prepared for that one.
-        keep_float: operators of it that passes must leave alone.
+        prefix: of the names of results: the passes before.
+        root: SHA-256 of the given file that the variant was made of; samples are prepared for that file.
+        keep_float: operators that passes must leave alone.
     """
 
     variant: str
@@ -48,11 +48,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
-    """One pass with one recipe on one file, before it is known where it is made and with which samples.
+    """One pass with one recipe on one file, without samples and a folder.
 
     Attributes:
         engines: runtimes in which the result is tried.
-        keep_float: operators to leave alone, besides those of the source.
+        keep_float: operators to leave alone, in addition to those of the source.
         only: if not empty, the only operators to change.
     """
 
@@ -79,7 +79,7 @@ class PlannedTask:
         return (*self.source.keep_float, *self.keep_float)
 
     def result_name(self, engine: str, *, suffix: str = "") -> str:
-        """The id of its result in `engine`: what was done to the original, and where it runs."""
+        """The id of the result in `engine`: the passes, and the engine."""
         return f"{self.source.prefix}{self.name}{suffix} @ {engine}"
 
 
@@ -96,9 +96,9 @@ class PassCatalog:
     """The passes that one search may use.
 
     Attributes:
-        words: ``NAME`` → the labels asked for; empty labels mean all of them. None: everything.
-        skipped: why passes that read the format were left out.
-        lacking: the usual tasks of passes that only lack samples.
+        words: ``NAME`` → the requested labels, empty for all labels; None for all passes.
+        skipped: passes that read the format and are not tried, with reasons.
+        lacking: the usual tasks of passes that lack nothing but samples.
     """
 
     words: dict[str, list[str]] | None
@@ -132,9 +132,9 @@ class PassCatalog:
         return sorted(found, key=lambda task: task.recipe.rank)
 
     def refuse_unknown(self, facts: Sequence[Facts]) -> None:
-        """Refuse names of recipes that no file has from which the search starts. Raises `BadInput`.
+        """Raise `BadInput` for a named recipe that no given file has.
 
-        Settings of engines depend on the file that is chosen in the end: these are not known yet.
+        Engine settings are not checked: they depend on the chosen file, which is not known yet.
         """
         loaded = [one for name in self.words or {} if (one := self._load(name)) is not None]
         reached = {each.format for each in facts} | {one.capabilities.writes for one in loaded}
@@ -158,7 +158,7 @@ class PassCatalog:
                 )
 
     def _load(self, name: str) -> Pass | None:
-        """The pass, where its plug-in loads."""
+        """The pass; None where its plug-in does not load."""
         try:
             return self.registry.get(name)
         except Unavailable as error:
@@ -166,7 +166,7 @@ class PassCatalog:
             return None
 
     def is_named(self, task: PlannedTask, *, whole: bool = False) -> bool:
-        """Whether the user asked for this very recipe, or, with `whole`, for the pass."""
+        """Whether the user named this recipe, or, with `whole`, the pass."""
         if self.words is None or task.one.name not in self.words:
             return False
         return whole or task.recipe.label in self.words[task.one.name]
@@ -192,7 +192,7 @@ class PassCatalog:
         return ""
 
     def _recipes(self, name: str, one: Pass, facts: Facts) -> list[Recipe]:
-        """What is to be tried on this file; what a user asked for and it has not is left out with a note."""
+        """The recipes to try on this file. A named recipe that the file does not have is noted."""
         try:
             recipes = list(one.recipes(facts))
         except Exception as error:  # somebody else's plug-in may raise anything
@@ -217,9 +217,9 @@ class PassCatalog:
 
 
 def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list[str]] | None:
-    """``["ort-static:percentile,onnx-fp16"]`` → pass → labels; None where none was named. Raises `Unavailable`.
+    """Pass → labels from ``["ort-static:percentile,onnx-fp16"]``; None where no pass is named. Raises `Unavailable`.
 
-    A comma parts two passes where the name of one follows: labels have commas of their own.
+    A comma separates two passes only before the name of a pass, since labels contain commas.
     """
     if not words:
         return None
@@ -227,7 +227,7 @@ def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list
     found: dict[str, list[str]] = {}
     for word in [part for each in words for part in re.split(rf",\s*(?=(?:{names})(?:[:,]|\s*$))", each)]:
         name, _, label = word.strip().partition(":")
-        registry.location(name)  # complains of a name that there is not
+        registry.location(name)  # raises for an unknown name
         found.setdefault(name, []).extend([label.strip()] if label.strip() else [])
     return found
 
@@ -235,7 +235,7 @@ def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list
 def facts_of(
     path: Path, *, shapes: dict[str, tuple[int, ...]] | None = None, target: TargetSpec | None = None
 ) -> Facts:
-    """What passes may know of the model at `path` and of `target`, this machine by default.
+    """The facts of the model at `path` and of `target`, by default this machine.
 
     Raises `BadModel`, `BadInput`.
     """
@@ -270,7 +270,7 @@ def is_quantized(graph: Graph) -> bool:
 
 
 def installed_runtimes(form: str, target: TargetSpec | None = None) -> tuple[str, ...]:
-    """Engines that are installed on `target` and read the format, those of a sweep only."""
+    """Engines that are installed on `target`, read the format and are used by default."""
     place = target or TargetSpec()
     return tuple(name for name, one in runtimes() if _reads(one, form) and availability_at(place, name, one))
 

@@ -1,4 +1,4 @@
-"""Which variants are really faster: the original and the variants side by side, in turns, to a verdict."""
+"""Races variants against the original, in turns, until it is clear which are faster."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from edgewise.run.plan import Plan
 from edgewise.run.run_builder import METERS_OFF
 
 MOST = 8
-"""Variants in a race beside the original; more are first thinned out by a short measurement of each."""
+"""Most variants in a race besides the original; of more, a short measurement chooses the fastest."""
 BASE_S, EACH_S = 20.0, 12.0
-"""What a race takes, and what every variant adds, s."""
+"""Time of a race, and the time that each variant adds, s."""
 UNDECIDED_SHARE = 0.65
-"""Of the time left, what a race may take in any case while it is not decided."""
+"""Share of the time left that an undecided race may take in any case."""
 ROUNDS, TURNS_S = 8, 0.5
-"""A race should have room for so many rounds: verdicts are given after the fifth and the eighth. In each, everybody is
-started as for a short measurement, and takes its turns for so long."""
+"""Number of rounds for which a race should have time, since verdicts are given after the fifth and the eighth; time of
+the turns of a variant in a round, s, besides its start."""
 FAR_BEHIND = 1.5
-"""Who takes so many times as long as the fastest in a short measurement is not raced."""
+"""Variants that take this many times as long as the fastest one in a short measurement are not raced."""
 SHORT_TURNS = 25
-"""Of the short measurement that more variants are thinned out by."""
+"""Turns in a short measurement."""
 
 _LATENCY = Criteria(metrics=("latency",), force=True)
 _TERMS = replace(_LATENCY, metrics=("latency", "memory_peak", "model_size"))
-"""Forced: that variants differ in engine, settings and outputs is the point, and outputs were compared before."""
+"""Forced: variants may differ in engine, settings and outputs; the outputs were compared before."""
 
 NamedJob = tuple[str, Job]
 
 
 def how_many(seconds: float, each: float) -> int:
-    """How many variants to race in `seconds` with the original, where everyone takes `each`; at least one."""
+    """Number of variants to race in `seconds` with the original, where each takes `each` s; at least one."""
     return max(1, min(MOST, int(seconds // each) - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screening:
-    """What short measurements side by side gave.
+    """Results of short measurements.
 
     Attributes:
-        times: id → its time over the original's, of those that could be measured.
-        failures: id → why it could not be.
+        times: id → time over the original's time.
+        failures: id → why there is no time.
     """
 
     times: Mapping[str, float]
@@ -56,16 +56,15 @@ class Screening:
 
     @property
     def order(self) -> list[str]:
-        """Ids, the fastest first, without those that are far behind."""
+        """Ids, the fastest first, without those that are far slower."""
         limit = FAR_BEHIND * min(self.times.values(), default=0.0)
         return sorted((name for name, taken in self.times.items() if taken <= limit), key=lambda name: self.times[name])
 
 
 def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float, seed: int) -> Screening:
-    """One short round of everybody beside the original, a few at a time.
+    """Time each candidate in one short round with the original, a few candidates at a time.
 
-    In turns, and not one after the other: on a busy machine a second of one and the next second of another differ by
-    more than good variants do.
+    They take turns: on a busy machine the speed changes from one second to the next by more than good variants differ.
 
     Args:
         end_by: monotonic time, s.
@@ -95,7 +94,7 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:
-    """The run of one job, in no more than half of the time a process of a race has."""
+    """The run of one job, in at most half the time of a session of a race."""
     dispatcher = Dispatcher(save=save, sensors=METERS_OFF)
     stopping = Stopping(sessions=3, max_s=max(0.1, min(2.0, budget_s / 6)), min_s=0.1)
     job = replace(job, workload=replace(job.workload, stopping=stopping))
@@ -111,7 +110,7 @@ def race(
     seed: int,
     save: Callable[[Run], None],
 ) -> ComparisonResult:
-    """The original against `candidates`, until every verdict is safe or what is open can't win any more.
+    """Race the original against `candidates`, until every verdict is safe or no open one can be the fastest.
 
     Raises:
         BadInput: as `run_trial`.
@@ -129,15 +128,15 @@ def race(
 
 
 def room_for(count: int, *, left: float) -> float:
-    """Time limit of a race with this number of variants, s: enough on a quiet machine, with room for a busy one.
+    """Time limit of a race with this number of variants, s: enough on a quiet machine, and more for a busy one.
 
-    A race ends as soon as it is decided. What it could not decide is worth more time than what may follow.
+    A race ends as soon as it is decided, and deciding it is worth more than the stages after it.
     """
     return min(left, max(BASE_S + EACH_S * count, UNDECIDED_SHARE * left))
 
 
 def _settled(variants: Sequence[Variant]) -> str | None:
-    """Why to stop: no verdict is open but those of variants that are behind the leader."""
+    """Why to stop; None while a variant with an open verdict may be the fastest."""
     if variants[0].run.status == "failed":
         return "the original failed"
     rows = [row for row in compare_runs(variants, _LATENCY) if row.ratio is not None]
@@ -148,13 +147,13 @@ def _settled(variants: Sequence[Variant]) -> str | None:
         return "all verdicts on latency are safe"
     faster = [row.high for row in rows if row.verdict == "faster" and row.high is not None]
     if faster and all(row.low is not None and row.low > min(faster) for row in open_rows):
-        return "what is still open can't be the fastest"
+        return "no variant with an open verdict can be the fastest"
     return None
 
 
 def _forget(run: Run) -> None:
-    """A short measurement is a hint and no record."""
+    """Short measurements are not stored."""
 
 
 def _ignore(event: Event) -> None:
-    """A few seconds of measuring have no progress of their own."""
+    """Short measurements have no progress."""

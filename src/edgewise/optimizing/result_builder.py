@@ -1,4 +1,4 @@
-"""The search's result: what is chosen, its file with its provenance, and the line that makes it again."""
+"""Builds the result of a search: the choice, its file with provenance, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def build_result(
     save: Callable[[Run], None],
     elapsed_s: float,
 ) -> Optimization:
-    """Choose, write the chosen file with its provenance, and keep the runs of everything that was raced."""
+    """Choose, write the chosen file with its provenance, and save the runs of all raced variants."""
     standings = found.standings
     selection = Selection(settings=settings, headline=headline, save=save, end_by=0.0)
     everything, others = standings.everything, tuple(standings.candidates.values())
     chosen = selection.choose(standings)
     members, metrics = selection.find_pareto_front(standings)
     unmet, closest = _find_unmet(standings, settings, chosen)
-    # Without labels the original is not judged: variants are, against it.
+    # Without labels only variants have an evaluation.
     judged = [one.accuracy.evaluation for one in everything.values() if one.accuracy is not None]
     evaluation = next((one for one in judged if one is not None), None)
     result = Optimization(
@@ -90,7 +90,7 @@ def build_result(
 
 
 def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -> NotTried:
-    """What was planned and not judged, for there was no time."""
+    """Variants that were planned and not judged for lack of time."""
     late = {one.id for one in candidates if one.stage in _UNJUDGED and TIME in one.why}
     if not late:
         return NotTried(of=len(candidates))
@@ -111,7 +111,7 @@ _UNJUDGED = ("planned", "made", "loaded", "agreed", "sliced")
 
 
 def _family_of(capabilities: Capabilities) -> str:
-    """What an engineer calls such a pass; empty for those that leave outputs as they are."""
+    """Family of a pass, such as ``int8``; empty for exact passes."""
     if capabilities.kind == "quantisation":
         return capabilities.arithmetic.partition("-")[0] or "quantisation"
     names = {"compression": "weight compression", "pruning": "pruning", "distillation": "distillation"}
@@ -119,7 +119,7 @@ def _family_of(capabilities: Capabilities) -> str:
 
 
 def _find_prediction_with_data(with_data: Mapping[str, Prediction], engine: str) -> PredictionWithData | None:
-    """The most that is predicted of passes that lack samples: in `engine`, else in any."""
+    """The best prediction for a pass that lacks samples: in `engine`, else in any."""
     found = [
         PredictionWithData(variant=name, engine=name.rpartition(" @ ")[2], prediction=one)
         for name, one in with_data.items()
@@ -129,7 +129,7 @@ def _find_prediction_with_data(with_data: Mapping[str, Prediction], engine: str)
 
 
 def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | None) -> tuple[str, str | None]:
-    """What no variant meets, the original included, and what comes closest; nothing where one does."""
+    """The bounds that no variant meets, and the id of the closest one; empty where a variant meets all."""
     if chosen is not None or not settings.bounds:
         return "", None
     original = _as_variant(standings.original)
@@ -143,7 +143,7 @@ def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | No
 
 
 def _as_variant(original: Candidate) -> Candidate:
-    """The original as a variant of itself: it loses nothing."""
+    """The original as a variant of itself, without a loss."""
     none = MetricValue(value=0.0, low=0.0, high=0.0, basis="derived", method="the original against itself")
     return replace(original, metrics={**original.metrics, "accuracy_drop": none, "output_max_abs_error": none})
 
@@ -195,7 +195,7 @@ def _loader_title(file: Path, candidate: Candidate) -> str:
 
 
 def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
-    """The model's file under a name that says what it is, and its weight files under theirs."""
+    """Copy the model under a name with its passes, and its weight files under their own names."""
     assert candidate.model is not None
     model = open_model(candidate.model.path)
     source = model.files[0]
@@ -203,8 +203,8 @@ def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
     stem = Path(settings.model.partition(":")[0]).stem
     target = settings.folder / f"{stem}.{passes}{source.suffix}"
     if len(model.files) > 1 and model.ref.format != "openvino":
-        # The names of weight files are in the model: in a folder of their own they overwrite nobody's, such as the
-        # original's, which may be called the same.
+        # The model contains the names of its weight files. A folder of their own avoids overwriting other files of
+        # these names, such as the original's.
         target = settings.folder / target.stem / target.name
         target.parent.mkdir(exist_ok=True)
     for weights in model.files[1:]:
@@ -218,10 +218,10 @@ def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
 
 
 def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, *, command: str) -> dict[str, Any]:
-    """Where a variant comes from, and what it was found to be worth, JSON-shaped.
+    """Provenance and metrics of a variant, JSON-shaped.
 
     Args:
-        parent: the file of the user's that it was made of.
+        parent: the given file that the variant was made of.
     """
     from edgewise import __version__
 
@@ -246,9 +246,9 @@ def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, 
 
 
 def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
-    """The line that makes the variant again; `engine` is the original's."""
+    """The command line that makes the variant again; `engine` is the original's."""
     own = settings.words[0] if settings.words else settings.model
-    if not candidate.passes:  # a file of the user's as it is, in another engine
+    if not candidate.passes:  # a given file in another engine
         given = [path for path in settings.also if open_model(path).ref.sha256 == root.sha256]
         other = given[0] if given else own
         return shlex.join(

@@ -1,6 +1,6 @@
-"""The search: make variants, check them, judge them on data, race them, and choose. It measures; it never assumes.
+"""The search: makes variants, checks them, judges them on data, races them, and chooses by measurements.
 
-Cheap checks come first: size and loading, outputs on a few samples, a part of the data, all of it, and then latency,
+Quick checks come first: size and loading, outputs on a few samples, a part of the data, all of it, and then latency,
 interleaved with the original's.
 """
 
@@ -36,31 +36,31 @@ from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
 
 RACE_SHARE = 0.4
-"""Share of the time budget that is kept for races."""
+"""Share of the time budget for races."""
 SENSITIVITY_SHARE = 0.5
-"""Share of the time left before the races that testing layers one by one may take."""
+"""Share of the time left before the races for testing layers one by one."""
 ONE_SHARE, LEAST_S = 0.6, 20.0
-"""Of the time left before the races, the share that one pass may take while others wait, and its least time, s."""
+"""Share of the time left before the races for one pass while others wait, and its least time, s."""
 _BASIC: tuple[PassKind, ...] = ("simplification", "conversion")
-"""What other passes start from."""
+"""Kinds of passes whose results are inputs of other passes."""
 LOSSY: tuple[PassKind, ...] = ("quantisation", "compression", "pruning", "distillation")
 TRAINED: tuple[PassKind, ...] = ("pruning", "distillation")
-"""What these leave in float can be quantised afterwards."""
+"""Kinds of passes whose results can be quantised afterwards."""
 _UNNAMED = frozenset({"onnx-simplify"})
-"""Passes left out of the names of what is made of their results: only these start from that format."""
+"""Passes that the names of further results omit: such results start from these passes anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """Everything that a search found.
+    """The variants of a search, before files are written.
 
     Attributes:
-        standings: of everybody after the races.
-        with_data: what the pre-flight said of tasks that only lack samples.
-        skipped: passes that were not tried, and why.
-        notes: what a user should know.
-        stopped: why something was left out; empty where nothing was.
-        interrupted: whether it was cancelled; what was found until then is here.
+        standings: after the races.
+        with_data: predictions for tasks that lack nothing but samples.
+        skipped: passes that were not tried, with reasons.
+        notes: for the user.
+        stopped: why variants were left out; empty where none were.
+        interrupted: whether the search was cancelled.
     """
 
     standings: Standings
@@ -73,12 +73,12 @@ class SearchResult:
 
 
 class Search:
-    """Carries out a search. Its stages are given values and return values; only this keeps them.
+    """Carries out a search.
 
     Args:
-        original: the job of the original; a module was made a file first.
-        engines: that may be used, the original's first.
-        begin: monotonic time from which the time budget counts, s.
+        original: the job of the original; of a module, of the file converted from it.
+        engines: usable engines, the original's first.
+        begin: monotonic time at which the time budget starts, s.
         given: further files of the network.
     """
 
@@ -121,10 +121,10 @@ class Search:
         self._stopped = ""
 
     def run(self) -> SearchResult:
-        """Everything. Cancelling ends it with what was found until then.
+        """Search. After Ctrl-C, the result has what was found until then.
 
         Raises:
-            RunFailed: the original itself does not run.
+            RunFailed: the original does not run.
             BadInput: data and model don't fit.
         """
         own, *others = (self._facts_of(one) for one in (self._job.model, *self._given))
@@ -152,7 +152,7 @@ class Search:
         return self._finish(standings, interrupted=interrupted)
 
     def _finish(self, standings: Standings, *, interrupted: bool) -> SearchResult:
-        """What was found; everybody that nothing was decided of says why."""
+        """The result; undecided variants are rejected with a reason."""
         why = "interrupted before its race" if interrupted else "not raced: others came first"
         decided = {name: one if one.why else one.reject(why) for name, one in standings.candidates.items()}
         return SearchResult(
@@ -175,14 +175,14 @@ class Search:
         return {ORIGINAL: self._checks.original, **self._found}
 
     def _facts_of(self, model: ModelRef) -> Facts:
-        """What passes may know of a file."""
+        """Facts of a file, read once."""
         if model.path not in self._facts:
             settings = self._settings
             self._facts[model.path] = facts_of(Path(model.path), shapes=dict(settings.shapes), target=settings.target)
         return self._facts[model.path]
 
     def _source(self, name: str, *, module: bool = False) -> Source:
-        """A variant's file, or the module that the original was made of, as what passes start from."""
+        """A variant's file, or with `module` the module of the original, as the input of passes."""
         known = self._everything
         one, root = known[name], root_of(name, known)
         assert one.model is not None
@@ -190,7 +190,7 @@ class Search:
         while named.parent is not None and named.passes and named.passes[-1].name in _UNNAMED:
             named = known[named.parent]
         kept = self._settings.keep_float
-        if self._given:  # of the layers that the user named, those that are in this file
+        if self._given:  # a named layer may be in another given file
             layers = {operator.name for operator in self._facts_of(root).graph.operators}
             kept = tuple(layer for layer in kept if layer in layers)
         return Source(
@@ -205,16 +205,16 @@ class Search:
         )
 
     def _plan_and_make(self) -> None:
-        """All variants but those that layers' sensitivity leads to, each as far as its accuracy on all of the data."""
+        """Make and judge all variants except those with spared layers."""
         self._try_engines()
         self._try_given()
         for root in self._roots:
             self._make_all(self._choose(root, _BASIC))
-        # A module in the other formats that engines read; it is a file in one of them already.
+        # The module in further formats; the original is already a file in one format.
         own = self._job.model.format
         others = [one for one in self._module_tasks(("conversion",)) if one.capabilities.writes != own]
         self._make_all([task for task in others if task.recipe.rank == 0])
-        # What changes outputs by rounding only is promised nothing: it comes after what is promised more.
+        # Exact passes have no prediction, so they come after passes with a predicted gain.
         tasks = [task for root in self._roots for task in self._choose(root, ("fusion",))]
         for source in self._find_bases():
             tasks += self._choose(source, LOSSY)
@@ -223,17 +223,17 @@ class Search:
             self._make_all([task for task in self._choose(name, ("quantisation",)) if task.recipe.rank == 0])
 
     def _choose(self, name: str, kinds: Sequence[PassKind]) -> list[PlannedTask]:
-        """What is to be tried on the file of a variant."""
+        """The tasks on the file of a variant."""
         return self._catalog.choose(self._source(name), kinds=kinds, engines=self._engines)
 
     def _module_tasks(self, kinds: Sequence[PassKind]) -> list[PlannedTask]:
-        """Passes on the module itself; none where the model is a file."""
+        """Tasks on the module itself; none where the model is a file."""
         if not self._settings.is_module:
             return []
         return self._catalog.choose(self._source(ORIGINAL, module=True), kinds=kinds, engines=self._engines)
 
     def _make_by_rank(self, tasks: Sequence[PlannedTask]) -> None:
-        """The usual recipes first; others where a pass lost too much with these, or where everything is wanted."""
+        """Make the usual recipes first, then further ones of passes that lost too much accuracy, or all on request."""
         self._make_predicted([task for task in tasks if task.recipe.rank == 0])
         self._with_data = dict(
             predict_with_data(self._catalog.lacking, self._settings, own=self._job.runtime.name, left=self._left())
@@ -256,7 +256,7 @@ class Search:
         self._make_all(found.tasks)
 
     def _try_engines(self) -> None:
-        """The original in every other engine that may be used; not where the user asked for certain passes."""
+        """Check the original in every other engine, unless the user named passes."""
         if self._settings.passes:
             return
         own = self._job.model
@@ -265,30 +265,30 @@ class Search:
                 self._try_file(own, ORIGINAL, name)
 
     def _try_given(self) -> None:
-        """The user's further files, in every engine that reads them; in the first only, where passes are named."""
+        """Check the further given files in every engine that reads them; with named passes, in the first only."""
         for model in self._given:
             engines = find_readers(model.format, self._engines)
-            # Two files may have one name, in folders of their own.
+            # Two files in different folders may have the same name.
             name = model.name if f"{model.name} @ {engines[0]}" not in self._found else model.path
             for engine in engines[:1] if self._settings.passes else engines:
                 self._try_file(model, name, engine)
             self._roots.append(f"{name} @ {engines[0]}")
 
     def _try_file(self, model: ModelRef, name: str, engine: str) -> None:
-        """A file of the user's as it is."""
+        """Check a given file."""
         runtime = RuntimeSpec(name=engine)
         self._check(Candidate(id=f"{name} @ {engine}", parent=ORIGINAL, model=model, runtime=runtime))
 
     def _check(self, candidate: Candidate) -> Candidate:
-        """The candidate, checked and kept; kept as it is where that is cancelled."""
+        """Check the candidate and keep it, also if the check is cancelled."""
         self._found[candidate.id] = candidate
         self._found[candidate.id] = candidate = self._checks.check(candidate)
         return candidate
 
     def _find_bases(self) -> list[str]:
-        """Variants that lossy passes start from: what was given, and one per format that can be made of it.
+        """Variants that are inputs of lossy passes: the given files, and one conversion per further format.
 
-        Simplified where that changed anything.
+        The simplified file replaces a given one.
         """
         known = self._everything
         found = {root: root for root in self._roots if known[root].may_race}
@@ -304,7 +304,7 @@ class Search:
         return list(found.values())
 
     def _make_all(self, tasks: Sequence[PlannedTask]) -> None:
-        """Variants of `tasks`, as far as the time allows."""
+        """Make and check the variants of `tasks` while there is time."""
         if tasks:
             emit(StageStarted(title=f"Variants: {', '.join(dict.fromkeys(task.one.name for task in tasks))}"))
         for place, task in enumerate(tasks):
@@ -322,7 +322,7 @@ class Search:
     def _candidate(
         self, task: PlannedTask, engine: str, *, suffix: str = "", result: PassResult | None = None
     ) -> Candidate:
-        """The result of a task in an engine."""
+        """The result of a task in an engine, not checked yet."""
         parent = self._everything[task.source.variant]
         return Candidate(
             id=task.result_name(engine, suffix=suffix),
@@ -335,7 +335,7 @@ class Search:
         )
 
     def _take(self, task: PlannedTask, result: PassResult, *, suffix: str = "") -> list[Candidate]:
-        """Candidates of a result, one per engine, checked; none where the pass left everything as it is."""
+        """Check a result in each of its engines; empty where the pass changed nothing."""
         if result.unchanged:
             self._notes.append(f"{task.name}: {result.why}")
             return []
@@ -353,7 +353,7 @@ class Search:
         return taken
 
     def _spare_layers(self) -> None:
-        """Mixed precision: the fragile layers of a quantised variant that lost too much stay in float."""
+        """Mixed precision: keep the fragile layers of a quantised variant in float where it lost too much."""
         losing = self._find_losing()
         room = self._left()
         if losing is None or room <= 0:
@@ -361,7 +361,7 @@ class Search:
         assert losing.task is not None and losing.job is not None
         runtime, whole = losing.job.runtime, losing.task
         emit(StageStarted(title=f"Layers, one at a time: {whole.name}"))
-        # Only in the engine in question; the others follow with the next search, if they are wanted.
+        # Only in the engine of this variant, for lack of time.
         task = replace(whole, engines=(runtime.name,))
         test = SensitivityTest(
             task=task,
@@ -383,7 +383,7 @@ class Search:
                 break
 
     def _find_losing(self) -> Candidate | None:
-        """The quantised variant that lost the least, of those that lost too much, unless one that may win did not."""
+        """Of quantised variants that lost too much, the one that lost the least; None if a promising one did not."""
         if self._settings.sensitivity == "off":
             return None
         quantized = [one for one in self._found.values() if _can_spare(one)]
@@ -396,7 +396,7 @@ class Search:
         return min(quantized, key=lambda one: (not _is_promising(one), _loss(one)), default=None)
 
     def _tune(self, selection: Selection, standings: Standings) -> Standings:
-        """Settings of the engine for the best file."""
+        """Race engine settings for the best file."""
         self._found = dict(standings.candidates)
         best = standings.everything[selection.choose(standings) or ORIGINAL]
         if best.job is None or best.model is None:
@@ -407,7 +407,7 @@ class Search:
 
 
 def _find_same(own: Candidate, known: Mapping[str, Candidate]) -> str:
-    """A variant with the very same file in the same engine; "" where there is none."""
+    """Id of a variant with an identical file in the same engine; "" where there is none."""
     for name, other in known.items():
         if name == own.id or other.model is None or own.model is None:
             continue
@@ -417,7 +417,7 @@ def _find_same(own: Candidate, known: Mapping[str, Candidate]) -> str:
 
 
 def _can_spare(one: Candidate) -> bool:
-    """Whether it is quantised or pruned by a pass that can leave layers alone, and runs."""
+    """Whether a runnable variant is from a pass that can leave layers alone."""
     if one.task is None or one.job is None or one.model is None:
         return False
     capabilities = one.task.capabilities
@@ -425,9 +425,9 @@ def _can_spare(one: Candidate) -> bool:
 
 
 def _is_promising(one: Candidate) -> bool:
-    """Whether a quantised variant may be the fast one: ranges are known, or the pre-flight says that it wins.
+    """Whether a quantised variant is likely to be fast: by its prediction, else because its pass calibrates.
 
-    Where activations are quantised as they come, most of it is often lost again.
+    Without calibration, quantising the activations in every inference often costs what the arithmetic gains.
     """
     if one.predicted is not None and one.predicted.speedup is not None:
         return one.predicted.speedup > 1.0
@@ -435,12 +435,12 @@ def _is_promising(one: Candidate) -> bool:
 
 
 def _lost(one: Candidate) -> bool:
-    """Whether it was rejected for its answers."""
+    """Whether the variant was rejected for its outputs."""
     return one.rejected and one.stage in ("loaded", "sliced", "judged")
 
 
 def _loss(one: Candidate) -> float:
-    """What it lost in accuracy; without data, in agreement. What is not known counts as the most."""
+    """Loss of accuracy; without data, of agreement. An unknown loss counts as the highest."""
     drop = one.metrics.get("accuracy_drop")
     if drop is not None and drop.value is not None:
         return drop.value
@@ -449,7 +449,7 @@ def _loss(one: Candidate) -> float:
 
 
 def _counts(fragile: int, layers: int) -> Iterator[int]:
-    """How many layers to spare, in the order of trying: those that stand out, then twice as many, up to half."""
+    """Numbers of layers to spare, in order: the fragile ones, then twice as many, up to half."""
     most = max(1, layers // 2)
     count = min(max(1, fragile), most)
     while count <= most:

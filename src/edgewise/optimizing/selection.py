@@ -1,4 +1,4 @@
-"""The end of the search: races, the engine's settings for the best file, and the choice."""
+"""The last stages of a search: races, engine settings for the best file, and the choice."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ from edgewise.record import Run
 from edgewise.units import significant
 
 LEAST_RACE_S = 8.0
-"""With less time left no race is begun."""
+"""Least time for a race, s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standings:
-    """What is known of everybody, from one race to the next.
+    """All variants after a stage.
 
     Attributes:
-        original: the baseline of all comparisons, as it was last measured.
-        candidates: all others, by id, in the order of the plan.
-        races: what was found in each, in order.
-        ranked: the race whose ranking counts; None where none was run.
-        stopped: why something was left out; empty where nothing was.
+        original: the baseline of all comparisons, with its last measurements.
+        candidates: all other variants, by id, in the order of the plan.
+        races: results of the races, in order.
+        ranked: the race whose ranking counts; None before a race.
+        stopped: why variants were left out; empty where none were.
         interrupted: whether the last race was cancelled.
     """
 
@@ -78,11 +78,11 @@ class Standings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Races what passed the checks, and chooses. Each stage is given standings and returns the next ones.
+    """Races the variants that passed the checks, and chooses. Each stage takes standings and returns the next ones.
 
     Attributes:
-        headline: metric id of what accuracy means here; "" without data.
-        end_by: monotonic time, s.
+        headline: id of the metric that accuracy means; "" without data.
+        end_by: monotonic time at which the search ends, s.
     """
 
     settings: SearchSettings
@@ -96,7 +96,7 @@ class Selection:
         return self.end_by - time.monotonic()
 
     def race(self, standings: Standings) -> Standings:
-        """All that passed the checks against the original, interleaved."""
+        """Race the variants that passed the checks against the original, interleaved."""
         runners = [one for one in standings.candidates.values() if one.may_race]
         if not runners:
             return standings
@@ -118,16 +118,16 @@ class Selection:
         return self._run(standings, runners)
 
     def tune(self, standings: Standings, tasks: Sequence[PlannedTask], checks: CandidateChecks) -> Standings:
-        """Settings of the engine for the best file, raced with it and the original.
+        """Race engine settings for the best file against that file and the original.
 
         Args:
-            tasks: settings to try on the best file, or on the original where nothing beats it.
+            tasks: settings to try on the best file, or on the original where no variant beats it.
         """
         best = self.choose(standings)
         base = standings.everything[best or ORIGINAL]
         if base.job is None:
             return standings
-        # The original, the best, and the file as it is in its engine take part, too.
+        # The best file and the given file in its engine take part again.
         step = find_engine_step(base, standings.everything)
         again = [standings.candidates[step]] if step not in (None, ORIGINAL, best) else []
         again = [one for one in again if not one.rejected and one.stage in ("judged", "raced")]
@@ -145,7 +145,7 @@ class Selection:
             return standings
         emit(StageStarted(title=f"Race: settings of {base.job.runtime.name}"))
         after = self._run(standings, [*again, *runners])
-        # What the first race proved stays proven, also where this one was cut short, or had too much noise.
+        # A proof of the first race stays valid if this race is cut short or too noisy to repeat it.
         proven = {one.id: one for one in again if one.accepted and not after.candidates[one.id].accepted}
         after = replace(after, candidates={**after.candidates, **proven})
         if not any(after.candidates[one.id].accepted for one in runners):
@@ -153,7 +153,7 @@ class Selection:
         return self._show_original(after)
 
     def _show_original(self, standings: Standings) -> Standings:
-        """The original's numbers are those of the race that the chosen variant's are from, else the fastest one's."""
+        """Show the original's numbers from the race of the chosen variant, or of the fastest one."""
         raced = {name: one for name, one in standings.candidates.items() if one.beside is not None}
         shown = self.choose(standings) or max(raced, key=lambda name: _speed_of(raced[name]), default=None)
         if shown is None or (beside := standings.candidates[shown].beside) is None:
@@ -161,7 +161,7 @@ class Selection:
         return replace(standings, original=beside)
 
     def measure_original(self, standings: Standings) -> Standings:
-        """The original alone, where no race told its latency or memory and a bound is about these."""
+        """Measure the original alone, if a bound needs its latency or memory and no race measured them."""
         original, left = standings.original, self.left
         asked = any(bound.metric in ("latency", "memory_peak") for bound in self.settings.bounds)
         if not asked or original.measured is not None or original.job is None or left <= 0:
@@ -171,13 +171,13 @@ class Selection:
         return replace(standings, original=_with_run(original, run))
 
     def choose(self, standings: Standings) -> str | None:
-        """The id of the best of what is accepted and meets the bounds."""
+        """The id of the best accepted variant; None where none is accepted."""
         ranking = None if standings.ranked is None else standings.ranked.ranking
         found = list(standings.candidates.values())
         return choose(found, ranking, headline=self.headline, aim=self.settings.aim)
 
     def find_pareto_front(self, standings: Standings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Ids and metrics of the Pareto front over everything that was raced, the original included."""
+        """Ids and metrics of the Pareto front over all raced variants and the original."""
         variants = [
             Variant(label=one.id, run=one.measured)
             for one in standings.everything.values()
@@ -190,7 +190,7 @@ class Selection:
         return ((), ()) if front is None else (front.members, front.metrics)
 
     def _with_settings(self, base: Candidate, task: PlannedTask) -> Candidate | None:
-        """`base` with other settings; None where these are not for it, or were fixed by the user."""
+        """`base` with other settings; None where these don't apply, or the user fixed them."""
         assert base.job is not None and isinstance(task.recipe.settings, EngineSettings)
         settings, runtime = task.recipe.settings, base.job.runtime
         if settings.runtime not in ("", runtime.name):
@@ -218,7 +218,7 @@ class Selection:
         )
 
     def _run(self, standings: Standings, runners: Sequence[Candidate]) -> Standings:
-        """Race `runners` against the original, and read what came of it."""
+        """Race `runners` against the original, and decide on each."""
         left = self.left
         if left < LEAST_RACE_S:
             late = {one.id: one.reject("the time budget left no room for a race") for one in runners
@@ -233,7 +233,7 @@ class Selection:
         return self._read(standings, result)
 
     def _read(self, standings: Standings, result: ComparisonResult) -> Standings:
-        """What a race says of everyone in it; the original is the first."""
+        """The standings after a race; its first variant is the original."""
         rows = {(row.b, row.metric): row for row in result.comparisons}
         original, found = standings.original, dict(standings.candidates)
         for variant in result.variants:
@@ -256,7 +256,7 @@ class Selection:
         return replace(standings, original=original, candidates=found)
 
     def _decide(self, one: Candidate, row: Comparison | None, failure: str) -> Candidate:
-        """Whether it is accepted, and why."""
+        """The variant with whether it is accepted and why."""
         assert one.beside is not None
         metrics, original = one.metrics, one.beside.metrics
         size, whole = metrics["model_size"].value or 0.0, original["model_size"].value or 0.0
@@ -276,7 +276,7 @@ class Selection:
         return replace(one, accepted=accepted, why=why)
 
     def _doubt(self, metrics: Mapping[str, MetricValue], original: Mapping[str, MetricValue]) -> str:
-        """That the drop is within its bound and its interval is not; empty where it is."""
+        """A note if the drop is within its bound but its interval is not; else empty."""
         metric = WORST if self.headline == WORST else "accuracy_drop"
         bound = next((one for one in self.settings.bounds if one.metric == metric), None)
         limit = None if bound is None else limit_of(bound, original)
@@ -289,7 +289,7 @@ class Selection:
 
 
 def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:
-    """A variant that a short measurement showed to be behind those that race."""
+    """Reject a variant that was too slow in the short measurement."""
     own = short.times.get(one.id)
     if own is None or not kept:
         reason = short.failures.get(one.id, "its latency could not be measured")
@@ -306,7 +306,7 @@ def _named_jobs(candidates: Sequence[Candidate]) -> list[NamedJob]:
 
 
 def _with_run(one: Candidate, run: Run) -> Candidate:
-    """A candidate with its run in a race, and the run with its accuracy, so that a table has both in one row."""
+    """The candidate with its run in a race. The run gets the accuracy, so that a table shows both in one row."""
     if one.accuracy is not None:
         known = {row.metric for row in run.measurements}
         more = tuple(row for row in one.accuracy.measurements if row.metric not in known)
@@ -320,7 +320,7 @@ def _speed_of(one: Candidate) -> float:
 
 
 def _has_ratio(candidate: Candidate) -> bool:
-    """Whether the race told how it compares, with an interval; of others nothing is proven, nor disproven."""
+    """Whether the race gave a speed-up with an interval."""
     speed = candidate.metrics.get("speedup")
     return speed is not None and speed.low is not None
 

@@ -1,4 +1,4 @@
-"""What the search found: variants with their provenance, their numbers and why each was accepted or not."""
+"""The result of a search: variants with their provenance, their metrics and why each was accepted or not."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ORIGINAL = "original"
 """Id of the baseline of all comparisons."""
 
 Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced"]
-"""How far a variant came: planned; its file exists; an engine loads it; its outputs agree on a few samples; accurate
-enough on a part of the data, and on all of it; not slower in a short race; raced to a verdict."""
+"""The last stage of a variant: planned; its file exists; an engine loads it; its outputs agree on a few samples; judged
+on a part of the data, and on all of it; timed in a short race; raced to a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +41,17 @@ class MetricValue:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "basis": self.basis if self.value is not None else None,
-            "method": self.method,
-            "absent_because": self.absent_because,
-        }
+        return {**asdict(self), "basis": self.basis if self.value is not None else None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What the pre-flight says of a pass on this model, engine and machine, before it is tried.
+    """The pre-flight's prediction of a pass on this model, engine and machine.
 
     Attributes:
-        speedup: predicted time before over time after; None where it can't be known, and `because` says why.
+        speedup: predicted time before over time after; None where there is no prediction.
         low, high: 95 % interval.
-        because: what it rests on, or what stands in the way, in one line: ``ConvInteger has no VNNI kernel here``.
+        because: the evidence, or why there is no prediction, in one line.
         method: in words.
     """
 
@@ -71,7 +64,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedPass:
-    """One pass as it was applied."""
+    """A pass with the settings with which it was applied."""
 
     name: str
     label: str = ""
@@ -84,14 +77,14 @@ class AppliedPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerSensitivity:
-    """What changing one layer alone does to the network.
+    """The effect of changing one layer alone.
 
     Attributes:
         layer: the operator's name.
         op: its type.
-        snr_db: of the network's outputs when only this layer is changed, dB; less is more fragile.
-        gain_db: how much the outputs gain in SNR when only this layer is spared from a change of all, dB.
-        accuracy_drop: on the slice, when only this layer is changed; None where it was not measured.
+        snr_db: SNR of the network's outputs when only this layer is changed, dB; lower is more fragile.
+        gain_db: gain in SNR when only this layer is spared from a change of all layers, dB.
+        accuracy_drop: on a part of the data, when only this layer is changed; None where it was not measured.
         fragile: whether it is kept in float by mixed precision.
     """
 
@@ -106,26 +99,25 @@ class LayerSensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A variant: a model file and the settings it runs under, what made it, and what became of it.
+    """A variant: a model file with engine settings, its provenance and its results.
 
     Attributes:
         id: short and unique: ``ort-static per-channel @ onnxruntime``; the baseline's is ``original``.
-        parent: id of what it was made from; None for the baseline.
+        parent: id of the variant that it was made from; None for the baseline.
         model: None where it could not be made.
-        passes: from the original on.
-        stage: how far it came.
-        accepted: proven faster (or smaller, where that is the aim) within every bound.
-        why: what decided, one line.
-        metrics: ``latency``, ``memory_peak`` and the original's over the variant's, ``speedup`` and
-            ``memory_reduction``, from the race; ``model_size``, the task's headline metric, ``accuracy_drop``,
-            ``agreement_top1``, ``output_snr_worst`` …, as far as it came.
+        passes: all, from the original on.
+        accepted: proven faster (or smaller, with the aim ``size``) within every bound.
+        why: the reason for the decision, one line.
+        metrics: from the race ``latency``, ``memory_peak`` and the ratios of the original's to the variant's,
+            ``speedup`` and ``memory_reduction``; from the checks ``model_size``, the task's headline metric,
+            ``accuracy_drop``, ``agreement_top1``, ``output_snr_worst`` …
         run: id of its run in the store.
-        task: what made its file; None for files of the user's.
-        job: how it is run; None until its file was made.
-        accuracy: of its answers on all of the data.
+        task: the task that made its file; None for given files.
+        job: None until its file was made.
+        accuracy: on all of the data.
         measured: its run in the race.
-        beside: the original as that race measured it.
-        rejected: whether it is out, for the reason `why`.
+        beside: the original as measured in that race.
+        rejected: whether the variant is out, because of `why`.
     """
 
     id: str
@@ -153,15 +145,15 @@ class Candidate:
 
     @property
     def kind(self) -> PassKind | None:
-        """Of the pass that made it; None for files of the user's."""
+        """Kind of the pass that made it; None for given files."""
         return None if self.task is None else self.task.capabilities.kind
 
     def advance(self, stage: Stage, metrics: Mapping[str, MetricValue] | None = None) -> Candidate:
-        """The same, having reached `stage`."""
+        """The candidate with this stage and further metrics."""
         return replace(self, stage=stage, metrics={**self.metrics, **(metrics or {})})
 
     def reject(self, why: str) -> Candidate:
-        """The same, out for this reason."""
+        """The candidate, rejected for this reason."""
         return replace(self, why=why, rejected=True)
 
     def to_document(self) -> dict[str, Any]:
@@ -183,14 +175,14 @@ class Candidate:
 
 
 def emit_candidate(candidate: Candidate) -> None:
-    """Tell the progress in force how far a variant came, or why it is out."""
+    """Report a variant's stage and metrics, or why it was rejected."""
     known = {name: number.value for name, number in candidate.metrics.items() if number.value is not None}
     emit(VariantTested(id=candidate.id, stage=candidate.stage, accepted=candidate.accepted, why=candidate.why,
                        metrics=known))  # fmt: skip
 
 
 def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
-    """The file of the user's that a variant was made of, which may be the variant's own."""
+    """The given file that a variant was made of; it may be the variant's own."""
     candidate = candidates[name]
     while candidate.parent is not None and candidate.passes:
         candidate = candidates[candidate.parent]
@@ -200,13 +192,13 @@ def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A constraint of the user, such as ``latency`` ≤ 0.005 s.
+    """A limit on a metric, such as ``latency`` ≤ 0.005 s.
 
     Attributes:
         metric: a key of `Candidate.metrics`.
-        words: as it was given: ``--max-latency 5ms``.
-        upper: whether the value must not be above the limit, else not below it.
-        relative_to: the limit is a share of the original's value of this metric; None: it is an amount.
+        words: as given: ``--max-latency 5ms``.
+        upper: whether the limit is the highest value, else the lowest.
+        relative_to: metric of the original of which the limit is a share; None for an absolute limit.
     """
 
     metric: str
@@ -218,13 +210,13 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotTried:
-    """What the time budget left no room for.
+    """Variants for which the time budget left no room.
 
     Attributes:
-        variants: ids of those that were planned and not judged.
-        of: how many were planned in all.
-        families: of these every one is among them: ``int8``, ``pruning`` …
-        budget_s: what to try next; twice the budget that was given.
+        variants: ids of the variants that were planned and not judged.
+        of: number of planned variants.
+        families: families of passes without a judged variant: ``int8``, ``pruning`` …
+        budget_s: the budget to try next, s: twice the given one.
     """
 
     variants: tuple[str, ...] = ()
@@ -235,11 +227,11 @@ class NotTried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionWithData:
-    """What a pass should win that lacks samples: by the pre-flight, which makes some up.
+    """The predicted speed-up of a pass that lacks samples; the pre-flight used random ones.
 
     Attributes:
-        variant: the id that its result would have.
-        engine: over the model as it is in this one.
+        variant: id of the result.
+        engine: of the model and of the result.
     """
 
     variant: str
@@ -259,7 +251,7 @@ class Factor:
         kind: ``engine``, ``precision`` (quantisation and compression), ``network`` (other passes), ``threads`` or
             ``settings``.
         what: the engine, the passes or the settings.
-        before, after: ids of the variants whose ratio it is.
+        before, after: ids of the two variants.
         number: time before over time after; absent where the two were not in one race.
     """
 
@@ -277,30 +269,28 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
-    """The whole search, with everything it found.
+    """The result of a search.
 
     Attributes:
-        baseline: the original, as it was measured.
-        candidates: all others, in the order of the plan.
+        baseline: the original with its measurements.
+        candidates: all other variants, in the order of the plan.
         front: ids on the Pareto front of `front_metrics`.
-        chosen: id of the recommended variant; None where nothing beats the original.
-        factors: what the chosen variant's speed-up is made of; empty where it is of one piece.
-        not_tried: what there was no time for.
-        with_data: the best that is predicted of passes that need samples, where there are none; else None.
-        bounds: of the user.
-        unmet: why no variant meets the bounds, the original included; empty where one does.
-        closest: id of what comes closest to meeting them; None where they are met.
-        task, headline: what accuracy means here; headline is a metric id.
-        judged_by: without labels, what the outputs are: ``outputs`` (``classes``, ``boxes`` or ``values``),
+        chosen: id of the recommended variant; None where none beats the original.
+        factors: of the chosen variant's speed-up; empty where there is only one.
+        with_data: without samples, the best prediction of a pass that needs some; else None.
+        unmet: why no variant meets the bounds, nor the original; empty where one does.
+        closest: id of the variant closest to meeting the bounds; None where they are met.
+        task, headline: the task, and the id of the metric that accuracy means.
+        judged_by: without labels, the format of the outputs: ``outputs`` (``classes``, ``boxes`` or ``values``),
             ``because``, ``metric`` …; with labels None.
-        data: what was judged on; None without data.
-        judged: so many samples of it; None without data.
-        calibration: what passes looked at; None without.
+        data: on which variants were judged; None without data.
+        judged: number of samples of `data`; None without data.
+        calibration: samples for passes; None without.
         sensitivity: layers, the most fragile first; empty where it was not measured.
-        files: what was written: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path.
-        command: the line that makes the chosen file again; "" where nothing was chosen.
+        files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path.
+        command: command line that makes the chosen file again; "" where none was chosen.
         stopped_because: why the search ended.
-        conditions: threads, seed, time budget and what else holds for all numbers, JSON-shaped.
+        conditions: threads, seed, time budget and other conditions of all numbers, JSON-shaped.
     """
 
     baseline: Candidate
@@ -335,7 +325,7 @@ class Optimization:
         return self._by_id()[name]
 
     def root_of(self, name: str) -> ModelRef:
-        """The file of the user's that a variant was made of. Raises KeyError."""
+        """The given file that a variant was made of. Raises KeyError."""
         return root_of(name, self._by_id())
 
     def _by_id(self) -> dict[str, Candidate]:

@@ -1,4 +1,4 @@
-"""Files of variants: made by passes, kept in the search's folder, and found there again."""
+"""Files of variants: made by passes, kept in the search's folder, and used again by later searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 64 * 2**20
 TRAINING_SHARE = 0.7
-"""Share of a pass's time limit that training may take; exporting and checking come after it."""
+"""Share of a pass's time limit for training; exporting and checking come after it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,10 +32,11 @@ class VariantCache:
     """Makes variants in the folder of a search.
 
     Attributes:
-        calibration: SHA-256 of a file of the user's → the file of samples prepared for it, and their digest; empty
-            where there is no data.
+        calibration: SHA-256 of a given file → the file of samples prepared for it, and their digest; empty without
+            data.
         training: the same for passes that train; None: those of the calibration.
-        shapes: of a module's inputs, by the user.
+        shapes: of a module's inputs, where given.
+        pass_s: default time limit of a pass, s.
     """
 
     folder: Path
@@ -59,7 +60,7 @@ class VariantCache:
                 with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                     found = json.loads(line)
                     self._known[str(found["key"])] = found
-            if text and not text.endswith("\n"):  # a line that was cut off shall not spoil the next one
+            if text and not text.endswith("\n"):  # the last line was cut off
                 with self._journal.open("a", encoding="utf-8") as file:
                     file.write("\n")
 
@@ -68,7 +69,7 @@ class VariantCache:
         return self.folder / "made.jsonl"
 
     def make(self, tasks: Sequence[PlannedTask], *, seconds: float | None = None) -> Generator[PassResult]:
-        """The results of tasks of one pass, in order; files that are there from before are not made again."""
+        """The results of tasks of one pass, in order. Unchanged files of an earlier search are not made again."""
         new: list[tuple[PlannedTask, Path]] = []
         for task in tasks:
             found = self._find(task)
@@ -93,14 +94,14 @@ class VariantCache:
             yield self._keep(task, folder, result)
 
     def _samples(self, task: PlannedTask) -> tuple[Path, str] | None:
-        """What a pass looks at, and its digest; None for a pass that looks at nothing."""
+        """The file of samples for a pass and its digest; None for a pass that needs no samples."""
         capabilities = task.capabilities
         if not (capabilities.calibrates or capabilities.labels or capabilities.trains):
             return None
         return (self.training if capabilities.trains else None) or self.calibration.get(task.source.root)
 
     def complete(self, task: PlannedTask, folder: Path, *, seconds: float) -> PassTask[Any]:
-        """The task as the pass gets it."""
+        """The task for the pass."""
         samples = self._samples(task)
         return PassTask(
             model=task.source.model,
@@ -117,9 +118,9 @@ class VariantCache:
         )
 
     def _keep(self, task: PlannedTask, folder: Path, result: PassResult) -> PassResult:
-        """The result with what its file is, noted for later searches."""
+        """The result with the identity of its file, recorded for later searches."""
         if result.model is None:
-            shutil.rmtree(folder, ignore_errors=True)  # half a file helps nobody, and disks are small
+            shutil.rmtree(folder, ignore_errors=True)  # half a file is useless, and disks are small
             return result
         if result.unchanged:
             return result
@@ -142,7 +143,7 @@ class VariantCache:
         return replace(result, ref=ref)
 
     def _find(self, task: PlannedTask) -> PassResult | None:
-        """The result as an earlier search left it, if its file is still the same."""
+        """The result of an earlier search, if its file is unchanged."""
         found = self._known.get(self._key(task))
         if found is None:
             return None
@@ -172,7 +173,7 @@ class VariantCache:
         return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def _new_folder(self, task: PlannedTask) -> Path:
-        """A folder for the result that is not there yet, with a name that says what will be in it."""
+        """A new folder for the result, named after the pass."""
         words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")
         folder = self.folder / "variants" / f"{words}-{self._key(task)[:8]}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +181,7 @@ class VariantCache:
 
 
 def applied_pass(task: PlannedTask, result: PassResult) -> AppliedPass:
-    """The pass as it was applied."""
+    """The pass with the settings and the provenance of its result."""
     return AppliedPass(
         name=task.one.name,
         label=task.recipe.label,

@@ -219,13 +219,9 @@ def _adopt(graph: Graph, claims: Claims) -> None:
             settle(operator, makers)
     for operator in reversed(graph.operators):
         first = operator.kind in _MERGED_BEHIND and not list(before(operator))
-        merged = first or operator.kind in _CONVERSIONS or _pads(operator)
+        merged = first or operator.kind in _CONVERSIONS or "pad" in operator.op.lower()
         if merged and operator.index not in owner and _computes(operator, graph):
             settle(operator, after(operator)) or settle(operator, before(operator))
-
-
-def _pads(operator: Operator) -> bool:
-    return "pad" in operator.op.lower()
 
 
 def _computes(operator: Operator, graph: Graph) -> bool:

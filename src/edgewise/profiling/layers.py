@@ -67,7 +67,11 @@ def build_profile(
     # Drawn from the first step on: before it only the profiler may be at work.
     zero = next((row.start for row in rows if row.start is not None), 0.0)
     rows = [row if row.start is None else replace(row, start=row.start - zero) for row in rows]
-    rows += [_place_row(name, seconds) for name, seconds in accounts.overheads.items() if seconds > _ROUNDING]
+    rows += [
+        Layer(index=0, name=name, op=_PLACES.get(name, "the engine's own work"), kind="overhead", time=seconds)
+        for name, seconds in accounts.overheads.items()
+        if seconds > _ROUNDING
+    ]
     proofs = prove_removed(graph, found, profiles[0])
     unknown = unmatched_because(found)
     rows += [
@@ -185,7 +189,9 @@ def _operator_row(
         low=time.low,
         high=time.high,
         start=_start(steps),
-        dtype=_distinct(node.dtype or "" for node in steps) or _dtype(graph, main),
+        # Without the engine's word, the type of the first input that is data in the model.
+        dtype=_distinct(node.dtype or "" for node in steps)
+        or next((tensor.dtype for tensor in graph.input_tensors(main)), None),
         provider=_distinct(ran_by) or None,
         inputs=tuple(map(_tensor, inputs)),
         outputs=tuple(map(_tensor, outputs)),
@@ -270,11 +276,6 @@ def _tensor(tensor: Tensor) -> LayerTensor:
     return LayerTensor(name=tensor.name, shape=tensor.shape, dtype=tensor.dtype)
 
 
-def _dtype(graph: Graph, operator: Operator) -> str | None:
-    """Of the arithmetic as the model has it: of the first input that is data."""
-    return next((tensor.dtype for tensor in graph.input_tensors(operator)), None)
-
-
 def _distinct(words: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(word for word in words if word))
 
@@ -299,10 +300,6 @@ def _overhead_row(node: EngineNode, time: MeanDuration) -> Layer:
         dtype=node.dtype,
         provider=node.provider,
     )
-
-
-def _place_row(name: str, seconds: float) -> Layer:
-    return Layer(index=0, name=name, op=_PLACES.get(name, "the engine's own work"), kind="overhead", time=seconds)
 
 
 def _stepless_row(lookup: _GraphLookup, operator: Operator, *, proof: str | None, unknown: str) -> Layer:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgewise.profiling.layer_matching import LayerPair, pair_layers
+from edgewise.profiling.layer_matching import pair_layers
 from edgewise.profiling.quantisation import (
     LEAST_QUANTISED,
     find_around,
@@ -65,7 +65,8 @@ def explain_slowdown(before: Run, after: Run, *, labels: tuple[str, str]) -> str
     grown = slow.profile.latency - fast.profile.latency
     start = f"{name} is {ratio:.2f}\u00d7 slower than {other}"
     pairs = [pair for pair in pair_layers(before, after) if pair.is_alike]
-    slow_side, fast_side = (_side([_part(pair, own) for pair in pairs]) for own in (at, 1 - at))
+    sides = [_products([pair.before for pair in pairs]), _products([pair.after for pair in pairs])]
+    slow_side, fast_side = sides[at], sides[1 - at]
     unknown = "; the profiles do not show which layers cause it"
     if grown <= 0:
         return start + unknown
@@ -81,11 +82,7 @@ def _ratio(slow: Run, fast: Run) -> float | None:
     return one.value / other.value if one.low > other.high else None
 
 
-def _part(pair: LayerPair, side: int) -> tuple[Layer, ...]:
-    return (pair.before, pair.after)[side]
-
-
-def _side(parts: Sequence[tuple[Layer, ...]]) -> _ProductLayers:
+def _products(parts: Sequence[tuple[Layer, ...]]) -> _ProductLayers:
     layers = [layer for part in parts if any(map(is_product, part)) for layer in part]
     return _ProductLayers(products=tuple(filter(is_product, layers)), wrapping=tuple(find_around(layers)))
 

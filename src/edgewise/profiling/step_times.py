@@ -81,9 +81,7 @@ class StepTimings:
         wholes = [np.asarray(profile.inference_ns, dtype=float)[keep] for profile, keep in pairs]
         self.total_s = float(np.concatenate(wholes).mean()) * 1e-9
         # (inferences, steps), s
-        self._times: Samples = (
-            np.concatenate([_table(_columns(profile, names), keep) for profile, keep in pairs]) * 1e-9
-        )
+        self._times: Samples = np.concatenate([_durations(profile, names, keep) for profile, keep in pairs]) * 1e-9
         ordinary = [central_half_mean(profile.unprofiled_ns) for profile in agreeing if profile.unprofiled_ns]
         # Weighted like the steps, or a slow process would count more in the whole than in its parts.
         self.latency_s = (
@@ -155,14 +153,8 @@ def _taken_out(profile: EngineProfile, names: Sequence[str]) -> list[float]:
     return [found[name] for name in names]
 
 
-def _columns(profile: EngineProfile, names: Sequence[str]) -> list[Sequence[float]]:
-    """Times of the steps called `names`, in that order."""
+def _durations(profile: EngineProfile, names: Sequence[str], kept: npt.NDArray[np.int64]) -> Samples:
+    """Times of the steps called `names` in the inferences `kept`, ns, of shape (inferences, steps)."""
     times = {node.name: node.times_ns for node in profile.nodes}
-    return [times[name] for name in names]
-
-
-def _table(columns: Sequence[Sequence[float]], rows: npt.NDArray[np.int64]) -> Samples:
-    """Durations as (inferences, steps), the wanted inferences only."""
-    if not columns:
-        return np.zeros((len(rows), 0))
-    return np.asarray(columns, dtype=float).T[rows]
+    table = np.asarray([times[name] for name in names], dtype=float)
+    return table.T[kept] if names else np.zeros((len(kept), 0))

@@ -33,6 +33,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
+    "native-environment": (
+        "B",
+        "the program ran with what is installed on this machine; install the same packages before you compare",
+    ),
     "paused-by-limit": (
         "B",
         "compare throughput or p99: the kernel pauses for parts of 0.1 s, and the median shows the time between pauses",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.record import Measurement, Run
+from edgewise.record import Evaluation, Measurement, Run
 from edgewise.text import one_line
 
 CHIEF = (
@@ -49,3 +49,9 @@ def judged_on(run: Run) -> str:
     words = f"{data.name} ({data.format}, {data.split}), {found.n} of {data.size} samples, task {found.task}"
     skipped = f", {found.skipped_count} skipped" if found.skipped_count else ""
     return one_line(f"{words}{skipped}, sha256 {data.sha256[:16]}")
+
+
+def preparation_of(evaluation: Evaluation) -> list[str]:
+    """The steps that prepared every sample that answers were judged on."""
+    done = evaluation.preprocessing.get("done", ())
+    return [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]

@@ -23,11 +23,13 @@ from edgewise.report.conditions import (
     system_of,
 )
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, Tone, absent
-from edgewise.report.ranking import answer_of, rank_models, sweeps
 from edgewise.report.recommendation import (
+    answer_of,
     comparable_groups,
     group_title,
+    rank_models,
     recommendations,
+    sweeps,
 )
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import reach_of

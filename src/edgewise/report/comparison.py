@@ -35,6 +35,7 @@ _DESIGNS = {
 
 def comparison_document(findings: ComparisonResult) -> Document:
     """The whole comparison; its title is the conclusion."""
+    differing = dict.fromkeys(one_line(line).partition(":")[0] for line in findings.stated)
     tables = [table for table in (ranking_table(findings),) if table is not None]
     tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
@@ -43,7 +44,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
         Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
         Section(title="Other causes that can't be ruled out", lines=_lines(findings.not_excluded), tone="poor"),
-        Section(title="What differs", lines=_lines(findings.stated), brief=_differing(findings.stated)),
+        Section(title="What differs", lines=_lines(findings.stated), brief=", ".join(differing)),
         *input_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
@@ -68,11 +69,6 @@ def print_comparison(result: ComparisonResult, console: Console, *, details: boo
     from edgewise.report.text import print_titled
 
     print_titled(comparison_document(result), console, details=details)
-
-
-def _differing(stated: Sequence[str]) -> str:
-    """What differs, without how."""
-    return ", ".join(dict.fromkeys(one_line(line).partition(":")[0] for line in stated))
 
 
 def title_of(findings: ComparisonResult) -> str:

@@ -167,6 +167,8 @@ def forest_chart(findings: ComparisonResult) -> Chart | None:
         {"mark": label, "encoding": {**channels, "color": colour, "text": words}},
     ]  # fmt: skip
     missing = len(findings.comparisons) - len(known)
+    margins = list(dict.fromkeys(percent(row.margin) for row in known if row.margin is not None))
+    band = f" (± {margins[0]})" if len(margins) == 1 else ""
     return wide_chart(
         "Ratios",
         layers,
@@ -174,8 +176,7 @@ def forest_chart(findings: ComparisonResult) -> Chart | None:
         rows=rows,
         description="; ".join(map(_ratio_in_words, known)),
         caption="The dot is the ratio, the bar its 95 % interval, the dashed line no difference, the band what is too "
-        f"small to matter{_bands(known)}. The axis is logarithmic."
-        + (f" Without a ratio: {missing}." if missing else ""),
+        f"small to matter{band}. The axis is logarithmic." + (f" Without a ratio: {missing}." if missing else ""),
     )
 
 
@@ -194,11 +195,6 @@ def _forest_row(row: Comparison, name: str, place: int) -> Spec:
     if row.margin is not None:
         told |= {"from": 1.0 / (1.0 + row.margin), "to": 1.0 + row.margin}
     return {key: rounded(item) if isinstance(item, float) else item for key, item in told.items()}
-
-
-def _bands(rows: Sequence[Comparison]) -> str:
-    margins = list(dict.fromkeys(percent(row.margin) for row in rows if row.margin is not None))
-    return f" (± {margins[0]})" if len(margins) == 1 else ""
 
 
 def _ticks(lower: float, upper: float) -> list[float]:

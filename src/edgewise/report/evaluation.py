@@ -12,6 +12,7 @@ from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
+from edgewise.report.accuracy import preparation_of
 from edgewise.report.cells import failure_of, label_of
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.conditions import engine_of, flatten
@@ -235,11 +236,9 @@ def data_lines(evaluation: Evaluation) -> list[str]:
 
 def preparation_lines(evaluation: Evaluation) -> list[str]:
     """The preprocessing of every sample, and where it was specified."""
-    done = evaluation.preprocessing.get("done", ())
-    lines = [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]
     # On the line itself: of several models, lines that all have are told once, away from those of each.
     said_by = f" (from {evaluation.preprocessing_from})" if evaluation.preprocessing_from else ""
-    return [f"{line}{said_by}" for line in lines]
+    return [f"{line}{said_by}" for line in preparation_of(evaluation)]
 
 
 def task_lines(evaluation: Evaluation) -> list[str]:
@@ -299,8 +298,7 @@ def _notes(results: EvaluationResults) -> tuple[str, ...]:
     several = len(results.models) > 1
     for place, (one, label) in enumerate(_pairs(results)):
         who = f"{label}: " if several else ""
-        evaluation = one.run.evaluation
-        known = () if evaluation is None else tuple(map(str, evaluation.preprocessing.get("done", ())))
+        known = () if one.run.evaluation is None else preparation_of(one.run.evaluation)
         notes += [f"{who}{note}" for note in one.notes if note not in known]
         if one.resumed:
             notes.append(f"{who}{one.resumed} answers are from an earlier, interrupted pass")

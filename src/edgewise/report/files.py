@@ -15,9 +15,10 @@ from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
 from edgewise.report.profile import is_profiled
 from edgewise.report.profile_files import PROFILE_EXTENSIONS, profiled, render_profile_file
 from edgewise.report.recommendation import recommendation, recommendations
+from edgewise.report.usage import usage_table
 
 EXTENSIONS = (".md", ".html", ".csv", ".json", *PROFILE_EXTENSIONS)
-TABLES = ("bench", *FIELD_TABLES, "profile")
+TABLES = ("bench", *FIELD_TABLES, "profile", "usage")
 
 
 def extension_of(path: Path) -> str:
@@ -85,6 +86,8 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
         return profile_document(runs, top=max(1, *(len(run.layers) for run in runs)), title=title)
     if table == "bench":
         return bench_document(runs, title=title)
+    if table == "usage":
+        return Document(title=title or default_title(runs), tables=(usage_table(_commands(runs)),))
     return field_document(table, runs, options=_options(settings), title=title)
 
 
@@ -147,6 +150,14 @@ def write_report(
     write_file(path, content, overwrite=overwrite)
 
 
+def _commands(runs: Sequence[Run]) -> list[Run]:
+    """The runs of commands. Raises `BadInput` where there is none."""
+    found = [run for run in runs if run.job.command]
+    if not found:
+        raise BadInput("the table 'usage' is for runs of 'edgewise exec'", advice="use --table bench")
+    return found
+
+
 def _options(settings: ReportSettings) -> Options:
     return Options(task=settings.get("task"), reference=settings.get("reference"), known=settings.get("known", ()))
 
@@ -165,6 +176,8 @@ def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
     """CSV has one table a file: scenarios side by side, the two halves of the watch metrics one below the other."""
     if table == "bench":
         return bench_table(runs)
+    if table == "usage":
+        return usage_table(_commands(runs))
     first, *others = field_document(table, runs, options=options).tables
     rows = (*first.rows, *(row for other in others for row in other.rows))
     return Table(title=first.title, columns=first.columns, rows=rows, notes=first.notes)

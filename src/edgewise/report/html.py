@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgewise.formatting import ABSENT, quantity, range_text, value_text
-from edgewise.metrics import METRICS, Metric
+from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
-from edgewise.report.accuracy import chief_metric, judged_on, judged_rows
+from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
 from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.charts import Series
@@ -42,6 +42,7 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
     ]
     colours = {one.run.id: one.colour for one in series}
     drawing = ChartRenderer()
+    used = {row.metric for run in runs for row in run.measurements}
     document = bench_document(runs)
     return render_page(
         "report.html.jinja",
@@ -67,7 +68,7 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
             )
         ],
         conditions=_conditions(series),
-        metrics=_metrics(runs),
+        metrics=[metric for identity, metric in METRICS.items() if identity in used],
     )
 
 
@@ -78,16 +79,14 @@ def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
         return ", ".join(dict.fromkeys(word for word in words if word)) or "not reported"
 
     days = sorted({run.created_at[:10] for run in runs})
+    failed = sum(run.status == "failed" for run in runs)
     return [
-        (
-            "Runs",
-            f"{len(runs)}" + (f", {failed} failed" if (failed := sum(run.status == "failed" for run in runs)) else ""),
-        ),
-        ("Models", several(one_line(run.job.model.name) for run in runs)),
+        ("Runs", f"{len(runs)}" + (f", {failed} failed" if failed else "")),
+        ("Models", several(run.job.model.name for run in runs)),
         ("Processor", several(processor_of(run) for run in runs)),
         ("System", several(system_of(run) for run in runs)),
         ("Engines", several(engine_of(run) for run in runs if run.status == "done")),
-        ("Measured", one_line(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}") if days else "not reported"),
+        ("Measured", (days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}") if days else "not reported"),
     ]
 
 
@@ -126,43 +125,21 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: ChartRend
 
 def _run_view(one: Series, drawing: ChartRenderer, *, draw: bool) -> dict[str, Any]:
     run = one.run
-    headline = run.measurement(run.headline)
     judged = chief_metric(run)
-    rows = [headline, run.measurement(judged) if judged is not None else None]
+    rows = [one.row, run.measurement(judged) if judged is not None else None]
     known = [value_text(row.metric, row.unit, row.value) for row in rows if row is not None and row.value is not None]
-    summary = ", ".join(known) or ABSENT
     return {
-        "id": run.id,
+        "run": run,
         "label": one.label,
         "colour": one.colour,
-        "headline": failure_of(run) if run.status == "failed" else summary,
-        "status": run.status,
-        "grade": run.trust.grade if run.trust is not None else None,
+        "headline": failure_of(run) if run.status == "failed" else ", ".join(known) or ABSENT,
         "tone": GRADE_TONES[run.trust.grade] if run.trust is not None else "plain",
         "reasons": uncovered_reasons(run),
-        "failure": _failure_view(run),
         "facts": _run_facts(run),
         "measurements": [_measurement_view(run, row) for row in run.measurements],
-        "percentiles": _percentiles(headline),
-        "cautions": [(one_line(c.code), one_line(c.message), one_line(c.advice)) for c in run.cautions],
-        "sessions": _sessions(run),
-        "layers": len(run.layers),
+        "percentiles": _percentiles(run.measurement(run.headline)),
+        "phases": list(dict.fromkeys(name for session in run.sessions for name in session.phases)),
         "chart": drawing.draw(charts.series_chart(one)) if draw else None,
-    }
-
-
-def _failure_view(run: Run) -> dict[str, str] | None:
-    """Why it failed; the engine's output keeps its lines but no control characters."""
-    failure = run.failure
-    if failure is None:
-        return None
-    end = failure.signal or (f"exit code {failure.exit_code}" if failure.exit_code is not None else "")
-    return {
-        "cause": failure.cause,
-        "message": one_line(failure.message),
-        "advice": one_line(failure.advice),
-        "end": one_line(end),
-        "stderr_tail": "\n".join(one_line(line) for line in failure.stderr_tail.splitlines()),
     }
 
 
@@ -192,16 +169,10 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"),
         ("Stopping", f"{stopping.sessions} session(s), {rule}" if run.sessions else ""),
         ("Judged on", judged_on(run)),
-        ("Prepared", "; ".join(_prepared(run))),
+        ("Prepared", "; ".join(preparation_of(run.evaluation)) if run.evaluation is not None else ""),
         ("Tags", ", ".join(run.tags)),
     ]
-    return [(name, one_line(text)) for name, text in pairs if text]
-
-
-def _prepared(run: Run) -> list[str]:
-    """What was done to every sample that answers were judged on."""
-    done = run.evaluation.preprocessing.get("done", ()) if run.evaluation is not None else ()
-    return [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]
+    return [(name, text) for name, text in pairs if text]
 
 
 def _count(run: Run, row: Measurement) -> str:
@@ -222,7 +193,7 @@ def _measurement_view(run: Run, row: Measurement) -> dict[str, str]:
         "interval": _interval(row) if known else "",
         "basis": row.basis or "",
         "n": _count(run, row),
-        "method": one_line(row.method) if known else reason_of_absence(run, row.metric),
+        "method": row.method if known else reason_of_absence(run, row.metric),
     }
 
 
@@ -242,23 +213,6 @@ def _percentiles(row: Measurement | None) -> list[tuple[str, str]]:
     return told
 
 
-def _sessions(run: Run) -> dict[str, Any] | None:
-    """A row per fresh process, a column per phase; None where there is none."""
-    if not run.sessions:
-        return None
-    phases = list(dict.fromkeys(name for session in run.sessions for name in session.phases))
-    rows = [
-        [
-            str(session.index + 1),
-            *(quantity(session.phases[name], "s") if name in session.phases else ABSENT for name in phases),
-            str(session.warmup),
-            one_line(session.stopped_because) or ABSENT,
-        ]
-        for session in run.sessions
-    ]
-    return {"columns": ["#", *map(one_line, phases), "warm-up inferences", "stopped because"], "rows": rows}
-
-
 def _conditions(series: Sequence[Series]) -> list[dict[str, Any]]:
     """Every environment that differs from the others, with the runs that it holds for."""
     found: dict[str, dict[str, Any]] = {}
@@ -270,8 +224,3 @@ def _conditions(series: Sequence[Series]) -> list[dict[str, Any]]:
     for view in views:
         view["all"] = len(view["labels"]) == len(series)
     return views
-
-
-def _metrics(runs: Sequence[Run]) -> list[Metric]:
-    used = {row.metric for run in runs for row in run.measurements}
-    return [metric for identity, metric in METRICS.items() if identity in used]

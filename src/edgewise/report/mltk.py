@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
 from edgewise.report.document import Cell, Column, Table, absent
@@ -236,7 +237,7 @@ def _layers(run: Run) -> list[dict[str, Value]]:
             "time": Absent(time_reason(layer)) if layer.time is None else layer.time,
             "input_shape": _shapes(layer.inputs),
             "output_shape": _shapes(layer.outputs),
-            "options": _options(layer),
+            "options": " ".join(f"{one_line(str(key))}:{_option(value)}" for key, value in layer.attributes.items()),
             "supported": NOT_ASKED if layer.supported is None else layer.supported,
             "error_msg": one_line(layer.error or "") or None,
         }
@@ -252,15 +253,11 @@ def _cell(key: str, value: Value) -> Cell:
     return Cell(text=_FORMATS.get(key, count_words)(value), value=float(value))
 
 
-def _with(unit: str) -> Callable[[float], str]:
-    return lambda value: format_si(value, unit)
-
-
 _FORMATS: dict[str, Callable[[float], str]] = {
     "tflite_size": format_bytes,
     "runtime_memory_size": format_bytes,
     "cpu_utilization": lambda value: f"{value:.1f} %",
-    **{key: _with(unit) for key, unit in _UNITS.items()},
+    **{key: partial(format_si, unit=unit) for key, unit in _UNITS.items()},
 }
 
 
@@ -273,11 +270,6 @@ def _shape(shape: Sequence[int | str | None] | None) -> str:
 
 def _shapes(tensors: Sequence[LayerTensor]) -> str:
     return ",".join(_shape(tensor.shape) for tensor in tensors)
-
-
-def _options(layer: Layer) -> str:
-    """``"strides:2x2 padding:SAME"``."""
-    return " ".join(f"{one_line(str(key))}:{_option(value)}" for key, value in layer.attributes.items())
 
 
 def _option(value: Any) -> str:

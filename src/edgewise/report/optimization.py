@@ -78,7 +78,7 @@ def provenance_lines(result: Optimization) -> list[str]:
     lines.append(f"from {parent.name}, sha256 {parent.sha256[:16]}")
     lines += [pass_text(each) for each in chosen.passes] or ["no pass: the file as it was given"]
     lines.append(f"runs in {runtime_text(chosen)}")
-    return _unique(lines)
+    return list(dict.fromkeys(lines))
 
 
 def pass_text(applied: AppliedPass) -> str:
@@ -99,10 +99,6 @@ def runtime_text(candidate: Candidate) -> str:
     words += [runtime.precision] if runtime.precision else []
     words += [f"{name} {value}" for name, value in flatten(runtime.options)]
     return one_line(", ".join(words))
-
-
-def _unique(lines: list[str]) -> list[str]:
-    return list(dict.fromkeys(lines))
 
 
 def _lines(texts: list[str]) -> tuple[str, ...]:

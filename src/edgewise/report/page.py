@@ -6,12 +6,13 @@ import base64
 import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from edgewise import __version__
 from edgewise.errors import Unavailable
+from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.report.charts import Chart, render_svg
 from edgewise.report.document import Section, Table, number_notes
@@ -210,16 +211,19 @@ def table_block(table: Table | None, identity: str, *, sortable: bool = False, *
 
 @cache
 def environment() -> Environment:
-    """Templates with autoescape; an undefined name is an error."""
+    """Templates that escape what they print, as one line (`|e` keeps lines); an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    found = Environment(
         loader=PackageLoader("edgewise.report"),
         autoescape=True,
+        finalize=lambda value: one_line(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["seconds"] = partial(quantity, unit="s")
+    return found
 
 
 @cache

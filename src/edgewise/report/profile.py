@@ -203,7 +203,9 @@ def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: flo
         DASH if share is None else _percent(share),
         DASH if share is None else _percent(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
-        absent(rate_reason(layer)) if layer.ops_per_second is None else _giga(layer.ops_per_second),
+        absent(rate_reason(layer))
+        if layer.ops_per_second is None
+        else Cell(text=significant(layer.ops_per_second * 1e-9), value=layer.ops_per_second * 1e-9),
         _roof_cell(layer, profile),
         Cell(text=one_line(layer.dtype)) if layer.dtype else Cell(text="not reported", tone="faint"),
     )
@@ -251,10 +253,6 @@ def _count(number: float) -> Cell:
 def count_words(number: float) -> str:
     """``"1.20 M"``; whole below a thousand."""
     return format_si(number, "") if number >= 1000 else f"{number:.0f}"
-
-
-def _giga(ops_per_second: float) -> Cell:
-    return Cell(text=significant(ops_per_second * 1e-9), value=ops_per_second * 1e-9)
 
 
 def _folded_row(

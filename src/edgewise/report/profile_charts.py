@@ -7,7 +7,6 @@ of the page; a file of its own gets the light ones. Nothing is drawn that the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from edgewise.errors import BadInput
@@ -233,13 +232,12 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
         "The largest changes",
         [layer],
         height={"step": 17},
-        description="; ".join(f"{pair.name}: {_times(pair.times)}" for pair in pairs[:8]),
+        description="; ".join(
+            f"{pair.name}: {' → '.join('n/a' if time is None else format_duration(time) for time in pair.times)}"
+            for pair in pairs[:8]
+        ),
         caption="Work that both runs do, however they fuse it; the largest change first.",
     )
-
-
-def _times(times: Sequence[float | None]) -> str:
-    return " → ".join("n/a" if time is None else format_duration(time) for time in times)
 
 
 def chart_of(run: Run, kind: str) -> Chart | None:

@@ -53,7 +53,8 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
     drawing = ChartRenderer()
-    views = [_run_view(run, label, place, drawing) for place, (run, label) in enumerate(_labelled(runs), 1)]
+    labels = labels_of(runs)
+    views = [_run_view(run, labels[place - 1], place, drawing) for place, run in enumerate(runs, 1)]
     diff, changes, whole = diff_table(runs, most=None), None, []
     if diff is not None:
         before, after = (run for run in runs if run.profile is not None)
@@ -75,10 +76,6 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     )
 
 
-def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
-    return list(zip(runs, labels_of(runs), strict=True))
-
-
 def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[str, Any]:
     """Everything that the template says of one run."""
     view: dict[str, Any] = {
@@ -86,7 +83,7 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[
         "label": label,
         "facts": _facts(run),
         "conditions": list(flatten(run.environment)),
-        "cautions": [(one_line(each.code), one_line(each.message), one_line(each.advice)) for each in run.cautions],
+        "cautions": run.cautions,
         "profiled": is_profiled(run),
         "reason": reason_of_no_profile(run),
     }
@@ -100,9 +97,9 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[
         "findings": [_finding_view(run, profile, index) for index in range(len(profile.findings))],
         "layers": _layers_view(run),
         "stepless": [
-            (title, rows)
+            (title, [(layer.title, layer.op, time_reason(layer)) for layer in found])
             for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated"))
-            if (rows := _stepless_rows(run, kind))
+            if (found := layers_of(run, kind))
         ],
         "charts": drawing.draw_all(charts.chart_of(run, kind) for kind in charts.KINDS),
         "no_memory": "" if profile.memory else memory_line(run),
@@ -130,7 +127,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("System", system_of(run) or "not reported"),
         ("Measured", run.created_at[:19].replace("T", " ")),
     ]
-    return [(name, one_line(text)) for name, text in pairs]
+    return pairs
 
 
 def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
@@ -227,10 +224,7 @@ def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
         if profile.latency > 0
         else "",
         "width": 0.0 if finding.once or profile.latency <= 0 else min(100.0, finding.saving / profile.latency * 100),
-        "code": one_line(finding.code),
-        "message": one_line(finding.message),
-        "suggestion": one_line(finding.suggestion),
-        "method": one_line(finding.method),
+        "finding": finding,
         "evidence": evidence_of(finding),
         "layers": [(at, names[at]) for at in finding.layers if at in names],
     }
@@ -273,12 +267,6 @@ def _layers_view(run: Run) -> dict[str, Any]:
     groups = [("", [view for view in views if not view["overhead"]])]
     groups.append(("overhead", [view for view in views if view["overhead"]]))
     return {"columns": table.columns, "groups": groups, "sums": table.rows[len(views) :], "unit": unit}
-
-
-def _stepless_rows(run: Run, kind: str) -> list[tuple[str, str, str]]:
-    """(name, type, why) of operators without a step: ``unmatched`` or ``eliminated``."""
-    found = layers_of(run, kind)
-    return [(one_line(layer.title), one_line(layer.op), time_reason(layer)) for layer in found]
 
 
 def _tip(layer: Layer, time: str, percent: float | None) -> str:

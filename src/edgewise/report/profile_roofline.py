@@ -27,10 +27,16 @@ def roofline_chart(run: Run) -> Chart | None:
     """Layers by intensity and rate under the measured roofs; None without peaks or without a layer to place."""
     peaks = run.profile.peaks if run.profile is not None else ()
     compute, bandwidth = _roofs(peaks, "compute"), _roofs(peaks, "bandwidth")
-    found = [layer for layer in run.layers if _is_placed(layer)]
+    found = [
+        layer
+        for layer in run.layers
+        if layer.kind == "operator" and layer.intensity and layer.ops_per_second and layer.time
+    ]
     if not compute or not bandwidth or not found:
         return None
-    left, right = _span([layer.intensity or 0.0 for layer in found] + [_ridge(compute, bandwidth)])
+    # The highest level roof meets the lowest slanted one there.
+    ridge = max(peak.value for peak in compute) / min(peak.value for peak in bandwidth)
+    left, right = _span([layer.intensity or 0.0 for layer in found] + [ridge])
     rates = [layer.ops_per_second or 0.0 for layer in found] + [peak.value for peak in compute]
     low, high = _span(rates)
     lines = [row for peak in bandwidth for row in _slanted(peak, max(each.value for each in compute), left, low)]
@@ -56,10 +62,6 @@ def roofline_chart(run: Run) -> Chart | None:
     )
 
 
-def _is_placed(layer: Layer) -> bool:
-    return layer.kind == "operator" and bool(layer.intensity and layer.ops_per_second and layer.time)
-
-
 def _left_out(run: Run, found: Sequence[Layer]) -> str:
     count = sum(layer.kind == "operator" for layer in run.layers) - len(found)
     return (
@@ -77,11 +79,6 @@ def _roofs(peaks: Sequence[Peak], kind: str) -> list[Peak]:
         if peak.kind == kind and peak.value > 0 and (key not in best or best[key].value < peak.value):
             best[key] = peak
     return sorted(best.values(), key=lambda peak: -peak.value)
-
-
-def _ridge(compute: Sequence[Peak], bandwidth: Sequence[Peak]) -> float:
-    """Where the highest level roof meets the lowest slanted one."""
-    return max(peak.value for peak in compute) / min(peak.value for peak in bandwidth)
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

@@ -23,8 +23,18 @@ NOT_A_MODEL = ("program", "name")
 _NO_COUNTER = "the mechanism {mechanism} does not count it"
 
 
-def build_run(job: Job, executions: Sequence[Execution], *, environment: Mapping[str, Any], group: str) -> Run:
+def build_run(
+    job: Job,
+    executions: Sequence[Execution],
+    *,
+    environment: Mapping[str, Any],
+    group: str,
+    not_applied: Sequence[str] = (),
+) -> Run:
     """The run of a job's executions; an execution that failed gives the run its failure.
+
+    Args:
+        not_applied: requirements of another tool's file that are not met here.
 
     Measurements are those of the executions that succeeded; if none did, of all of them but the total time.
     """
@@ -38,6 +48,8 @@ def build_run(job: Job, executions: Sequence[Execution], *, environment: Mapping
     if not good and failure is not None:
         rows = [_absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
     cautions = tuple(cautions_of(good or executions, limits, failed=failure is not None))
+    if not_applied:
+        cautions += (Caution.of("native-environment", f"not applied: {'; '.join(not_applied)}"),)
     last = executions[-1]
     return Run(
         id=new_run_id(),
@@ -86,7 +98,9 @@ def failure_of(one: Execution, limits: Constraints) -> Failure | None:
         message = f"the command could not be started (exit code {code})"
         return Failure(cause="CommandFailed", message=message, advice="see its output", **common)
     if code > 0:
-        return Failure(cause="CommandFailed", message=f"the command ended with exit code {code}", **common)
+        advice = "" if limits.memory_bytes is None else f"see its output; {memory} may be the reason"
+        message = f"the command ended with exit code {code}"
+        return Failure(cause="CommandFailed", message=message, advice=advice, **common)
     if code < 0:
         return Failure(cause="Killed", message=f"the command was ended by {signal_name(-code)}", **common)
     return None

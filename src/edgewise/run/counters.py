@@ -29,7 +29,6 @@ class Counters:
         process_cpu_s: user plus system time of all threads of this process.
         voluntary_switches, involuntary_switches: context switches of all threads of this process.
         minor_faults, major_faults: page faults of this process without and with input/output.
-        rss_bytes, peak_rss_bytes: ``VmRSS`` and ``VmHWM``.
         cores: the processors that this process may use and whose times follow.
         busy_s: user, nice, system and interrupt time.
         idle_s: idle time, waiting for input/output excluded.
@@ -45,8 +44,6 @@ class Counters:
     involuntary_switches: int | None = None
     minor_faults: int | None = None
     major_faults: int | None = None
-    rss_bytes: int | None = None
-    peak_rss_bytes: int | None = None
     cores: tuple[int, ...] = ()
     busy_s: float | None = None
     idle_s: float | None = None
@@ -74,12 +71,8 @@ class Counters:
             "process_cpu_s": cpu,
             **self._shares(earlier, process_cpu=cpu, trusted=long_enough),
             "cpu_pressure_share": min(1.0, pressure / 1e6 / wall) if pressure is not None and long_enough else None,
-            "voluntary_per_s": _rate(self.voluntary_switches, earlier.voluntary_switches, wall)
-            if long_enough
-            else None,
-            "involuntary_per_s": _rate(self.involuntary_switches, earlier.involuntary_switches, wall)
-            if long_enough
-            else None,
+            "voluntary_per_s": _rate(self.voluntary_switches, earlier.voluntary_switches, wall),
+            "involuntary_per_s": _rate(self.involuntary_switches, earlier.involuntary_switches, wall),
             "minor_faults": _difference(self.minor_faults, earlier.minor_faults),
             "major_faults": _difference(self.major_faults, earlier.major_faults),
             "throttled_s": self._throttled(earlier),
@@ -128,12 +121,8 @@ def read_counters(root: Path = ROOT) -> Counters:
     Args:
         root: what ``/proc`` and ``/sys`` are under.
     """
-    now = time.monotonic_ns()
-    figures = memory_figures(root)
     return Counters(
-        monotonic_ns=now,
-        rss_bytes=figures["VmRSS"],
-        peak_rss_bytes=figures["VmHWM"],
+        monotonic_ns=time.monotonic_ns(),
         throttled_s=_throttled_times(root),
         cpu_pressure_us=_cpu_pressure(root),
         **_usage(),

@@ -92,7 +92,9 @@ class Dispatcher:
         """
         key = job.model.sha256, job.workload.inputs
         settled = self._settled.get(key)
-        run, interrupted = self._run_here(job if settled is None else _with_inputs(job, settled))
+        if settled is not None:
+            job = replace(job, workload=replace(job.workload, inputs=settled))
+        run, interrupted = self._run_here(job)
         if interrupted or settled is not None or not refuses_sizes(run.failure, run.job):
             if run.status == "done" and settled is None:
                 self._settled[key] = job.workload.inputs
@@ -199,10 +201,6 @@ class Dispatcher:
             folder=session_folder,
             end_by=self._end_by,
         )
-
-
-def _with_inputs(job: Job, inputs: tuple[InputSpec, ...]) -> Job:
-    return replace(job, workload=replace(job.workload, inputs=inputs))
 
 
 def _adaptive(job: Job) -> bool:

@@ -151,6 +151,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
     online = parse_cpu_list(probe.text(f"{_CPUS}/online") or "")
     logical = len(online) or len(re.findall(r"^processor\s*:", info, re.MULTILINE)) or None
     flags = _line(info, "flags") or _line(info, "Features")
+    smt = probe.number("cpu.smt_active", f"{_CPUS}/smt/active")
     return {
         "model": _cpu_model(info),
         "vendor": _line(info, "vendor_id"),
@@ -158,7 +159,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
         "physical_cores": _physical_cores(probe, online),
         "usable_cores": len(probe.cores) or None,
         "quota_cores": _quota(probe),
-        "smt_active": _switch(probe.number("cpu.smt_active", f"{_CPUS}/smt/active")),
+        "smt_active": None if smt is None else bool(smt),
         "flags": None if flags is None else sorted(_FLAGS.intersection(flags.split())),
         "caches": _caches(probe),
     }
@@ -348,10 +349,6 @@ def _state(probe: _Probe) -> dict[str, Any]:
         "battery": "Battery" in kinds,
         "on_mains": "1" in mains if {"0", "1"}.intersection(mains) else None,
     }
-
-
-def _switch(value: int | None) -> bool | None:
-    return None if value is None else bool(value)
 
 
 def _ask_python(document: dict[str, Any], probe: _Probe) -> None:

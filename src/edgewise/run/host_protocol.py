@@ -225,7 +225,7 @@ class HostProtocol:
             self.received_bytes += len(piece or b"")
             if self._consume(until):
                 return True
-            # What it sends is no excuse: only a message moves the deadline, and none moves it for ever.
+            # Bytes do not move the deadline, only messages do, and none beyond the end of the phase.
             if not self.done and self.result.failure is None and time.monotonic() >= self._deadline:
                 self.result.failure = self._timed_out()
         return self.done and until == "done"
@@ -264,10 +264,6 @@ class HostProtocol:
         count = (stopping.iterations or 0) + (stopping.warmup or 0) + _LEAST
         each = max(self.result.samples.get("latency_first", [0])) / 1e9 + (1.0 / fps if fps else 0.0)
         return SLACK * (self._limit() + count * each + (stopping.duration_s or stopping.max_s))
-
-    def _is_over(self) -> bool:
-        """Whether the time budget of this worker is spent."""
-        return self._end_by is not None and time.monotonic() >= self._end_by
 
     def _limit(self) -> float:
         """How long the worker may be silent: the timeout, plus the time in which the scenario sends nothing."""
@@ -405,7 +401,7 @@ class HostProtocol:
 
     def _timed_out(self) -> Failure:
         limit = self._limit()
-        if self._is_over():
+        if self._end_by is not None and time.monotonic() >= self._end_by:
             self.out_of_time = True
             message = f"the time budget ended in phase '{self.phase}', so the host ended the worker"
             return Failure(cause="Timeout", message=message, phase=self.phase, advice="raise --time-budget")

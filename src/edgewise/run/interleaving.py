@@ -146,10 +146,11 @@ class Interleaver:
             Interrupted: Ctrl-C, with the runs of all rounds that were complete.
         """
         cores = _check(jobs, schedule)
+        manner = _manner(jobs, schedule)
         begin = time.monotonic()
         end_by = begin + schedule.budget_s
         state = _State(
-            jobs=[_marked(job, _manner(jobs, schedule)) for job in jobs],
+            jobs=[replace(job, workload=replace(job.workload, interleave=manner)) for job in jobs],
             sessions=[[] for _ in jobs],
             ids=[new_run_id() for _ in jobs],
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -322,10 +323,6 @@ def _manner(jobs: Sequence[Job], schedule: Schedule) -> Interleave:
     if any(job.workload.scenario.kind != "single-stream" for job in jobs):
         return "rounds"
     return "duet" if schedule.duet else "turns"
-
-
-def _marked(job: Job, manner: Interleave) -> Job:
-    return replace(job, workload=replace(job.workload, interleave=manner))
 
 
 def _expected(begin: float, schedule: Schedule, rounds: int) -> int:

@@ -2,7 +2,7 @@
 
 The peak of a data type is the fastest of the installed engines' matrix products of 768 × 768 × 768, each in a fresh
 process: what software on this machine was seen to reach, not what its makers promise. Bandwidth counts bytes read and
-written by a copy between two buffers that together have the size that is told. A peak is that of the fastest tenth of
+written by a copy between two buffers; its size is that of both together. A peak is that of the fastest tenth of
 the repetitions, since whatever else the machine does only slows them; its interval reaches from their median to the
 fastest one. Where a layer beats its roof, the peaks are measured once more, three times in all at most, and the higher
 ones are kept.
@@ -30,7 +30,7 @@ SIZES = (256 * 2**10, 2 * 2**20, 16 * 2**20, 256 * 2**20)
 _LEAST_COPIED = 16 * 2**20
 _TIMEOUT_S = 60.0
 MOST_TIMES = 3
-"""So often at most peaks are measured because a layer beats them."""
+"""Largest number of measurements of a peak that layers beat."""
 _SCHEMA = 1
 _WORKER = "edgewise.run.peak_worker"
 #: data type → (data type of the product's input, execution precision to ask for)
@@ -206,18 +206,10 @@ def _machine(place: TargetSpec) -> str:
     """What peaks belong to: the processor, its cores as a process may use them, and the engines' versions."""
     cpu = environment_at(place).get("cpu")
     engines = {name: availability_at(place, name, runtime).version for name, runtime in runtimes()}
-    here = target_of(place).is_here
-    return json.dumps(
-        [_SCHEMA, platform.node() if here else "", cpu, engines, _version("numpy") if here else ""],
-        sort_keys=True,
-        default=str,
-    )
+    from importlib.metadata import version  # slow to import
 
-
-def _version(package: str) -> str:
-    from importlib.metadata import version
-
-    return version(package)
+    here = [platform.node(), version("numpy")] if target_of(place).is_here else ["", ""]
+    return json.dumps([_SCHEMA, here[0], cpu, engines, here[1]], sort_keys=True, default=str)
 
 
 def _load(file: Path, place: TargetSpec) -> dict[str, list[Peak]]:

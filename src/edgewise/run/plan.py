@@ -30,7 +30,7 @@ class Axes:
         providers: empty means each runtime's first.
         threads: None in it means one thread (all usable cores in the offline scenario).
         precisions: as `precision_word` understands them; empty means the like-for-like default.
-        shapes: input name → shape for open dimensions; the name "" stands for the only input.
+        shapes: input name → shape for open dimensions; the name "" means the only input.
     """
 
     runtimes: Sequence[str] = ()

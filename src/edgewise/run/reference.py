@@ -1,7 +1,7 @@
 """The reference kernels: fixed work that is timed in every session, so that a machine's own drift can be told.
 
-A machine's speed wanders over seconds and minutes (its clock, heat, neighbours on the host). Two kernels stand for
-what networks are made of: arithmetic within the second-level cache, and a copy that goes past it. They were chosen on
+A machine's speed wanders over seconds and minutes (its clock, heat, neighbours on the host). Two kernels represent
+what networks consist of: arithmetic within the second-level cache, and a copy that goes past it. They were chosen on
 a virtual machine whose neighbours made its speed wander: over blocks of five seconds, networks of 0.3 to 70 ms
 followed both with a correlation of 0.6 to 0.9, and by 0.6 to 1.7 % for every per cent. Arithmetic on a few kilobytes
 moved twice as much as the networks did, a copy of 16 MiB up to eight times. Sent to devices: standard library and

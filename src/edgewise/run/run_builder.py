@@ -172,6 +172,7 @@ class RunBuilder:
             cautions = cautions_of(
                 job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
             )
+        python = sessions[0].python if sessions else ""
         run = Run(
             id=run_id or new_run_id(),
             created_at=created,
@@ -180,7 +181,7 @@ class RunBuilder:
             group=self.group,
             failure=failure,
             effective=_effective(complete),
-            environment={**place.environment, **_worker_environment(sessions)},
+            environment={**place.environment, **({"worker_python": python} if python else {})},
             measurements=with_engine_memory(measurements + complexity_of(job)),
             sessions=records,
             variation=variation,
@@ -250,7 +251,7 @@ def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:
 
 
 def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
-    """A caution for every run beside one of another precision, unless that is what was asked for."""
+    """A caution for each run of a model whose runs differ in precision, unless a precision was requested."""
     told: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         if run.effective.get("precision"):
@@ -296,10 +297,6 @@ def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
     facts = sessions[0].facts
     told = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
     return told | {name: facts[name] for name in ("inputs", "outputs") if name in facts}
-
-
-def _worker_environment(sessions: Sequence[SessionResult]) -> dict[str, Any]:
-    return {"worker_python": sessions[0].python} if sessions and sessions[0].python else {}
 
 
 def with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:

@@ -25,7 +25,7 @@ def limit_memory(limit: int | None) -> None:
     """Limit the memory of this process, so that a model that allocates without end does not exhaust the machine.
 
     RLIMIT_DATA counts private writable memory, which is what engines allocate; RLIMIT_AS would also count mapped
-    weights and reservations. The out-of-memory killer, should it come, is told to take this process first.
+    weights and reservations. The kernel's out-of-memory killer ends this process before others.
     """
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")

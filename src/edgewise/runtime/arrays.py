@@ -94,7 +94,7 @@ def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
 
 
 def own_copies(arrays: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
-    """Contiguous copies of `arrays`, which nobody else can change.
+    """Contiguous copies of `arrays`, owned by the session.
 
     Raises ValueError where number, dtype or shape are not those of `specs`: an engine would convert, or read on past
     the end.

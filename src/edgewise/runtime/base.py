@@ -305,7 +305,7 @@ class ProfilesLayers(Protocol):
     """A session that can time its layers. It was loaded with `LoadOptions.profile` and is bound and warmed up."""
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run so many inferences under the engine's profiler. Raises `CannotProfile`."""
+        """Run this number of inferences under the engine's profiler. Raises `CannotProfile`."""
 
 
 def package_availability(distribution: str, *, extra: str, module: str) -> Availability:

@@ -53,7 +53,7 @@ VERSION = "1"
 
 
 class FakeClock:
-    """A clock that only moves when it is told to.
+    """A clock that moves only by its methods.
 
     Attributes:
         now: ns.

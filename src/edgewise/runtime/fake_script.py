@@ -36,7 +36,7 @@ class FakeBehaviour:
         """Misbehave if this is the place."""
         if place == self._at:
             if self._touch:
-                Path(self._touch).touch()  # for whoever waits for the misbehaviour to begin
+                Path(self._touch).touch()  # a test may wait for the misbehaviour to begin
             if self._do == "nan":
                 self.not_finite = True
             else:

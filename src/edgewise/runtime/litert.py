@@ -27,7 +27,7 @@ _RESOLVERS = {
     "interpreter-noxnnpack": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
     "interpreter-reference": "BUILTIN_REF",
 }
-#: of the interpreter, without those that would take away what the provider stands for, or what measuring rests on
+#: settings of the interpreter, without those that would change the provider or disturb measuring
 _INTERPRETER_SETTINGS = frozenset({
     "experimental_default_delegate_latest_features", "experimental_disable_delegate_clustering",
 })  # fmt: skip
@@ -267,7 +267,7 @@ def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | No
 
 
 def replaced_by(partition: Mapping[str, Any], producers: Mapping[int, Mapping[str, Any]]) -> set[int]:
-    """Indices of the operators that a delegate's partition stands for: what lies between its outputs and its inputs.
+    """Indices of the operators that a delegate's partition replaces: those between its outputs and its inputs.
 
     Args:
         producers: tensor → the operator that makes it, as the interpreter lists them.

@@ -250,7 +250,8 @@ class TimedModel:
             self._resize()
             self._inputs = self._buffers("Input")
             self._outputs = self._buffers("Output")
-            self._write_inputs()
+            for (_, array), buffer in zip(self._tensors["Input"], self._inputs, strict=True):
+                self._transfer(buffer, array.nbytes, array.tobytes())
             self._profiler = library.create("CompiledModelGetProfiler", self._model)
             if not self._profiler:
                 raise CannotProfile("LiteRT compiled the model without a profiler")
@@ -371,10 +372,6 @@ class TimedModel:
             if size != array.nbytes:
                 raise CannotProfile(f"LiteRT's buffer of {name!r} has {size} bytes instead of {array.nbytes}")
         return (ctypes.c_void_p * len(handles))(*handles)
-
-    def _write_inputs(self) -> None:
-        for (_, array), buffer in zip(self._tensors["Input"], self._inputs, strict=True):
-            self._transfer(buffer, array.nbytes, array.tobytes())
 
     def _transfer(self, buffer: int, size: int, data: bytes | None) -> bytes:
         """Write `data` to a buffer, or read `size` bytes of it."""

@@ -172,7 +172,7 @@ class ProfiledCompiledSession(_TimesLayers, CompiledSession):
 def _take_turns(
     model: TimedModel, invoke: Callable[[], object], inferences: int
 ) -> tuple[list[ProfiledInference], list[int]]:
-    """So many profiled inferences, and the times of as many ordinary ones of the session, in blocks by turns.
+    """Profiled inferences, and the times of as many ordinary ones of the session, in alternating blocks.
 
     Reading the process's memory use leaves the caches cold: an unprofiled inference of the same model warms them again.
     """

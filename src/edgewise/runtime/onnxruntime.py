@@ -99,7 +99,8 @@ class OnnxRuntime:
     @cached_property
     def providers(self) -> Sequence[Provider]:
         """The CPU and the execution providers that came with the installed package, found without importing it."""
-        return (_CPU, *(_accelerator(title) for title in _installed_providers()))
+        found = _installed_providers()
+        return (_CPU, *(Provider(name=_short(title), title=title, accelerator=True) for title in found))
 
     def availability(self) -> Availability:
         """Whether one of the packages that bring the engine is installed."""
@@ -266,10 +267,6 @@ def _array(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return None
     return np.array(value, dtype=str) if value.dtype.kind == "O" else np.array(value)
-
-
-def _accelerator(title: str) -> Provider:
-    return Provider(name=_short(title), title=title, accelerator=True)
 
 
 def _short(title: str) -> str:

@@ -31,7 +31,7 @@ _SUFFIXES = (_BLOCKED, re.compile(r"_token_\d+$"), re.compile(r"/[^/]*$"))
 
 @dataclass(frozen=True, slots=True)
 class MappedNode:
-    """What one operator of the engine's graph stands for.
+    """What one operator of the engine's graph executes.
 
     Attributes:
         originals: names of the model's operators.

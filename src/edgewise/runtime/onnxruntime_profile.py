@@ -32,11 +32,11 @@ from edgewise.wire import Damaged
 WARMUP = 3
 """Inferences of the profiled session that are not counted."""
 BLOCK = 5
-"""Profiled and ordinary inferences take turns in blocks of so many, so that a drift of the clock rate meets both."""
+"""Profiled and ordinary inferences alternate in blocks of this size, so that a drift of the clock rate affects both."""
 MOST_PARTS = 2
 """How many times as long as the shortest step the record of another step may take."""
 PLAIN_S = 5.0
-"""Ordinary inferences are run for about so long at most; where they take longer, profiling costs next to nothing."""
+"""Longest total time of ordinary inferences; where they take longer, profiling costs next to nothing."""
 _METHOD = (
     "ONNX Runtime's profiler: the time of each kernel's call, minus the cost of profiling (measured by alternating "
     "inferences with and without it; the part inside kernels is divided equally)"
@@ -136,7 +136,7 @@ class ProfiledOnnxSession(OnnxSession):
         self._arrays = [array.copy() for array in arrays]
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run so many inferences in a profiled session of the same settings, and as many ordinary ones in between.
+        """Run inferences in a profiled session of the same settings, and as many ordinary ones in between.
 
         Raises:
             CannotProfile: the engine's profile is damaged, cut off, or differs from one inference to the next.
@@ -204,7 +204,7 @@ def _fitting(inferences: int, path: Path) -> int:
 
 
 def _take_turns(profiled: Callable[[], object], plain: Callable[[], object], inferences: int) -> _Timing:
-    """Time so many profiled inferences, and ordinary ones between them; the first of each turn is not counted."""
+    """Time profiled inferences, and ordinary ones between them; the first of each turn is not counted."""
     timing = _Timing(total=WARMUP)
     time_calls(profiled, WARMUP)
     while len(timing.walls) < inferences:

@@ -45,7 +45,7 @@ _HEARTS: dict[str, frozenset[str]] = {
 _MADE_UP = re.compile(r"(?:^|,)([A-Z][A-Za-z0-9]*)_\d+(?=,|$)")
 #: operator that the engine puts in the place of several → what those are
 _REPLACED = {"VariadicSplit": "Slice"}
-#: of these there are many that stand for no operator
+#: types of which many belong to no operator of the file
 _COMMON = frozenset({"Add", "Constant", "Convert", "Divide", "Multiply", "Reshape", "Squeeze", "Subtract", "Transpose"})
 #: of layout, shape and type: they may as well be made before an operator
 _CONVERSIONS = frozenset({"Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})

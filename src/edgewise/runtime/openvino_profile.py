@@ -29,7 +29,7 @@ from edgewise.runtime.openvino import DTYPES, PASSIVE, OpenVinoSession, call_of,
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
 
 BLOCKS = 20
-"""The model is compiled for so many blocks of inferences at most."""
+"""Largest number of blocks of inferences; the model is compiled for each."""
 COMPILE_S = 8.0
 """Fewer blocks, but three, where compiling takes longer than this in all."""
 BLOCK = 20
@@ -95,7 +95,7 @@ class _Counters:
     averages: dict[int, list[int]] = field(default_factory=dict)
 
     def read(self, request: Any, inferences: int) -> None:
-        """Note what they say now, after so many inferences."""
+        """Keep the counters' values after this number of inferences."""
         told = request.get_profiling_info()
         if not self.names:
             self.names = [entry.node_name for entry in told]
@@ -125,7 +125,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         self._compile_anew = compile_anew
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run so many inferences with performance counters, 400 at most, in blocks that are one reading each.
+        """Run this number of inferences, at most 400, with performance counters; each block is one reading.
 
         Raises:
             CannotProfile: the device is not the CPU, or its counters show nothing.
@@ -182,7 +182,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
 
 
 def _time(invoke: Callable[[], object], request: Any, count: int) -> tuple[list[int], list[float]]:
-    """Nanoseconds of so many calls by our clock and by the engine's."""
+    """Nanoseconds of `count` calls by our clock and by the engine's."""
     clock = time.monotonic_ns
     walls, latencies = [], []
     for _ in range(count):

@@ -57,7 +57,7 @@ class Outline:
 
 
 def name_operators(outline: Outline) -> tuple[str, ...]:
-    """A name for every operator that is its own alone: the file's, else that of the first tensor it makes."""
+    """A unique name for every operator: the file's, otherwise that of the first tensor it makes."""
     count: dict[str, int] = {}
     for node in outline.nodes:
         count[node.name] = count.get(node.name, 0) + 1
@@ -70,7 +70,7 @@ def name_operators(outline: Outline) -> tuple[str, ...]:
 def complete_claims(outline: Outline, claims: Sequence[Set[int]], *, visible: Set[int]) -> list[tuple[int, ...]]:
     """Extend what each step is known to execute to all that it executes.
 
-    Operators whose value is constant, copies of a claimed one, and those that only pass on are left to nobody: engines
+    Operators whose value is constant, copies of a claimed one, and those that only pass on get no step: engines
     compute them beforehand or leave them out.
 
     Args:

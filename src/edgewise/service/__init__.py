@@ -1,6 +1,6 @@
 r"""One request per verb, and one function that carries it out: the layer under every door.
 
-A door is the command line (`edgewise.cli`), ``import edgewise`` (`edgewise.api`, `edgewise.improve`), or a web page. It
+A door is the command line (`edgewise.cli`), ``import edgewise`` (`edgewise.api`), or a web page. It
 makes a request, carries it out in a context, and shows the result. How a benchmark flows:
 
     edgewise bench m.onnx --threads 1,2          edgewise.bench("m.onnx", threads=[1, 2])     request.json

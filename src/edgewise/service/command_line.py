@@ -102,7 +102,7 @@ def _texts(field: str, value: Any) -> Iterator[str]:
             yield f"{name}=" + ",".join(dict.fromkeys(repr(case[name]) for case in value))
     elif field == "min_snr":
         yield f"{value:g}dB"
-    elif field == "labels" or (field == "classes" and not isinstance(value, str)):
+    elif field in ("labels", "not_applied") or (field == "classes" and not isinstance(value, str)):
         return  # names that Python gave: no flag takes them
     elif field == "shapes":
         yield from (("" if not name else f"{name}=") + "x".join(map(str, shape)) for name, shape in value.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.cancellation import Cancelled
+from edgewise.device.devices import LOCAL
+from edgewise.device.lease import measuring_on
 from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
 from edgewise.record import (
@@ -41,12 +44,15 @@ def plan_commands(request: ExecRequest) -> list[Job]:
         models += _read_lines(Path(request.models_file))
     if len(models) > MOST_MODELS:
         raise BadField(f"{{model_names}} must be at most {MOST_MODELS}, not {len(models)}")
+    folder = Path(request.run_in) if request.run_in is not None else Path()
+    if not folder.is_dir():
+        raise BadField(f"{{run_in={folder}}} is not a folder")
     jobs = []
     for model in dict.fromkeys(models) or [""]:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
         jobs.append(
             Job(
-                model=_reference(Path(model) if model else _program(command[0]), is_program=not model),
+                model=_reference(folder / model if model else _program(command[0], folder), is_program=not model),
                 runtime=RuntimeSpec(name="command"),
                 target=TargetSpec(constraints=request.constraints()),
                 workload=Workload(
@@ -58,7 +64,7 @@ def plan_commands(request: ExecRequest) -> list[Job]:
             )
         )
     for job in jobs:
-        _program(job.command[0])
+        _program(job.command[0], folder)
     return jobs
 
 
@@ -69,7 +75,13 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
     done: list[list[Execution]] = [[] for _ in jobs]
     runs: dict[int, Run] = {}
     interrupted = False
-    with context.saving() as saver:
+
+    def build(index: int) -> Run:
+        return build_run(
+            jobs[index], done[index], environment=environment, group=group, not_applied=request.not_applied
+        )
+
+    with measuring_on(LOCAL), context.saving() as saver:
         try:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):
@@ -77,13 +89,13 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
                     emit(StageStarted(title=f"{jobs[index].model.name}: {jobs[index].label}{round_text}"))
                     done[index].append(_execute(jobs[index], request))
                     if number + 1 == request.repeat:
-                        runs[index] = build_run(jobs[index], done[index], environment=environment, group=group)
+                        runs[index] = build(index)
                         _save(runs[index], saver.save)
         except (Cancelled, KeyboardInterrupt):
             interrupted = True
             for index, executions in enumerate(done):
                 if executions and index not in runs:
-                    run = build_run(jobs[index], executions, environment=environment, group=group)
+                    run = build(index)
                     runs[index] = replace(run, status="cancelled" if run.status == "done" else run.status)
                     _save(runs[index], saver.save)
             if not runs:
@@ -98,6 +110,7 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
             constraints=request.constraints() or Constraints(),
             sample_s=request.sample,
             timeout_s=request.timeout,
+            folder=None if request.run_in is None else Path(request.run_in),
         )
     except OSError as error:
         raise Unavailable(
@@ -110,9 +123,9 @@ def _save(run: Run, save: Callable[[Run], None]) -> None:
     save(run)
 
 
-def _program(name: str) -> Path:
+def _program(name: str, folder: Path) -> Path:
     """The file of a program. Raises `BadInput`."""
-    found = shutil.which(name)
+    found = shutil.which(str(folder.absolute() / name) if os.sep in name else name)
     if found is None:
         raise BadInput(
             f"the command {name!r} does not exist or is not executable",

@@ -15,7 +15,7 @@ from pydantic import Field
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
-from edgewise.constraints.choice import MECHANISMS
+from edgewise.constraints.base import MECHANISMS
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
@@ -504,6 +504,8 @@ class OptimizeRequest(_Data):
 PLACEHOLDER = "{model}"
 LEAST_CPUS, MOST_CPUS = 0.01, 1024
 LEAST_MEMORY = 2**20
+SHORTEST_SAMPLE_S = 0.01
+"""Reading the counters more often would disturb what they count."""
 
 
 class ExecRequest(_Limited):
@@ -511,20 +513,25 @@ class ExecRequest(_Limited):
 
     Attributes:
         command: program and arguments; ``{model}`` in them stands for a model.
-        model_names: names or paths to put there; each is a run of its own. They count from the current folder.
+        model_names: names or paths to put there; each is a run of its own. They count from the folder in
+            which the command runs.
         models_file: a file with one of them per line.
+        run_in: the folder in which the command runs; None is the current folder.
+        not_applied: requirements of another tool's file that are not met here; each run says so.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
         repeat: number of executions.
         seed: of the order of executions.
     """
 
-    PATHS = ("models_file",)
+    PATHS = ("models_file", "run_in")
 
     verb: Literal["exec"] = "exec"
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
+    run_in: FilePath | None = None
+    not_applied: Texts = ()
     sample: Number = 0.5
     timeout: Number | None = None
     repeat: Whole = 1
@@ -539,6 +546,8 @@ class ExecRequest(_Limited):
         """Reject limits that no program can run in, and models without a place in the command."""
         check_constraints(self.constraints() or Constraints())
         require_time(timeout=self.timeout, sample=self.sample or None)
+        if 0 < self.sample < SHORTEST_SAMPLE_S:
+            raise BadField(f"{{sample}} must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
         require_at_least(1, repeat=self.repeat)
         require_at_least(0, seed=self.seed)
         has_place = any(PLACEHOLDER in word for word in self.command)

@@ -14,7 +14,7 @@ from edgewise.errors import BadInput
 Samples: TypeAlias = NDArray[np.float64]
 
 BATCHES = 400
-"""Longer sessions are averaged into about so many batches: a slow neighbour stands out of the noise, and it is fast."""
+"""Longer sessions are averaged into about this number of batches: slow disturbances stand out, and it is fast."""
 
 CORRELATED = 1.3
 """Below this inflation of the variance, samples are taken as independent as far as degrees of freedom go."""

@@ -13,7 +13,7 @@ from statistics import NormalDist
 _TINY = 1e-300
 _PRECISION = 1e-15
 _NORMAL_ABOVE = 1e8
-"""From so many degrees of freedom on, t and normal quantiles agree to better than 1e-7."""
+"""From this number of degrees of freedom on, t and normal quantiles agree to better than 1e-7."""
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:

@@ -34,7 +34,7 @@ LEAST = 3
 """With fewer samples there is no interval."""
 
 RANKS_FROM = 9
-"""From so many samples on, ranks give an interval of 95 % with room for error; fewer need a shape to be assumed."""
+"""From this number of samples on, ranks give a 95 % interval with room for error; fewer need an assumed shape."""
 
 TENTH_TO_MEDIAN = 1.28155
 """From the 10th percentile of a normal distribution to its median, in standard deviations."""

@@ -44,18 +44,6 @@ def mcnemar_exact(lost: int, gained: int) -> float:
     return min(1.0, 2.0 * _tail(min(lost, gained), lost + gained))
 
 
-def mcnemar_mid_p(lost: int, gained: int) -> float:
-    """As `mcnemar_exact`, with half the probability of what was seen: nearer to its level, seldom a little above.
-
-    Source: M. W. Fagerland, S. Lydersen, P. Laake, "The McNemar test for binary matched-pairs data: mid-p and
-    asymptotic are better than exact conditional", BMC Medical Research Methodology 13:91 (2013).
-    """
-    fewer, total = min(lost, gained), lost + gained
-    if lost == gained:
-        return 1.0
-    return min(1.0, 2.0 * _tail(fewer, total) - _probability(fewer, total))
-
-
 def paired_interval(lost: int, gained: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Tango's score interval of a paired difference of proportions, (gained − lost) / n; inside [−1, 1].
 
@@ -104,15 +92,10 @@ def _score_statistic(difference: float, *, lost: int, gained: int, n: int) -> fl
     return distance / math.sqrt(variance)
 
 
-def _probability(count: int, total: int) -> float:
-    """P(X = count) for X of `total` fair coins."""
-    logarithm = math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)
-    return math.exp(logarithm - total * math.log(2.0))
-
-
 def _tail(count: int, total: int) -> float:
     """P(X ≤ count) for X of `total` fair coins, for count ≤ total / 2."""
-    term = _probability(count, total)
+    logarithm = math.lgamma(total + 1) - math.lgamma(count + 1) - math.lgamma(total - count + 1)
+    term = math.exp(logarithm - total * math.log(2.0))  # P(X = count)
     parts = [term]
     for k in range(count, 0, -1):
         term *= k / (total - k + 1)

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 _COINS_PER_CELL = 16
-"""A group's count costs as much as drawing so many samples one by one."""
+"""Drawing a group's count costs as much as drawing this number of samples."""
 
 
 class Resampler:
@@ -123,7 +123,7 @@ class Bootstrap:
         return _normal_cdf(distance / shrink - self.bias)
 
     def _level(self, z: float) -> float:
-        """Which percentile stands for the normal quantile z."""
+        """The percentile that corresponds to the normal quantile z."""
         moved = self.bias + z
         shrink = 1.0 - self.acceleration * moved
         if shrink <= 0.0:

@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-12
 """Of a mean beside the largest value: nothing is relative to it."""
 
 BEYOND = 10
-"""A percentile is given only where at least so many samples are expected above it: n ≥ 10/(1 − p)."""
+"""A percentile is given only where at least this number of samples is expected above it: n ≥ 10/(1 − p)."""
 
 
 def summarise(samples: ArrayLike, session_lengths: Sequence[int]) -> Summary:

@@ -26,7 +26,7 @@ from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
-from edgewise.store.tables import RunRow, documents, measurement_rows, reading_rows, run_row, runs, tag_rows
+from edgewise.store.tables import RunRow, documents, index_rows, runs
 from edgewise.store.upgrade import upgrade
 
 MIN_PREFIX = 4
@@ -423,15 +423,9 @@ def _index_again(connection: Connection) -> ReindexResult:
 
 
 def _write_index(connection: Connection, run: Run) -> None:
-    for table in tables.INDEX_TABLES:
+    for table, rows in index_rows(run).items():
         key = "id" if table is runs else "run"
         connection.execute(delete(table).where(table.c[key] == run.id))
-    connection.execute(insert(runs), run_row(run))
-    for table, rows in (
-        (tables.measurements, measurement_rows(run)),
-        (tables.readings, reading_rows(run)),
-        (tables.tags, tag_rows(run)),
-    ):
         if rows:
             connection.execute(insert(table), rows)
 

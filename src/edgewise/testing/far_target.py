@@ -114,6 +114,7 @@ class FarTransport:
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.home),
             "TMPDIR": str(self.home),
+            "EDGEWISE_LOCKS": str(self.home),
             "FAR_CLOCK": json.dumps(clock),
             "FAR_DISK": str(disk_bytes),
         }
@@ -171,7 +172,7 @@ class FarProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, which nobody can tell once the link is lost."""
+        """Its exit code; None once the link is lost, because it is unknown then."""
         return None if self.link_lost else self._process.returncode
 
     def wait(self, timeout: float | None = None) -> int:

@@ -18,7 +18,7 @@ _require = requiring("runtime: layers")
 
 INFERENCES = 8
 TOLERANCE = 1e-6
-"""Outputs before and after may differ by so much, relative to the largest one."""
+"""Largest difference between outputs before and after, relative to the largest output."""
 
 
 def check_profile(runtime: Runtime, path: Path, options: LoadOptions, inputs: Sequence[Any]) -> tuple[str, ...]:

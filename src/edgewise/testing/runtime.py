@@ -17,7 +17,7 @@ from edgewise.testing.rules import probe_import, requiring
 _require = requiring("runtime")
 
 TOLERANCE = 1e-6
-"""Outputs of the same inputs may differ by so much, relative to the largest one: some engines sum in any order."""
+"""Largest difference between outputs of the same inputs, relative to the largest one: engines sum in any order."""
 
 # Run in a fresh interpreter: what the module, then the engine, brings into the process.
 _PROBE = """

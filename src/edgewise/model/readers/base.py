@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from edgewise.errors import BadModel
+from edgewise.errors import BadInput, BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.signature import Signature, TensorSpec
+from edgewise.model.signature import Shape, Signature, TensorSpec, shapes_fit
 from edgewise.registry import Registry
 
 HEAD_BYTES = 4096
@@ -54,6 +56,15 @@ class Reader(Protocol):
         Raises:
             BadModel: one is missing, too short, or lies where a model has no business.
         """
+
+
+class SelfContained:
+    """What readers share whose models are one file."""
+
+    def weight_files(self, path: Path) -> tuple[Path, ...]:
+        """None: all weights are inside."""
+        del path
+        return ()
 
 
 @runtime_checkable
@@ -104,6 +115,63 @@ def make_signature(path: Path, *, inputs: Sequence[TensorSpec], outputs: Sequenc
                 if isinstance(size, int) and not 0 <= size <= MAX_DIMENSION:
                     raise damaged(path, f"{spec.name!r} has a dimension of size {size}")
     return Signature(inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def sign_graph(path: Path, graph: Graph) -> Signature:
+    """The inputs and outputs of `graph` as the signature of its file. Raises as `make_signature`."""
+    inputs, outputs = (
+        [TensorSpec(name=name, shape=graph.tensors[name].shape, dtype=graph.tensors[name].dtype) for name in names]
+        for names in (graph.inputs, graph.outputs)
+    )
+    return make_signature(path, inputs=inputs, outputs=outputs)
+
+
+def check_shapes(stated: Mapping[str, Shape | None], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse shapes that the inputs of a model can't have.
+
+    Args:
+        stated: name of an input → its shape as the file has it.
+        shapes: name of an input → the shape that the user wants.
+
+    Raises:
+        BadInput: an unknown name, an impossible size, or a shape that differs from what the file fixes.
+    """
+    for name, shape in shapes.items():
+        given = "x".join(map(str, shape))
+        if name not in stated:
+            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(stated) or 'none'}")
+        if any(not 0 <= size <= MAX_DIMENSION for size in shape) or math.prod(shape) > MAX_DIMENSION:
+            raise BadInput(
+                f"{given} for input {name!r} has an impossible size", advice="every dimension must be at least 1"
+            )
+        fixed = stated[name]
+        if not shapes_fit(fixed, shape):
+            wanted = "x".join(str(size) if isinstance(size, int) else "?" for size in fixed or ())
+            raise BadInput(f"{given} does not fit input {name!r}", advice=f"the model takes {wanted or 'a scalar'}")
+
+
+def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], list[int]]:
+    """Indices so that each follows those that it needs, else in the order they have.
+
+    Returns:
+        The order, without what is on a circle or behind one; and for how many others each index still waits.
+    """
+    waiting = [len(makers) for makers in needs]
+    users: dict[int, list[int]] = {}
+    for index, makers in enumerate(needs):
+        for maker in makers:
+            users.setdefault(maker, []).append(index)
+    heap = [index for index, count in enumerate(waiting) if not count]
+    heapify(heap)
+    order: list[int] = []
+    while heap:
+        index = heappop(heap)
+        order.append(index)
+        for user in users.get(index, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heappush(heap, user)
+    return order, waiting
 
 
 def identify_version(path: Path) -> tuple[Path, int, int, int]:

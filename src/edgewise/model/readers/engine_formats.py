@@ -16,7 +16,7 @@ from typing import Any
 
 from edgewise.child_process import run_child
 from edgewise.errors import BadModel, Unavailable
-from edgewise.model.readers.base import damaged, identify_version, make_signature
+from edgewise.model.readers.base import SelfContained, damaged, identify_version, make_signature
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.registry import Registry
 
@@ -27,7 +27,7 @@ _MOST_FILES = 10_000
 _LENGTH = rb"[\x80-\xff]*[\x00-\x7f]"
 
 
-class _EngineFormat:
+class _EngineFormat(SelfContained):
     """What the readers share.
 
     Attributes:
@@ -52,11 +52,6 @@ class _EngineFormat:
             Unavailable: no engine that reads it is installed.
         """
         return _ask_engine(identify_version(path), self.format, self.title, self.advice)
-
-    def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """None: weights are inside."""
-        del path
-        return ()
 
 
 class OrtReader(_EngineFormat):

@@ -13,8 +13,7 @@ from typing import Any
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import damaged, make_signature
-from edgewise.model.readers.fake_graph import make_graph
+from edgewise.model.readers.base import SelfContained, damaged, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MARK = b"edgewise-fake"
@@ -26,7 +25,7 @@ _DEFAULT_INPUTS = (TensorSpec(name="x", shape=(1, 4), dtype="float32"),)
 _DEFAULT_OUTPUTS = (TensorSpec(name="y", shape=(1, 2), dtype="float32"),)
 
 
-class FakeReader:
+class FakeReader(SelfContained):
     """Reads fake models."""
 
     format = "fake"
@@ -48,6 +47,8 @@ class FakeReader:
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """The scripted network. Raises `BadModel` where the script has none or it is wrong, `BadInput` for `shapes`."""
+        from edgewise.model.readers.fake_graph import make_graph  # pydantic, which no other reader needs
+
         graph = _read_script(path).get("graph")
         if not isinstance(graph, dict):
             raise damaged(path, "its script has no object 'graph'", advice=_ADVICE)
@@ -57,11 +58,6 @@ class FakeReader:
             shapes=shapes or {},
             refuse=lambda reason: damaged(path, reason, advice=_ADVICE),
         )
-
-    def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """None: a fake model has no weights."""
-        del path
-        return ()
 
 
 def _read_script(path: Path) -> dict[str, Any]:

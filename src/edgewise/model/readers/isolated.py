@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgewise.child_process import run_child
+from edgewise.child_process import Limits, run_child, serve
+from edgewise.errors import BadInput
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK, identify_version
 from edgewise.model.signature import Dimension
 
@@ -29,6 +30,56 @@ class NoAnswer(Exception):
 
 class Refused(Exception):
     """The engine reads the file and refuses what was asked of it; the message is the engine's."""
+
+
+def answer_requests(
+    answer: Callable[[dict[str, Any]], Mapping[str, Any]],
+    *,
+    cpu_seconds: int,
+    memory_bytes: int,
+    per_file_byte: int = 0,
+) -> int:
+    """The main function of a worker of `ask_engine`; returns the exit code.
+
+    Args:
+        answer: makes the answer to a request. Raises `Refused` where the network can't take what was asked, and
+            whatever the engine raises where it can't read the file.
+        memory_bytes, per_file_byte: limit of private memory, and further bytes for every byte of the file.
+    """
+
+    def reply(request: bytes) -> bytes:
+        try:
+            return json.dumps(answer(json.loads(request))).encode()
+        except Refused as error:
+            return json.dumps({"refused": " ".join(str(error).split())[:1000]}).encode()
+
+    def limit(request: bytes) -> Limits:
+        size = Path(json.loads(request)["path"]).stat().st_size if per_file_byte else 0
+        return Limits(cpu_seconds=cpu_seconds, data_bytes=memory_bytes + per_file_byte * size)
+
+    return serve(reply, limits=limit)
+
+
+def ask_for_shapes(
+    worker: str, path: Path | None, request: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], **engine: Any
+) -> tuple[Mapping[str, Any] | None, str]:
+    """The answer of `ask_engine` about a model with these `shapes` of its inputs, or None and why there is none.
+
+    Raises:
+        BadInput: the network can't take the shapes.
+    """
+    try:
+        return ask_engine(worker, path, request, **engine), ""
+    except NoAnswer as error:
+        return None, str(error)
+    except Refused as error:
+        raise refuse_shapes(shapes, error) from error
+
+
+def refuse_shapes(shapes: Mapping[str, tuple[int, ...]], error: Refused) -> BadInput:
+    """The error for shapes that a network can't take."""
+    words = ", ".join(f"{name!r}: {list(shape)}" for name, shape in shapes.items())
+    return BadInput(f"the network does not support {words}: {error}", advice="give shapes that it supports")
 
 
 def ask_engine(
@@ -45,8 +96,7 @@ def ask_engine(
     """What the module `worker` answers about the file at `path`; kept for as long as the file does not change.
 
     Args:
-        worker: its main function reads a JSON request from stdin and writes a JSON answer to stdout; an answer
-            ``{"refused": reason}`` means that the request does not suit the model.
+        worker: a module whose main function is `answer_requests`.
         path: None where the request has everything.
         request: what it is asked, beside ``path``.
         package: what the worker imports; `title` is its proper name, `extra` the extra of edgewise that brings it.

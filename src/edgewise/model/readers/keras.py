@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, BadModel
+from edgewise.errors import BadModel
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.archive import first_name, looks_zipped, open_archive
-from edgewise.model.readers.base import MAX_NAME_CHARACTERS, damaged, make_signature
-from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape
+from edgewise.model.readers.base import MAX_NAME_CHARACTERS, SelfContained, check_shapes, damaged, sign_graph
+from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.keras_graph import build_graph
-from edgewise.model.signature import Signature, TensorSpec, shapes_fit
+from edgewise.model.signature import Signature
 
 WORKER = "edgewise.model.readers.keras_isolated"
 _CONFIG, _METADATA = "config.json", "metadata.json"
@@ -29,7 +30,7 @@ _MAX_DEPTH, _MAX_OBJECTS = 60, 1_000_000
 _BACKENDS = ("jax", "torch", "tensorflow")
 
 
-class KerasReader:
+class KerasReader(SelfContained):
     """Reads Keras models."""
 
     format = "keras"
@@ -50,17 +51,7 @@ class KerasReader:
 
     def read_signature(self, path: Path) -> Signature:
         """Inputs with their batch, which is open as a rule, and outputs, whose shapes only Keras tells."""
-        graph = self.read_graph(path)
-        inputs, outputs = (
-            [TensorSpec(name=name, shape=graph.tensors[name].shape, dtype=graph.tensors[name].dtype) for name in names]
-            for names in (graph.inputs, graph.outputs)
-        )
-        return make_signature(path, inputs=inputs, outputs=outputs)
-
-    def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """None: weights are in the archive."""
-        del path
-        return ()
+        return sign_graph(path, self.read_graph(path))
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """The network as Keras builds it from its configuration, models in models taken apart.
@@ -91,43 +82,26 @@ def read_document(
     """
     _check(path, document)
     outline = _outline(path, document, version)
-    for name, shape in (shapes or {}).items():
-        if name not in outline.inputs:
-            raise BadInput(
-                (f"{name!r} is not an input of the model"), advice=f"its inputs are {', '.join(outline.inputs)}"
-            )
-        stated = outline.tensors[name].shape
-        if not shapes_fit(stated, shape):
-            raise BadInput(
-                f"{name!r} can't have the shape {'x'.join(map(str, shape))}",
-                advice=f"it is {'x'.join('?' if size is None else str(size) for size in stated or ())}; "
-                "only ? can be chosen",
-            )
+    check_shapes({name: outline.tensors[name].shape for name in outline.inputs}, shapes or {})
     given = {name: list(shape) for name, shape in (shapes or {}).items()}
     purpose = "shapes, parameters and costs of a Keras model"
-    try:
-        backend = _choose_backend(purpose)
-        told = ask_engine(
-            WORKER, None, {"document": dict(document), "shapes": given}, package="keras", title="Keras",
-            extra="keras", purpose=purpose, environment={"KERAS_BACKEND": backend},
-        )  # fmt: skip
-    except NoAnswer as error:
-        return _with_shapes(outline, given, str(error))
-    except Refused as error:
-        raise BadInput(
-            f"{path.name} can't take these shapes: {error}", advice=("give shapes that it supports")
-        ) from error
-    return build_graph(path, told, version)
+    backend = _choose_backend()
+    if backend is None:
+        why = f"{purpose} need one of JAX, PyTorch and TensorFlow behind Keras (pip install jax)"
+        return _with_shapes(outline, given, why)
+    told, why = ask_for_shapes(
+        WORKER, None, {"document": dict(document), "shapes": given}, shapes or {}, package="keras", title="Keras",
+        extra="keras", purpose=purpose, environment={"KERAS_BACKEND": backend},
+    )  # fmt: skip
+    return _with_shapes(outline, given, why) if told is None else build_graph(path, told, version)
 
 
-def _choose_backend(purpose: str) -> str:
-    """What stands behind Keras: as the user has set it, else the quickest one that is installed. Raises `NoAnswer`."""
+def _choose_backend() -> str | None:
+    """The backend of Keras: as the user has set it, else the quickest that is installed; None: Keras has none."""
     if chosen := os.environ.get("KERAS_BACKEND"):
         return chosen
     found = next((name for name in _BACKENDS if find_spec(name) is not None), "")
-    if find_spec("keras") is not None and not found:
-        raise NoAnswer(f"{purpose} need one of JAX, PyTorch and TensorFlow behind Keras (pip install jax)")
-    return found
+    return None if find_spec("keras") is not None and not found else found
 
 
 def _check(path: Path, document: Any) -> None:
@@ -214,8 +188,6 @@ def _ends(value: Any, depth: int = 20) -> Iterator[str]:
 
 def _with_shapes(outline: Graph, given: Mapping[str, list[int]], why: str) -> Graph:
     """The outline with the inputs' shapes, every cost unknown because of `why`."""
-    from dataclasses import replace
-
     tensors = {
         name: replace(tensor, shape=tuple(given.get(name, ()))) if name in given else tensor
         for name, tensor in outline.tensors.items()

@@ -7,12 +7,11 @@ not read. Layers that are made of others come as their parts where Keras has the
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from edgewise.child_process import Limits, serve
+from edgewise.model.readers.isolated import Refused, answer_requests
 
 CPU_SECONDS = 100
 MEMORY_BYTES = 8 * 2**30
@@ -30,10 +29,6 @@ class NotFunctional(Exception):
     """The model's layers are in its Python code, so that nothing but a run would tell what they do."""
 
 
-class ShapesRefused(Exception):
-    """The model can't take the shapes that it was given."""
-
-
 def describe_model(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """What a Keras model consists of, JSON-shaped.
 
@@ -47,7 +42,7 @@ def describe_model(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str,
         ``weights``, ``outputs`` and ``config``.
 
     Raises:
-        NotFunctional, ShapesRefused.
+        NotFunctional, Refused.
     """
     return _Walk().describe(model, shapes)
 
@@ -91,7 +86,7 @@ class _Walk:
         except Exception as error:  # whatever a layer raises
             if not shapes:
                 raise
-            raise ShapesRefused(str(error)) from error
+            raise Refused(str(error)) from error
         return {
             "class": type(model).__name__,
             "name": model.name,
@@ -330,24 +325,15 @@ _SPLIT = {
 }
 
 
-def _answer(request: bytes) -> bytes:
-    asked = json.loads(request)
+def _answer(asked: dict[str, Any]) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     import keras
 
     # Within this scope weights get a shape and no values: a hostile size costs no memory, a large model no time.
     with keras.StatelessScope(initialize_variables=False):
         model = keras.saving.deserialize_keras_object(asked["document"], safe_mode=True)
-        try:
-            return json.dumps(describe_model(model, asked["shapes"])).encode()
-        except ShapesRefused as error:
-            return json.dumps({"refused": " ".join(str(error).split())[:1000]}).encode()
-
-
-def _limits(request: bytes) -> Limits:
-    del request
-    return Limits(cpu_seconds=CPU_SECONDS, data_bytes=MEMORY_BYTES)
+        return describe_model(model, asked["shapes"])
 
 
 if __name__ == "__main__":
-    raise SystemExit(serve(_answer, limits=_limits))
+    raise SystemExit(answer_requests(_answer, cpu_seconds=CPU_SECONDS, memory_bytes=MEMORY_BYTES))

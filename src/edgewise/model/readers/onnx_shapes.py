@@ -18,10 +18,10 @@ from pathlib import Path
 from edgewise.child_process import run_child
 from edgewise.errors import BadInput
 from edgewise.model.readers import onnx_isolated
+from edgewise.model.readers.base import check_shapes
 from edgewise.model.readers.onnx_blocks import Block, inner_blocks
-from edgewise.model.readers.onnx_types import Proto, Shapes, read_type
+from edgewise.model.readers.onnx_types import Proto, Shapes, read_shape, read_type
 from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION
-from edgewise.model.signature import shapes_fit
 
 _SHAPED = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators with which arithmetic on shapes begins."""
@@ -45,31 +45,16 @@ def set_input_shapes(inputs: list[Proto], shapes: Mapping[str, tuple[int, ...]])
     Raises:
         BadInput: an unknown name, or a shape that does not fit what the file says.
     """
-    known = {info.name: info for info in inputs}
-    for name, shape in shapes.items():
-        if name not in known:
-            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(known) or 'none'}")
-        kind = known[name].type
-        if kind.WhichOneof("value") != "tensor_type":
+    known = {info.name: info.type for info in inputs}
+    for name in shapes:
+        if name in known and known[name].WhichOneof("value") != "tensor_type":
             raise BadInput(f"input {name!r} is not a tensor, so it has no shape", advice="omit its shape")
-        _set_shape(name, kind.tensor_type, shape)
-
-
-def _set_shape(name: str, kind: Proto, shape: tuple[int, ...]) -> None:
-    given = "x".join(map(str, shape))
-    if any(not 0 <= size < 2**63 for size in shape):
-        raise BadInput(
-            f"{given} for input {name!r} has an impossible size", advice=("every dimension must be at least 1")
-        )
-    if kind.HasField("shape"):
-        dims = kind.shape.dim
-        fixed = tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims)
-        wanted = "x".join("?" if size is None else str(size) for size in fixed)
-        if not shapes_fit(fixed, shape):
-            raise BadInput(f"{given} does not fit input {name!r}", advice=f"the model takes {wanted or 'a scalar'}")
-    kind.shape.ClearField("dim")
-    for size in shape:
-        kind.shape.dim.add().dim_value = size
+    check_shapes({name: read_shape(kind.tensor_type) for name, kind in known.items()}, shapes)
+    for name, shape in shapes.items():
+        dims = known[name].tensor_type.shape.dim
+        del dims[:]
+        for size in shape:
+            dims.add().dim_value = size
 
 
 def inline_functions(model: Proto) -> Inferred:

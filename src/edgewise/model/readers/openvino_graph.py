@@ -8,7 +8,6 @@ operators. The ``.bin`` file is opened only for the values of small constants.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,8 +18,8 @@ from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers import openvino
-from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, damaged
-from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, check_shapes, damaged
+from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_bodies import (
     Captured,
     check_map,
@@ -51,20 +50,12 @@ def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         raise damaged(path, "it has no outputs")
     information = file.information
     version = information.get("Runtime_version") or information.get("OpenVINO Runtime") or information.get("MO_version")
-    return Graph(
-        name=graph.name,
-        format="openvino",
+    unobserved = {"unobserved": inferred.why} if inferred.why else {}
+    return replace(
+        graph,
         producer=f"OpenVINO {version}" if version else "",
         version=f"IR {file.version}",
-        tensors=graph.tensors,
-        operators=graph.operators,
-        inputs=graph.inputs,
-        outputs=graph.outputs,
-        subgraphs=graph.subgraphs,
-        metadata={
-            **{key: show_text(value) for key, value in information.items()},
-            **({"unobserved": inferred.why} if inferred.why else {}),
-        },
+        metadata={**{key: show_text(value) for key, value in information.items()}, **unobserved},
     )
 
 
@@ -89,32 +80,16 @@ def _infer_shapes(builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) 
     """What follows from concrete shapes of inputs; OpenVINO is asked only where an input is open. Raises `BadInput`."""
     stated = {name: builder.read_input(place) for name, place in builder.find_inputs().items()}
     given = {name: tuple(shape) for name, shape in shapes.items()}
-    for name, shape in given.items():
-        if name not in stated:
-            raise BadInput(f"the model has no input {name!r}", advice=f"its inputs: {', '.join(map(repr, stated))}")
-        tensor = stated[name]
-        sane = all(0 <= size <= MAX_DIMENSION for size in shape) and math.prod(shape) <= MAX_DIMENSION
-        if not sane or not shapes_fit(tensor.shape, shape):
-            raise BadInput(
-                (f"input {name!r} has shape {tensor.shape}, which does not allow {shape}"),
-                advice="give a shape that fits",
-            )
+    check_shapes({name: tensor.shape for name, tensor in stated.items()}, given)
     if all(stated[name].shape == shape for name, shape in given.items()):
         return Inferred()
     layers = {name: builder.network.layers[place].name for name, place in builder.find_inputs().items()}
-    try:
-        answer = ask_engine(
-            WORKER, builder.path,
-            {"shapes": {layers[name]: list(shape) for name, shape in given.items()}},
-            package="openvino", title="OpenVINO", extra="openvino", purpose="shapes behind open dimensions",
-        )  # fmt: skip
-    except NoAnswer as error:
-        return Inferred(given, why=str(error))
-    except Refused as error:
-        words = ", ".join(f"{name!r}: {list(shape)}" for name, shape in given.items())
-        raise BadInput(
-            f"the network does not support {words}: {error}", advice="give shapes that it supports"
-        ) from error
+    answer, why = ask_for_shapes(
+        WORKER, builder.path, {"shapes": {layers[name]: list(shape) for name, shape in given.items()}}, given,
+        package="openvino", title="OpenVINO", extra="openvino", purpose="shapes behind open dimensions",
+    )  # fmt: skip
+    if answer is None:
+        return Inferred(given, why=why)
     return Inferred(given, answer["shapes"], answer["trips"])
 
 

@@ -8,11 +8,9 @@ network can't take the shapes the answer is ``{"refused": reason}``.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from edgewise.child_process import Limits, serve
+from edgewise.model.readers.isolated import Refused, answer_requests
 
 CPU_SECONDS = 60
 MEMORY_BYTES = 2 * 2**30
@@ -25,22 +23,21 @@ _BODIES = {
 }
 
 
-def infer_shapes(request: bytes) -> bytes:
+def infer_shapes(asked: dict[str, Any]) -> dict[str, Any]:
     """Answer one request. Raises what OpenVINO raises where it can't read the file."""
     import openvino
 
-    asked = json.loads(request)
     model = openvino.Core().read_model(asked["path"])
     inputs = {each.get_friendly_name(): each for each in model.get_parameters()}
     try:
         wanted = {inputs[name].output(0): openvino.PartialShape(sizes) for name, sizes in asked["shapes"].items()}
         model.reshape(wanted)
     except RuntimeError as error:
-        return json.dumps({"refused": _explain(str(error))}).encode()
+        raise Refused(_explain(str(error))) from error
     shapes: dict[str, dict[str, list[Any]]] = {}
     trips: dict[str, int] = {}
     _collect(model, "", shapes, trips)
-    return json.dumps({"shapes": shapes, "trips": trips}).encode()
+    return {"shapes": shapes, "trips": trips}
 
 
 def _explain(message: str) -> str:
@@ -70,10 +67,5 @@ def _sizes(shape: Any) -> list[int | None] | None:
     return [size.get_length() if size.is_static else None for size in shape]
 
 
-def _limits(request: bytes) -> Limits:
-    size = Path(json.loads(request)["path"]).stat().st_size
-    return Limits(cpu_seconds=CPU_SECONDS, data_bytes=MEMORY_BYTES + 8 * size)
-
-
 if __name__ == "__main__":
-    raise SystemExit(serve(infer_shapes, limits=_limits))
+    raise SystemExit(answer_requests(infer_shapes, cpu_seconds=CPU_SECONDS, memory_bytes=MEMORY_BYTES, per_file_byte=8))

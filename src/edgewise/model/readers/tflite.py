@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.base import SelfContained, damaged, make_signature
 from edgewise.model.readers.tflite_graph import read_network
 from edgewise.model.readers.tflite_schema import DTYPES
 from edgewise.model.readers.tflite_tables import Table, Tables, open_tables
@@ -19,7 +19,7 @@ from edgewise.model.signature import Signature, TensorSpec
 IDENTIFIER = b"TFL3"
 
 
-class TfliteReader:
+class TfliteReader(SelfContained):
     """Reads TFLite models."""
 
     format = "tflite"
@@ -49,11 +49,6 @@ class TfliteReader:
             model = tables.read_model()
             _read_signature(path, tables, model)
             return read_network(path, tables, model, shapes=shapes or {})
-
-    def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """None: all weights are inside."""
-        del path
-        return ()
 
 
 def _read_signature(path: Path, tables: Tables, model: Table) -> Signature:

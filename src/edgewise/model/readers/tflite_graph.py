@@ -16,17 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, BadModel
+from edgewise.errors import BadModel
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.tflite import interpret
 from edgewise.model.graph import Graph, Operator
-from edgewise.model.readers.base import MAX_DIMENSION, damaged
-from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape
+from edgewise.model.readers.base import check_shapes, damaged
+from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperator, TfliteOperatorReader, order_subgraphs
 from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
 from edgewise.model.readers.tflite_tensors import Stored, TensorReader
 from edgewise.model.readers.unique_names import UniqueNames
-from edgewise.model.signature import Shape, shapes_fit
+from edgewise.model.signature import Shape
 
 WORKER = "edgewise.model.readers.tflite_isolated"
 _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
@@ -169,33 +169,17 @@ class _GraphBuilder:
         A file holds two shapes of a tensor: `shape_signature`, where −1 is open, and `shape`, where the converter wrote
         1 for every −1, each tensor by itself. Neither tells what an interpreter will allocate.
         """
-        for name, wanted in shapes.items():
-            if name not in inputs:
-                names = ", ".join(map(repr, inputs)) or "none"
-                raise BadInput(f"the model has no input {name!r}", advice=f"its inputs are {names}")
-            have = self.tensors[inputs[name]].shape
-            if not shapes_fit(have, wanted) or not all(0 <= size <= MAX_DIMENSION for size in wanted):
-                written = ", ".join("?" if size is None else str(size) for size in have or ())
-                raise BadInput(f"the shape {list(wanted)} does not fit the input {name!r}", advice=f"it is [{written}]")
+        check_shapes({name: self.tensors[index].shape for name, index in inputs.items()}, shapes)
         given = {inputs[name]: tuple(shape) for name, shape in shapes.items()}
         if all(self.tensors[index].shape == shape for index, shape in given.items()):
             return
         for index, shape in given.items():
             self._reshape(index, shape)
-        try:
-            answer = ask_engine(
-                WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]},
-                package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
-            )  # fmt: skip
-        except NoAnswer as error:
-            self.why = str(error)
-            answer = {"shapes": []}
-        except Refused as error:
-            words = ", ".join(f"{name!r}: {list(shape)}" for name, shape in shapes.items())
-            raise BadInput(
-                (f"the network does not support {words}: {error}"), advice="give shapes that it supports"
-            ) from error
-        found = [parse_shape(shape) for shape in answer["shapes"]]
+        answer, self.why = ask_for_shapes(
+            WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
+            package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
+        )  # fmt: skip
+        found = [parse_shape(shape) for shape in answer["shapes"]] if answer else []
         for index, tensor in enumerate(self.tensors):
             if index not in given and not tensor.constant and tensor.shape:
                 known = found[index] if index < len(found) else None

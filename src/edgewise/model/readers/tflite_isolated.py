@@ -7,22 +7,19 @@ is null. Where the network can't take the shapes the answer is ``{"refused": rea
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from edgewise.child_process import Limits, serve
+from edgewise.model.readers.isolated import Refused, answer_requests
 
 CPU_SECONDS = 60
 MEMORY_BYTES = 4 * 2**30
 """Of private memory, and the size of the file on top: LiteRT makes room for activations, and may run the model."""
 
 
-def allocate(request: bytes) -> bytes:
+def allocate(asked: dict[str, Any]) -> dict[str, Any]:
     """Answer one request. Raises what LiteRT raises where it can't read the file."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    asked = json.loads(request)
     # A delegate would take operators away, and the tensors between them.
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(asked["path"], experimental_op_resolver_type=plain, num_threads=1)
@@ -32,9 +29,9 @@ def allocate(request: bytes) -> bytes:
             interpreter.resize_tensor_input(index, sizes)
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError, OverflowError) as error:
-        return json.dumps({"refused": " ".join(str(error).split())[:1000]}).encode()
+        raise Refused(str(error)) from error
     shapes = _run_twice(interpreter)
-    return json.dumps({"shapes": [shapes.get(index) for index in range(max(shapes, default=-1) + 1)]}).encode()
+    return {"shapes": [shapes.get(index) for index in range(max(shapes, default=-1) + 1)]}
 
 
 def _run_twice(interpreter: Any) -> dict[int, list[Any] | None]:
@@ -63,9 +60,5 @@ def _agree(one: list[Any], other: list[Any] | None) -> list[Any] | None:
     return [size if size == again else None for size, again in zip(one, other, strict=True)]
 
 
-def _limits(request: bytes) -> Limits:
-    return Limits(cpu_seconds=CPU_SECONDS, data_bytes=MEMORY_BYTES + Path(json.loads(request)["path"]).stat().st_size)
-
-
 if __name__ == "__main__":
-    raise SystemExit(serve(allocate, limits=_limits))
+    raise SystemExit(answer_requests(allocate, cpu_seconds=CPU_SECONDS, memory_bytes=MEMORY_BYTES, per_file_byte=1))

@@ -79,6 +79,8 @@ _UNIONS: dict[str, Sequence[str]] = {
     "BuiltinOptions2": BUILTIN_OPTIONS_2,
     "QuantizationDetails": ("NONE", "CustomQuantization", "BlockwiseQuantization", "MultiAxisQuantization"),
     "SparseIndexVector": ("NONE", "Int32Vector", "Uint16Vector", "Uint8Vector"),
+    "ContentProperties": ("NONE", "FeatureProperties", "ImageProperties"),
+    "ProcessUnitOptions": ("NONE", "NormalizationOptions"),
 }
 
 _TABLES = {
@@ -121,6 +123,18 @@ _TABLES = {
     # What the converter of TensorFlow keeps in a buffer: tensorflow/lite/schema/conversion_metadata.fbs.
     "ConversionMetadata": "environment:@Environment",
     "Environment": "tensorflow_version:text",
+    # TensorFlow Lite Metadata 1.1.0, as far as edgewise reads it (`edgewise.evaluating.litert_metadata`):
+    # tensorflow_lite_support/metadata/metadata_schema.fbs of https://github.com/tensorflow/tflite-support.
+    "ModelMetadata": "- - - subgraph_metadata:[@SubGraphMetadata]",
+    "SubGraphMetadata": "- - input_tensor_metadata:[@TensorMetadata] output_tensor_metadata:[@TensorMetadata]",
+    "TensorMetadata":
+        "- - - content:@Content process_units:[@ProcessUnit] - associated_files:[@AssociatedFile]",
+    "Content": "content_properties_type:u8 content_properties:<ContentProperties>",
+    "FeatureProperties": "",
+    "ImageProperties": "color_space:i8",
+    "ProcessUnit": "options_type:u8 options:<ProcessUnitOptions>",
+    "NormalizationOptions": "mean:[f32] std:[f32]",
+    "AssociatedFile": "name:text - type:i8 locale:text",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.graph import Graph, Tensor
 from edgewise.model.readers.archive import Archive, first_name, looks_zipped, open_archive
-from edgewise.model.readers.base import damaged, make_signature
+from edgewise.model.readers.base import SelfContained, damaged, sign_graph
 from edgewise.model.readers.torch_graph import Builder, Content
 from edgewise.model.readers.torch_program import (
     OLD_PROGRAM,
@@ -28,13 +28,13 @@ from edgewise.model.readers.torch_program import (
     read_tensor,
 )
 from edgewise.model.readers.torch_shapes import UnknownSize, read_expression
-from edgewise.model.signature import Signature, TensorSpec
+from edgewise.model.signature import Signature
 
 _FIRST = re.compile(r"[^/]+/(data/(weights|constants|sample_inputs|aotinductor)/.*|models/.*\.json|archive_format)")
 _ADVICE = "save it again with torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
 
 
-class TorchReader:
+class TorchReader(SelfContained):
     """Reads PyTorch exports."""
 
     format = "torch"
@@ -55,18 +55,7 @@ class TorchReader:
 
     def read_signature(self, path: Path) -> Signature:
         """What the exported function takes and gives: user inputs, not parameters; symbols are open dimensions."""
-        graph = self.read_graph(path)
-
-        def describe(names: tuple[str, ...]) -> list[TensorSpec]:
-            tensors = (graph.tensors[name] for name in names)
-            return [TensorSpec(name=each.name, shape=each.shape, dtype=each.dtype) for each in tensors]
-
-        return make_signature(path, inputs=describe(graph.inputs), outputs=describe(graph.outputs))
-
-    def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """None: weights are in the archive."""
-        del path
-        return ()
+        return sign_graph(path, self.read_graph(path))
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """The network of the main program; further programs of an archive are its signatures."""

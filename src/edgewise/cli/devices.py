@@ -1,0 +1,133 @@
+"""``edgewise devices``: register, list, check and remove the devices that ``-d`` names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgewise.cli.console import err, out, print_json
+from edgewise.errors import BadInput, ExitCode
+
+if TYPE_CHECKING:
+    from edgewise.service.devices import DeviceCheck
+
+app = typer.Typer(no_args_is_help=True, help="Register, list, check and remove the devices that -d names.")
+
+SCHEMA = 1
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", metavar="F.toml", help="Registered devices (default: EDGEWISE_DEVICES, else devices.toml)"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name for -d.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting, such as python=~/venv/bin/python; repeatable"),
+    ] = None,
+    file: FileOption = None,
+) -> None:
+    """Register a device. No connection is made: see 'edgewise devices check'."""
+    from edgewise.device.devices import Device, add_device
+
+    pairs = [word.partition("=") for word in settings or []]
+    if any(not key or not value for key, _, value in pairs):
+        raise BadInput("--set needs KEY=VALUE", advice="for example --set python=~/venv/bin/python")
+    device = Device(name=name, url=url, settings={key: value for key, _, value in pairs})
+    err().print(f"{name} added to {add_device(device, file)}", markup=False, highlight=False)
+
+
+@app.command("list")
+def list_devices(file: FileOption = None, as_json: JsonOption = False) -> None:
+    """List this machine and the registered devices, without connecting to them."""
+    from edgewise.device.devices import LOCAL, Device, read_devices
+    from edgewise.service.devices import device_document
+
+    devices = [Device(name=LOCAL, url=LOCAL), *read_devices(file).values()]
+    if as_json:
+        print_json({"schema": SCHEMA, "devices": [device_document(device) for device in devices]})
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("Name", "URL", "Settings", box=None, padding=(0, 2, 0, 0))
+    for device in devices:
+        settings = ", ".join(f"{key}={value}" for key, value in device.settings.items())
+        table.add_row(Text(device.name), Text(device.url), Text(settings))
+    out().print(table)
+
+
+@app.command()
+def rm(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the device.")], file: FileOption = None
+) -> None:
+    """Remove a device from the file. Nothing on the device changes."""
+    from edgewise.device.devices import remove_device
+
+    err().print(f"{name} removed from {remove_device(name, file)}", markup=False, highlight=False)
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or URL of the device.")] = "local",
+    bootstrap: Annotated[
+        bool,
+        typer.Option("--bootstrap", help="First install numpy and engines there, in ~/edgewise/venv"),
+    ] = False,
+    engines: Annotated[str, typer.Option("--engines", metavar="A,B", help="Engines for --bootstrap")] = "onnxruntime",
+    as_json: JsonOption = False,
+) -> int:
+    """Connect to a device and list what is there and what is missing. Exit code 3 where no engine can be used."""
+    from edgewise.cancellation import CancelToken, cancellable, cancelled_by_signal
+    from edgewise.device.devices import find_device
+    from edgewise.progress import LogLine, reporting_to
+    from edgewise.service.devices import check as check_device
+
+    def show(event: object) -> None:
+        if isinstance(event, LogLine):
+            err().print(event.text, markup=False, highlight=False, style="dim", soft_wrap=True)
+
+    install = [word for word in engines.split(",") if word] if bootstrap else None
+    token = CancelToken()
+    with cancelled_by_signal(token), cancellable(token), reporting_to(show):
+        found = check_device(find_device(name), install=install)
+    if as_json:
+        print_json({"schema": SCHEMA, **found.to_document()})
+    else:
+        _print(found)
+    return ExitCode.DONE if found.usable else ExitCode.UNAVAILABLE
+
+
+def _print(found: DeviceCheck) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from edgewise.text import one_line
+    from edgewise.units import format_bytes
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    machine = found.environment
+    rows = [
+        ("device", f"{found.device.name}  {found.device.url}"),
+        ("Python", " ".join((found.version, found.python)).strip()),
+        ("processor", str(machine.get("cpu", {}).get("model") or "")),
+        ("system", str(machine.get("os", {}).get("name") or "")),
+        ("free space", "" if found.free_bytes is None else format_bytes(found.free_bytes)),
+    ]
+    if found.clock is not None:
+        rows.append(("clock", f"{found.clock.wall_s:+.3f} s from this machine's, ± {found.clock.error_s:.3f} s"))
+    for kind, members in (("engine", found.engines), ("sensor", found.sensors)):
+        rows += [(kind, f"{name} {state.version or ''}") for name, state in members.items() if state]
+    for label, text in rows:
+        if text:
+            table.add_row(Text(label, style="dim"), Text(one_line(text)))
+    for each in found.missing:
+        table.add_row(Text("missing", style="yellow"), Text(one_line(each.what)))
+        table.add_row("", Text(one_line(each.advice), style="cyan"))
+    out().print(table)

@@ -1,0 +1,65 @@
+"""Makes a virtual environment on a device, with numpy and the packages of engines."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from edgewise.cancellation import wait_readable
+from edgewise.device.link import LinkLost, TargetError
+from edgewise.device.target import RemoteTarget
+from edgewise.device.transports.ssh import BOOTSTRAPPED
+from edgewise.folders import job_folder
+from edgewise.progress import LogLine, emit
+
+TIMEOUT_S = 1800.0
+LINE_BYTES = 2**16
+
+
+def bootstrap(target: RemoteTarget, packages: Sequence[str]) -> None:
+    """Make the environment below the home folder there, where it is missing, and install `packages` into it.
+
+    Raises OSError: `TargetError` with the last line that the failing command printed, `LinkLost`.
+    """
+    pip = (f"~/{BOOTSTRAPPED}/bin/python3", "-m", "pip", "install", "--disable-pip-version-check")
+    _run(target, (*target.transport.python, "-m", "venv", BOOTSTRAPPED))
+    _run(target, (*pip, "--", "numpy", *packages))
+
+
+def _run(target: RemoteTarget, command: Sequence[str]) -> None:
+    """Run a command in the home folder there; its lines are reported as progress."""
+    emit(LogLine(text=f"{target.name}: {' '.join(command)}"))
+    with job_folder() as folder:
+        process = target.transport.start(
+            command, folder=target.transport.home, environment={}, stderr=folder / "stderr"
+        )
+        try:
+            process.stdin.close()
+            last = _read_lines(process.stdout.fileno(), time.monotonic() + TIMEOUT_S)
+            code = process.wait(10.0)
+        except TimeoutError as error:
+            raise LinkLost(f"{' '.join(command)} did not end: {error}") from error
+        finally:
+            process.kill()
+        if code:
+            told = process.stderr.read_text(errors="replace").strip().splitlines() or [last]
+            raise TargetError(
+                f"{' '.join(command)} ended with exit code {code}: {told[-1][-300:]}",
+                advice="the device needs Python's venv module (Debian: apt install python3-venv) and a package index",
+            )
+
+
+def _read_lines(descriptor: int, end_by: float) -> str:
+    """Report lines until the end of the stream and return the last one. Raises TimeoutError."""
+    data, last = b"", ""
+    while wait_readable([descriptor], max(0.0, end_by - time.monotonic())):
+        piece = os.read(descriptor, LINE_BYTES)
+        *lines, data = (data + piece).split(b"\n")
+        for line in lines:
+            last = line.decode(errors="replace")
+            emit(LogLine(text=last[:200]))
+        data = data[-LINE_BYTES:]
+        if not piece:
+            return data.decode(errors="replace") or last
+    raise TimeoutError(f"it took longer than {TIMEOUT_S:g} s")

@@ -1,0 +1,58 @@
+"""``python -m edgewise.shims.auptimizer``: the command line of auptimizer's Profiler (``python -m aup.profiler``).
+
+It accepts ``-e/--environment``, ``-m/--modellist`` and ``-f/--modelfile``, prints the same summary and appends it to
+``OUTPUTFILE``. The program runs on this machine within the limits, not in a container.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from edgewise.cli.exec import PRESENTATION, request_from_env_file
+from edgewise.cli.main import explain
+from edgewise.cli.verb import Output, carry_out_here
+from edgewise.errors import BadInput, ExitCode
+from edgewise.service.command_line import named_for_python
+from edgewise.service.env_file import read_env_file
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code, as edgewise's own."""
+    parser = argparse.ArgumentParser(prog="python -m edgewise.shims.auptimizer")
+    parser.add_argument("-e", "--environment", type=Path, required=True, help="environment file")
+    parser.add_argument("-m", "--modellist", default="", help="models, separated by commas")
+    parser.add_argument("-f", "--modelfile", type=Path, help="file with one model per line")
+    words = parser.parse_args(arguments)
+    try:
+        with named_for_python():
+            return _profile(words.environment, words.modellist, words.modelfile)
+    except (Exception, KeyboardInterrupt) as error:
+        return ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else explain(error, debug=False)
+
+
+def _profile(environment: Path, models: str, models_file: Path | None) -> int:
+    from edgewise.report.usage import as_text, usage_table
+
+    env_file = read_env_file(environment)
+    names = tuple(word.strip() for word in models.split(",") if word.strip())
+    request = request_from_env_file(
+        env_file, model_names=names, models_file=None if models_file is None else str(models_file)
+    )
+    output = Output()
+    result = carry_out_here(request, output)
+    text = as_text(usage_table(result.runs))
+    print(f"Final Usage Stats\n{text}", end="")
+    try:
+        with env_file.output.open("a", encoding="utf-8") as file:
+            file.write(f"Usage stats for Experiment ran on : {datetime.now()}\n{text}\n\n")
+    except OSError as error:
+        raise BadInput(f"can't write OUTPUTFILE {env_file.output}: {error.strerror}") from error
+    return PRESENTATION.finish(result, output=output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

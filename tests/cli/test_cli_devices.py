@@ -1,0 +1,101 @@
+"""``edgewise devices``: the file of devices, without connecting to one. The checks are in tests/process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.device.devices import find_device, transport_of
+from edgewise.errors import Unavailable
+
+pytest.importorskip("asyncssh", reason="needs asyncssh")
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path, monkeypatch):
+    path = tmp_path / "settings" / "devices.toml"
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(path))
+    return path
+
+
+def listed(capsys):
+    capsys.readouterr()
+    assert run(["devices", "list", "--json"]) == 0
+    return {each.pop("name"): each for each in json.loads(capsys.readouterr().out)["devices"]}
+
+
+def test_devices_are_added_listed_and_removed_and_the_rest_of_the_file_stays(file, capsys):
+    assert run(["devices", "add", "pi4", "ssh://pi@10.0.0.7:2222", "--set", 'python=~/my "venv"/bin/python']) == 0
+    file.write_text(file.read_text() + "\n# the board on the shelf\n[board]\nurl = 'ssh://board'\n")
+    assert run(["devices", "add", "third", "ssh://third"]) == 0
+    assert listed(capsys) == {
+        "local": {"url": "local", "transport": "local", "settings": {}},
+        "pi4": {"url": "ssh://pi@10.0.0.7:2222", "transport": "ssh", "settings": {"python": '~/my "venv"/bin/python'}},
+        "board": {"url": "ssh://board", "transport": "ssh", "settings": {}},
+        "third": {"url": "ssh://third", "transport": "ssh", "settings": {}},
+    }
+    assert transport_of("pi4") == "ssh" and transport_of("ssh://x") == "ssh" and transport_of("moon") == "moon"
+    assert run(["devices", "rm", "board"]) == 0
+    assert set(listed(capsys)) == {"local", "pi4", "third"}
+    assert run(["devices", "list"]) == 0
+    assert "ssh://pi@10.0.0.7:2222" in capsys.readouterr().out
+
+
+def test_another_file_is_named_by_an_option(tmp_path, file, capsys):
+    other = tmp_path / "other.toml"
+    assert run(["devices", "add", "a", "ssh://a", "--file", str(other)]) == 0
+    assert not file.exists() and '[a]\nurl = "ssh://a"\n' in other.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["add", "local", "ssh://a"], "can't be the name of a device"),
+        (["add", "ssh", "ssh://a"], "can't be the name of a device"),
+        (["add", "a b", "ssh://a"], "can't be the name of a device"),
+        (["add", "a", "ssh://"], "names no host"),
+        (["add", "a", "ssh://host:99999"], "ort"),
+        (["add", "a", "ssh://me:secret@host"], "must not contain a password"),
+        (["add", "a", "ssh://host/path"], "names no host"),
+        (["add", "a", "ssh://host", "--set", "pyhton=x"], "unknown setting 'pyhton'"),
+        (["add", "a", "ssh://host", "--set", "python"], "--set needs KEY=VALUE"),
+        (["add", "a", "ssh://host", "--set", "python=a\nb"], "control character"),
+        (["rm", "a"], "a is not in"),
+    ],
+)
+def test_what_can_not_be_registered_is_one_clear_error(words, told, file, capsys):
+    assert run(["devices", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert not file.exists()
+
+
+def test_a_name_is_registered_once(capsys):
+    assert run(["devices", "add", "a", "ssh://a"]) == 0
+    assert run(["devices", "add", "a", "ssh://b"]) == 2
+    assert "is already in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[a", "a = 1\n", "[a]\nport = 'x'\n", "[a]\nurl = 3\n", "\xff\x00"])
+def test_a_damaged_file_is_named(text, file, capsys):
+    file.parent.mkdir()
+    file.write_text(text, encoding="latin-1")
+    assert run(["devices", "list"]) == 2
+    assert str(file) in capsys.readouterr().err.replace("\n", "")
+
+
+def test_unknown_devices_and_schemes_name_the_known_ones():
+    assert run(["devices", "add", "board", "ssh://a"]) == 0
+    with pytest.raises(Unavailable, match="unknown device 'bord'") as caught:
+        find_device("bord")
+    assert "did you mean board?" in caught.value.advice
+    with pytest.raises(Unavailable, match="no transport for pigeon://"):
+        find_device("pigeon://x")
+
+
+def test_this_machine_is_checked_without_a_connection(capsys):
+    code = run(["devices", "check", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["usable"] == (code == 0) and found["device"]["name"] == "local"
+    assert found["engines"]["onnxruntime"]["available"] in (True, False)
