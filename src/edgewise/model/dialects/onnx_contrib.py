@@ -6,7 +6,7 @@ the real ones they stand for, as in `edgewise.model.dialects.onnx_network`.
 
 from __future__ import annotations
 
-from edgewise.model.dialects import onnx_attention, onnx_recurrent
+from edgewise.model.dialects import onnx_sequence
 from edgewise.model.dialects.base import (
     RawOperator,
     Rule,
@@ -191,7 +191,7 @@ _GENERATION = "it runs a decoder until the text ends, which depends on the data"
 _OPAQUE = "it contains a program compiled for one device"
 
 MICROSOFT: dict[str, Rule] = {
-    **onnx_attention.CONTRIBUTED,
+    **onnx_sequence.CONTRIBUTED,
     "FusedConv": lambda raw: read_convolution(raw, residual=3),
     "NhwcConv": lambda raw: read_convolution(raw, channels_first=False),
     "NhwcFusedConv": lambda raw: read_convolution(raw, residual=3, channels_first=False),
@@ -246,8 +246,6 @@ MICROSOFT: dict[str, Rule] = {
     # (a + bi)(c + di) is four products and two sums for two numbers.
     **each("ComplexMul ComplexMulConj", per_element(3, weights=(0, 1))),
     "CDist": read_distances,
-    "DynamicQuantizeLSTM": onnx_recurrent.read_recurrent,
-    "LinearAttention": onnx_recurrent.read_linear_attention,
     **each("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0)),
     "Range": moving(),
     "Unique": data_dependent(),

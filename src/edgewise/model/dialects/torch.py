@@ -27,8 +27,7 @@ from edgewise.model.dialects.base import (
     shape_of,
     unknown,
 )
-from edgewise.model.dialects.torch_arguments import base_name, find, weights_of, words
-from edgewise.model.dialects.torch_network import NETWORK
+from edgewise.model.dialects.torch_network import NETWORK, base_name, find, weights_of, words
 
 #: Values are moved, selected, repeated, renamed or written as constants.
 MOVEMENT = frozenset(
