@@ -215,6 +215,7 @@ def test_a_request_says_the_same_as_the_command_line(capfd, tmp_path):
         (["--", "no-such-program"], "does not exist or is not executable"),
         (["--cpus", "0", "--", "true"], "--cpus must be 0.01 to 1024, not 0"),
         (["--memory", "1KiB", "--", "true"], "--memory must be at least 1 MiB, not 1024 B"),
+        (["--sample", "1ms", "--", "true"], "--sample must be 0 or at least 0.01 s"),
         (["--repeat", "0", "--", "true"], "--repeat must be at least 1"),
         (["--mechanism", "magic", "--", "true"], "--mechanism must be one of"),
         (["-m", "a", "--", "true"], "need a placeholder in the command"),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
-from edgewise.constraints.process_limits import MECHANISM
+from edgewise.constraints.base import PROCESS_NAME
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
@@ -220,7 +220,9 @@ def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callab
 
 
 def _mechanism(row: Mapping[str, Any]) -> Cell:
-    held = "whole cores, memory of each process" if row["name"] == MECHANISM else "processors, memory of all processes"
+    held = (
+        "whole cores, memory of each process" if row["name"] == PROCESS_NAME else "processors, memory of all processes"
+    )
     return Cell(text=f"limits {held}", tone="good") if row["available"] else Cell(text=row["reason"], tone="poor")
 
 
