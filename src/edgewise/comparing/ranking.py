@@ -8,7 +8,7 @@ from itertools import combinations
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_metric, compare_pairs
-from edgewise.comparing.session_values import EvidenceTable
+from edgewise.comparing.session_values import evidence_of
 from edgewise.metrics import METRICS
 
 LEAST_VARIANTS = 3
@@ -31,9 +31,9 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     check_metric(metric)
     if len(variants) < LEAST_VARIANTS:
         return None
-    table = EvidenceTable(variants)
+    evidence = evidence_of(variants)
     pairs = list(combinations(range(len(variants)), 2))
-    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria, table=table), strict=True))
+    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria), strict=True))
     ratios = {pair: row.ratio for pair, row in rows.items() if row.ratio is not None}
     comparable = sorted({index for pair in ratios for index in pair})
     if not comparable:
@@ -52,7 +52,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
                 label=variants[index].label,
                 place=places[index],
                 groups=letters[index],
-                value=table.of(index, metric).side.value,
+                value=evidence(index, metric).side.value,
                 ratio=ratio,
                 low=low,
                 high=high,
@@ -61,7 +61,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     last = max(places.values()) + 1
     rest = [index for index in range(len(variants)) if index not in places]
     ranked += [
-        Ranked(label=variants[index].label, place=last, groups="", value=table.of(index, metric).side.value)
+        Ranked(label=variants[index].label, place=last, groups="", value=evidence(index, metric).side.value)
         for index in rest
     ]
     return Ranking(metric=metric, places=tuple(ranked))

@@ -188,10 +188,6 @@ class ModelAdapter:
         """Whether the time budget is used up."""
         return self._end_by is not None and time.monotonic() > self._end_by
 
-    def infer_one(self, arrays: Sequence[Array]) -> list[Array]:
-        """Real outputs of one sample."""
-        return self.infer([arrays])[0]
-
     def room(self, preparation: Sequence[Array], sample: Sample) -> int:
         """How many samples like this one to hand to the worker at once."""
         data = list(sample.data.values()) if isinstance(sample.data, Mapping) else [sample.data]
@@ -395,7 +391,7 @@ class _SampleLoop:
         """Samples for which the scorer runs the model itself, one by one."""
         for sample, arrays, preparation in batch:
             try:
-                outputs = scorer.run_model(self._adapter.infer_one, arrays, sample)
+                outputs = scorer.run_model(lambda feed: self._adapter.infer([feed])[0], arrays, sample)
             except CorruptSample as error:
                 self._skip(sample.index, error)
             else:

@@ -33,7 +33,7 @@ from edgewise.errors import StoreError
 from edgewise.store.location import DatabaseLocation
 from edgewise.store.tables import metadata
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
 BUSY_TIMEOUT_S = 30.0

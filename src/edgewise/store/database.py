@@ -24,6 +24,7 @@ from edgewise.record.reference import Reading
 from edgewise.store import tables
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
+from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
 from edgewise.store.tables import RunRow, documents, index_rows, runs
@@ -125,6 +126,11 @@ class Store:
     def read_only(self) -> bool:
         """Whether this store can only be read."""
         return self._database.read_only
+
+    @property
+    def leases(self) -> Leases:
+        """Leases of devices, for hosts that share this store."""
+        return Leases(self._database)
 
     def close(self) -> None:
         """Close all connections."""

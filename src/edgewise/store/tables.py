@@ -27,6 +27,15 @@ documents = Table(
     Column("document", Text, nullable=False),
 )
 
+leases = Table(
+    "leases",
+    metadata,
+    Column("device", String(512), primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("expires", Double, nullable=False),  # s since 1970, on the database's clock
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:

@@ -11,7 +11,7 @@ from pydantic import Field
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
 from edgewise.evaluating.step_settings import Accepts
-from edgewise.evaluating.steps_text import load_tokenizer
+from edgewise.evaluating.steps_text import ROLES, load_tokenizer
 from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.classification import Classification
 from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, Count, OutputOptions, OutputTask, YesNo, choose_output
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-_ROLES = {
-    "input_ids": "ids", "ids": "ids", "input_word_ids": "ids", "tokens": "ids",
-    "attention_mask": "mask", "input_mask": "mask", "mask": "mask",
-    "position_ids": "positions",
-    "token_type_ids": "types", "segment_ids": "types", "input_type_ids": "types",
-}  # fmt: skip
+_ROLES = {**ROLES, "tokens": "ids", "position_ids": "positions"}
 _MOST_TOKENS = 100_000
 _TASK = "text generation"
 
