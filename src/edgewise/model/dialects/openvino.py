@@ -118,31 +118,16 @@ def _normalize_locally(raw: RawOperator) -> Semantics:
     return per_element(window + 4 if window is not None else None, kind="normalization")
 
 
-def _quantize_float(raw: RawOperator) -> Semantics:
-    """FakeConvert: scale, convert, convert back, scale back; a shift is taken off and added again."""
-    return per_element(6 if len(raw.inputs) > 2 else 4, kind="quantize")
-
-
 def _search(raw: RawOperator) -> Semantics:
     """A binary search for each value: ⌈log₂(n + 1)⌉ comparisons among n bounds."""
     bounds = size_of(raw.input(0 if raw.op == "SearchSorted" else 1), -1)
     return per_element(None if bounds is None else bounds.bit_length())
 
 
-def _draw_priors(raw: RawOperator) -> Semantics:
-    """Half of the outputs are corners (centre ± half a side, over the image's side), half are copied variances."""
-    return per_element(2 if raw.attributes.get("clip") is True else 1)
-
-
 def _invert(raw: RawOperator) -> Semantics:
     """n³ multiply-accumulates per matrix: LU and its inverse (LAPACK's dgetrf and dgetri, 2·n³ operations together)."""
     macs = multiply(elements(raw.input(0)), size_of(raw.input(0), -1))
     return counted(macs, multiply(2, macs))
-
-
-def _compare_all(raw: RawOperator) -> Semantics:
-    """One comparison per element of the input, whatever number it finds."""
-    return _operations(elements(raw.input(0)))
 
 
 _COLOURS = unknown("the engine decides how it averages colours")
@@ -215,7 +200,8 @@ OPERATIONS: Mapping[str, Rule] = {
     "DeformablePSROIPooling": network.pool_positions,
     "Einsum": network.sum_products,
     "ExperimentalDetectronROIFeatureExtractor": network.align_regions,
-    "FakeConvert": _quantize_float,
+    # Scale, convert, convert back, scale back; a shift is taken off and added again.
+    "FakeConvert": lambda raw: per_element(6 if len(raw.inputs) > 2 else 4, kind="quantize"),
     "FakeQuantize": per_element(6, kind="quantize", weights=(0,)),
     **each("FullyConnected FullyConnectedCompressed GroupedMatMul", network.connect_fully),
     **each("GRN NormalizeL2", per_element(3, kind="normalization")),  # square, add, divide
@@ -233,10 +219,12 @@ OPERATIONS: Mapping[str, Rule] = {
     "MVN": _normalize_variance,
     "MatMul": network.multiply_matrices,
     **each("Multinomial RandomUniform", RANDOM),
-    **each("NonZero SegmentMax", _compare_all),
+    # One comparison per element of the input, whatever number it finds.
+    **each("NonZero SegmentMax", lambda raw: _operations(elements(raw.input(0)))),
     "PRelu": function("leaky-relu", weights=(1,)),
     "PSROIPooling": network.pool_positions,
-    **each("PriorBox PriorBoxClustered", _draw_priors),
+    # Half of the outputs are corners (centre ± half a side, over the image's side), half are copied variances.
+    **each("PriorBox PriorBoxClustered", lambda raw: per_element(2 if raw.attributes.get("clip") is True else 1)),
     "RMS": per_element(4, kind="normalization", weights=(1,)),  # square, add, divide, scale
     **each("ROIAlign ROIAlignRotated", network.align_regions),
     "ROIPooling": network.pool_regions,

@@ -51,10 +51,6 @@ def _join(raw: RawOperator) -> Semantics:
     return _move(raw) if fused(raw) == "none" else function(fused(raw), weights=raw.positions)
 
 
-def _gelu(raw: RawOperator) -> Semantics:
-    return function("gelu-tanh" if raw.attributes.get("approximate") else "gelu")
-
-
 _ONCE = counted(0, 0)  # it runs when the model is loaded or first called, and costs an inference nothing
 _OWN_OPTIONS = "in options that only its own runtime reads"
 
@@ -103,7 +99,7 @@ BUILTIN: dict[str, Rule] = {
     "HARD_SWISH": function("hard-swish"),
     "LEAKY_RELU": function("leaky-relu"),
     "PRELU": function("leaky-relu", weights=(1,)),
-    "GELU": _gelu,
+    "GELU": lambda raw: function("gelu-tanh" if raw.attributes.get("approximate") else "gelu"),
     "SOFTMAX": mean("softmax"),
     "LOG_SOFTMAX": mean("softmax", logarithm=True),
     "MEAN": reducing(1, 1),

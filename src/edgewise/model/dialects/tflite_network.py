@@ -4,8 +4,8 @@ Layouts are those of the kernels' documentation in tensorflow/lite/schema/schema
 activations [batch, height, width, channels]; filters [output, height, width, input] (convolutions), [1, height, width,
 channels] (depthwise), [depth, height, width, input, output] (three dimensions) and [output, input] (fully connected).
 
-Recurrent layers follow the kernels *lstm*.cc, *rnn*.cc and svdf.cc. Those that the kind ``recurrent`` describes are
-described by it; the rest (coupled gates, layer normalisation, clipping, auxiliary inputs) is counted by the same rules.
+Recurrent layers follow the kernels *lstm*.cc, *rnn*.cc and svdf.cc. Layer normalisation, coupled gates, clipping and
+auxiliary inputs, which the kind ``recurrent`` does not have, are counted here by the same rules.
 """
 
 from __future__ import annotations

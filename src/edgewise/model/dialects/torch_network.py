@@ -132,10 +132,6 @@ def _tensordot(raw: RawOperator) -> Semantics:
     return mean("matrix-multiplication", reduction=multiply(*sizes))
 
 
-def _einsum(raw: RawOperator) -> Semantics:
-    return read_einsum(raw, most=2)
-
-
 def _attention(raw: RawOperator) -> Semantics:
     """Query [batch, heads…, queries, depth], key [… keys, depth], value [… keys, value depth]; a mask saves nothing."""
     query, key, value = (raw.input(at) for at in range(3))
@@ -260,7 +256,7 @@ NETWORK: dict[str, Rule] = {
     **each("mm bmm matmul mv dot vdot inner _int_mm affine_grid_generator", _product),
     **each("addmm baddbmm addmv addbmm", _added_product),
     "tensordot": _tensordot,
-    "einsum": _einsum,
+    "einsum": lambda raw: read_einsum(raw, most=2),
     **each(
         """
         scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu
