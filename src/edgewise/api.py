@@ -158,7 +158,7 @@ def bench(
         device: where to run; ``local`` is this machine.
         meters: read sensors in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.
-        progress: is told what happens while it happens, see `edgewise.progress`.
+        progress: called with each event as it happens, see `edgewise.progress`.
 
     Returns:
         One run per job in the plan's order. A job that failed is a run too; its `status` says so.
@@ -405,12 +405,11 @@ def carry_out(verb: str, context: Context, **fields: Any) -> Any:
     """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
     from edgewise import service
     from edgewise.service.command_line import named_for_python
-    from edgewise.service.reading import make_request
-    from edgewise.service.requests import REQUESTS
+    from edgewise.service.reading import request_for
 
     with named_for_python():
         given = {name: value for name, value in fields.items() if value is not None}
-        return service.carry_out(make_request(REQUESTS[verb], **given), context)
+        return service.carry_out(request_for(verb, **given), context)
 
 
 def _runs_of(measured: Measured) -> list[Run]:

@@ -53,6 +53,11 @@ def without_controls(text: str) -> str:
     return _NO_TEXT.sub("\ufffd", text)
 
 
+def printable(text: str) -> str:
+    """`text` with U+FFFD for every character that a terminal does not print, but newline and tab."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
 def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[bool]:
     """Per thing: is there another one with the same words so far that differs in this one?
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import fake_passes
-from edgewise.cli import tour, tour_requests
+from edgewise.cli import tour
 from edgewise.cli.main import run
-from edgewise.cli.tour_requests import compare_request, optimize_request
+from edgewise.cli.tour import compare_request, optimize_request
 from edgewise.data import path
 from edgewise.optimizing.planning import installed_runtimes
 from edgewise.registry import Availability
@@ -134,7 +134,7 @@ def test_without_any_pass_the_tour_says_what_to_install(tmp_path, monkeypatch):
 
 def _install(monkeypatch, folder, passes):
     fake_passes.install(monkeypatch, folder, Absent, fake_passes.Deeds)
-    monkeypatch.setattr(tour_requests, "PASSES", passes)
+    monkeypatch.setattr(tour, "PASSES", passes)
 
 
 def test_a_model_that_no_installed_engine_reads_is_left_out(tmp_path):

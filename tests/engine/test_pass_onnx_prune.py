@@ -123,7 +123,7 @@ def test_a_pattern_keeps_exactly_n_of_m_along_the_input_channels(apply):
         moved = np.moveaxis(after[name], 1, -1).reshape(-1, 4)
         assert ((moved != 0).sum(axis=1) == 2).all()
     assert spared == 1, "the first convolution, of one channel"
-    assert "layers left as they are, whose input dimension is no multiple of 4: 1" in result.notes
+    assert "layers left alone because their input dimension is not a multiple of 4: 1" in result.notes
 
 
 @pytest.mark.engine
@@ -153,7 +153,7 @@ def test_notes_tell_the_share_and_the_compressed_size(apply):
         assert abs(len(gzip.compress(path.read_bytes(), 6)) - told) <= 32
     assert after < before / 3
     assert result.model.stat().st_size == pytest.approx(DIGITS.stat().st_size, rel=0.02)
-    assert result.notes[2] == "the file itself is no smaller, and dense kernels compute with zeros as with any number"
+    assert result.notes[2] == "the file is not smaller, and dense kernels compute zeros like any number"
     assert set(result.versions) == {"onnx", "numpy"}
 
 
@@ -187,7 +187,7 @@ def test_a_weight_that_others_take_too_stays(apply, tmp_path):
     after = weights_of(result.model)
     assert share(after["tied"]) == 0
     assert share(after["own"]) == 0.5
-    assert "weights left as they are, which other operators share: 1" in result.notes
+    assert "weights left alone because other operators share them: 1" in result.notes
 
 
 def test_a_weight_of_two_layers_is_pruned_once_or_spared_with_either(apply, tmp_path):
@@ -199,7 +199,7 @@ def test_a_weight_of_two_layers_is_pruned_once_or_spared_with_either(apply, tmp_
     result = apply(path, sparsity=0.5)
     assert share(weights_of(result.model)["w"]) == 0.5
     assert result.notes[0].startswith("32 of 64 weights of 1 layers")
-    with pytest.raises(CannotApply, match="nothing is left to prune; weights left as they are"):
+    with pytest.raises(CannotApply, match="nothing is left to prune; weights left alone"):
         apply(path, sparsity=0.5, keep=["second"])
 
 
@@ -277,7 +277,7 @@ def test_a_network_without_such_weights_is_refused(apply, tmp_path):
     assert not PRUNE.recipes(facts_of(path))
     with pytest.raises(CannotApply, match="no operator called nobody"):
         apply(DIGITS, sparsity=0.5, keep=["nobody"])
-    with pytest.raises(CannotApply, match="nothing is left to prune; layers left as they are, whose input dimension"):
+    with pytest.raises(CannotApply, match="nothing is left to prune; layers left alone because their input dimension"):
         apply(DIGITS, pattern="2:4", only=[next(iter(pruned_of_digits().values()))])
 
 

@@ -181,7 +181,7 @@ def digits_static(tmp_path_factory, digits_samples):
 @EVERY
 def test_a_quantised_model_is_refused_and_offered_nothing(apply, digits_samples, digits_static, one):
     made = digits_static
-    with pytest.raises(CannotApply, match="quantised already"):
+    with pytest.raises(CannotApply, match="already quantised"):
         apply(one, made, digits_samples)
     assert not one.recipes(facts_of(made, quantized=True))
     assert one.recipes(facts_of(DIGITS))
@@ -250,5 +250,5 @@ def test_mlperf_tiny_networks_without_entry_points(apply, shared_models, tmp_pat
 
 def test_mlperf_tiny_quantised_networks_are_refused(apply, shared_models, digits_samples):
     for path in sorted(Path(shared_models).glob("*int8.tflite")):
-        with pytest.raises(CannotApply, match="quantised already"):
+        with pytest.raises(CannotApply, match="already quantised"):
             apply(STATIC, path, digits_samples)

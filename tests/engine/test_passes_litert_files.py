@@ -88,7 +88,7 @@ def test_old_and_odd_files_are_quantised_too(apply, tmp_path, one, options):
     x = np.random.default_rng(2).normal(0, 1, SHAPE).astype(np.float32)
     assert snr_db(infer(path, x), infer(result.model, x)) >= 25
     assert interface(result.model) == interface(path)
-    assert "activations that went into the operator before them: 2" in result.notes
+    assert "activations that were fused into the operator before them: 2" in result.notes
     assert any("float16" in note for note in result.notes) == options.get("half", False)
     assert dtypes(result.model)["CONV_2D"] == (["int8", "int8"] if one is STATIC else ["float32", "float32"])
     kept = apply(one, path, samples, keep=[names_of(path, "RELU")[0]])
@@ -121,7 +121,7 @@ def test_operators_without_an_int8_kernel_stay_in_float_where_that_is_wanted(app
     assert dtypes(every.model)["HARD_SWISH"] == ["int8", "int8"]
     assert dtypes(fast.model)["HARD_SWISH"] == ["float32", "float32"]
     assert dtypes(fast.model)["CONV_2D"] == ["int8", "int8"]
-    assert "2 HARD_SWISH stay in float, for which XNNPACK has no int8 kernel" in fast.notes[-1]
+    assert "2 HARD_SWISH stay in float, because XNNPACK has no int8 kernel" in fast.notes[-1]
     x = np.random.default_rng(2).normal(0, 1, SHAPE).astype(np.float32)
     for result in (every, fast):
         assert snr_db(infer(path, x), infer(result.model, x)) >= 25

@@ -25,7 +25,8 @@ LIGHT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
     "zfnet512",
 )  # fmt: skip
-LARGEST = ("bvlc_alexnet", "inception_v2", "resnet50", "vgg19", "zfnet512")
+QUICK = ("shufflenet", "squeezenet", "ad01_int8", "pretrainedResnet", "str_ww_ref_model", "vww_96_int8")
+"""Models of both lists that are profiled on every engine in the README's line; the others are left to the long tests."""
 LEAST_ATTRIBUTED = 0.99
 ATTEMPTS = 2
 MOST_OF_PEAK = 3.0
@@ -175,8 +176,14 @@ def test_digits(profile, measured_peaks, runtime, file, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runtime", ["litert", "openvino"])
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize(
+    ("name", "runtime"),
+    [
+        pytest.param(name, runtime, marks=() if name in QUICK else pytest.mark.long)
+        for name in TINY
+        for runtime in ("litert", "openvino")
+    ],
+)
 def test_mlperf_tiny(profile, measured_peaks, shared_models, name, runtime):
     check(profile(shared_models / f"{name}.tflite", runtime), measured_peaks)
 
@@ -185,7 +192,7 @@ def test_mlperf_tiny(profile, measured_peaks, shared_models, name, runtime):
 @pytest.mark.parametrize(
     ("name", "runtime"),
     [
-        pytest.param(name, runtime, marks=pytest.mark.long if name in LARGEST else ())
+        pytest.param(name, runtime, marks=() if name in QUICK else pytest.mark.long)
         for name, runtime in [
             *((name, "onnxruntime") for name in LIGHT),
             *((name, "openvino") for name in ("resnet50", "shufflenet", "squeezenet")),

@@ -73,9 +73,8 @@ def test_bench_tells_the_targets_times_and_what_it_took_to_get_there(far, capsys
     there = far()
     words = ("bench", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "20", "--sessions", "2")
     (run,) = command(capsys, *words)["runs"]
-    assert run["status"] == "done" and run["job"]["target"] == {
-        "device": "far", "transport": "far", "memory_limit_bytes": None,
-    }  # fmt: skip
+    assert run["status"] == "done"
+    assert (run["job"]["target"]["device"], run["job"]["target"]["transport"]) == ("far", "far")
     rows = {row["metric"]: row for row in run["measurements"]}
     # An hour's offset, the drift or 50 ms of link in any of these would show.
     assert 0 < rows["latency"]["value"] < 0.05

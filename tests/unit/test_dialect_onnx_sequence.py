@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.model.dialects import onnx_attention, onnx_recurrent, onnx_signal
+from edgewise.model.dialects import onnx_sequence, onnx_signal
 from onnx_cases import Case, check, ints, truths
 
 # Five steps of two sequences with three features, four units.
@@ -131,4 +131,4 @@ def test_cost(case):
 
 
 def test_every_operator_of_the_tables_has_a_case():
-    assert {case.op for case in CASES} == {*onnx_recurrent.TABLE, *onnx_attention.TABLE, *onnx_signal.TABLE}
+    assert {case.op for case in CASES} == {*onnx_sequence.TABLE, *onnx_signal.TABLE}

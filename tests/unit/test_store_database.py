@@ -434,23 +434,23 @@ def test_reference_times_are_found_by_machine(store):
 def rows_of(store):
     from sqlalchemy import select
 
-    from edgewise.store.tables import INDEX_TABLES
+    from edgewise.store.tables import index_rows
 
     with store._database.reading() as connected:
-        return [sorted(map(tuple, connected.execute(select(table))), key=repr) for table in INDEX_TABLES]
+        return [sorted(map(tuple, connected.execute(select(table))), key=repr) for table in index_rows(golden())]
 
 
 def test_reindex_makes_the_same_index_again(store):
     from sqlalchemy import delete
 
-    from edgewise.store.tables import INDEX_TABLES
+    from edgewise.store.tables import index_rows
 
     for one in (run(1, **read(1, 2)), run(2, tags=("t",), **read(3)), golden(), golden("failed")):
         store.save(one)
     before = rows_of(store)
     assert [len(rows) for rows in before] == [4, 5, 6, 2]
     with store._database.writing() as connected:
-        for table in INDEX_TABLES:
+        for table in index_rows(golden()):
             connected.execute(delete(table))
     assert store.list() == []
     assert store.reindex() == ReindexResult(indexed=4, unreadable=())
@@ -804,3 +804,62 @@ def test_flipped_bytes_are_never_an_internal_error(tmp_path, seed):
                 ask(store)
         except (StoreError, BadInput) as error:
             assert error.message
+
+
+# --- leases ---
+
+
+def test_a_lease_is_one_holders_until_it_is_released(store):
+    first = store.leases.acquire("ssh://board", "anna", seconds=60.0)
+    assert (first.device, first.fence) == ("ssh://board", 1)
+    assert store.leases.acquire("ssh://board", "ben", seconds=60.0) == "anna"
+    assert store.leases.acquire("ssh://other", "ben", seconds=60.0).fence == 1
+    assert store.leases.renew(first, seconds=60.0)
+    store.leases.release(first)
+    second = store.leases.acquire("ssh://board", "ben", seconds=60.0)
+    assert second.fence == 2
+    # What comes late from the first holder changes nothing.
+    assert not store.leases.renew(first, seconds=60.0)
+    store.leases.release(first)
+    assert store.leases.acquire("ssh://board", "anna", seconds=60.0) == "ben"
+
+
+def test_a_lease_expires_on_the_databases_clock(store, monkeypatch):
+    lease = store.leases.acquire("ssh://board", "anna", seconds=-1.0)
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    assert store.leases.renew(lease, seconds=-1.0)  # nobody has taken it
+    assert store.leases.acquire("ssh://board", "ben", seconds=60.0).fence == 2
+    assert not store.leases.renew(lease, seconds=60.0)
+
+
+def test_one_of_many_gets_a_lease(store):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda name: store.leases.acquire("ssh://board", str(name), seconds=60.0), range(8)))
+    holders = [each for each in found if isinstance(each, str)]
+    assert len(holders) == 7 and len(set(holders)) == 1
+
+
+def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path):
+    from edgewise.progress import LogLine, reporting_to
+    from edgewise.service import leasing
+
+    monkeypatch.setattr(leasing, "open_store", lambda url: store)
+    monkeypatch.setattr(store, "close", lambda: None)
+    monkeypatch.setattr("edgewise.device.lease.RETRY_S", 0.01)
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
+    lines = []
+
+    def note(event):
+        if isinstance(event, LogLine):
+            lines.append(event.text)
+            store.leases.release(other)
+
+    other = store.leases.acquire("ssh://board", "ben", seconds=60.0)
+    with reporting_to(note), leasing.leased("postgresql://server/runs", "ssh://board"):
+        assert "process" in store.leases.acquire("ssh://board", "ben", seconds=60.0)
+    assert lines == ["waiting for ssh://board: in use by ben"]
+    assert store.leases.acquire("ssh://board", "ben", seconds=60.0).fence == 3
+    with leasing.leased(str(tmp_path / "runs.db"), "ssh://third"), leasing.leased("postgresql://x/y", "local"):
+        assert store.leases.acquire("ssh://third", "ben", seconds=60.0).fence == 1

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
+from edgewise.constraints.base import PROCESS_NAME
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
@@ -93,6 +94,7 @@ def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = 
         sleep: waits while the machine is observed.
         store: of the earlier runs that tell how this machine's speed varies.
     """
+    from edgewise.constraints.choice import examine_mechanisms
     from edgewise.run.counters import read_counters
     from edgewise.run.environment import fingerprint
     from edgewise.run.fitness import assess_fitness
@@ -110,6 +112,10 @@ def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = 
         "schema": 1,
         "runtimes": list(_describe_runtimes(runtimes())),
         "meters": list(_describe_meters(meters())),
+        "limits": [
+            {"name": name, "available": not reason, "reason": reason or None}
+            for name, reason in examine_mechanisms().items()
+        ],
         "devices": [{"name": "local", "transport": "local", "available": True, "environment": environment}],
         "fitness": {
             "grade": fitness.grade,
@@ -181,6 +187,7 @@ def _document(found: Mapping[str, Any]) -> Document:
         tables=(
             _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
             _plugin_table("Meters", found["meters"], lambda row: f"gives {', '.join(row['metrics'])}"),
+            _table("Limits of exec and --cpus, --memory", [(row["name"], _mechanism(row)) for row in found["limits"]]),
             _table(
                 "Devices", [(row["name"], Cell(text=_device_in_words(row["environment"]))) for row in found["devices"]]
             ),
@@ -200,7 +207,7 @@ def _document(found: Mapping[str, Any]) -> Document:
 
 
 def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callable[[Mapping[str, Any]], str]) -> Table:
-    """What was found; or why nothing was, with the command that changes it as a footnote."""
+    """Plug-ins that are available, and why others are not; the command that installs one is a footnote."""
 
     def status(row: Mapping[str, Any]) -> Cell:
         if row["available"]:
@@ -210,6 +217,13 @@ def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callab
         return Cell(text=row["reason"] or "not available", notes=hints, tone="poor")
 
     return _table(title, [(row["name"], status(row)) for row in rows])
+
+
+def _mechanism(row: Mapping[str, Any]) -> Cell:
+    held = (
+        "whole cores, memory of each process" if row["name"] == PROCESS_NAME else "processors, memory of all processes"
+    )
+    return Cell(text=f"limits {held}", tone="good") if row["available"] else Cell(text=row["reason"], tone="poor")
 
 
 def _table(title: str, rows: Sequence[tuple[str, Cell]]) -> Table:

@@ -14,6 +14,7 @@ from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.cli.verb import Output, carry_out_here, present
 from edgewise.errors import BadInput, ExitCode
+from edgewise.registry import availability_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +33,11 @@ TASK = "Image Classification"
 SESSIONS = 3
 STEPS = 6
 ROWS = 8
+SEARCH_S = 90.0
+COMPARE_S = 30.0
+PASSES = {".onnx": ("ort-static", "nncf-ptq"), ".tflite": ("litert-static",)}
+"""Of each kind of file the passes that do the most for this network; the first that is installed is used. More of them
+would leave a race of so short a search too few rounds to prove anything."""
 
 OPTIONS = (
     option(
@@ -75,16 +81,22 @@ class Tour:
     def walk(self) -> int:
         """All steps; an interrupted one is the last. Gives the worst exit code."""
         from edgewise.data import path as bundled
+        from edgewise.service.reading import request_for
 
         self.console.print(
             "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
             "on every runtime that is installed here. 'edgewise doctor' lists them."
         )
         paths = readable([bundled(name) for name in MODELS])
-        benched, code = self._bench(paths)
+        benched: Measured
+        benched, code = self._step(1, "Benchmark", request_for("bench", models=paths, sessions=SESSIONS))
         if not benched.runs or benched.interrupted:
             return code
-        profiled, worse = self._profile(fastest(benched.runs))
+        # The layers of the fastest run, so that the profile explains the number just seen.
+        best = fastest(benched.runs).job
+        request = request_for("profile", models=[best.model.path], runtimes=[best.runtime.name], sessions=SESSIONS)
+        profiled: Measured
+        profiled, worse = self._step(2, "Profile", request)
         self._report(benched, profiled)
         code = max(code, worse)
         if profiled.interrupted:
@@ -97,21 +109,6 @@ class Tour:
         if ended == ExitCode.INTERRUPTED:
             return ended
         return max(code, ended, self._compare(benched.runs, result))
-
-    def _bench(self, paths: Sequence[Path]) -> tuple[Measured, int]:
-        from edgewise.service.reading import make_request
-        from edgewise.service.requests import BenchRequest
-
-        return self._step(1, "Benchmark", make_request(BenchRequest, models=paths, sessions=SESSIONS))
-
-    def _profile(self, best: Run) -> tuple[Measured, int]:
-        """The layers of the fastest run, so that the profile explains the number just seen."""
-        from edgewise.service.reading import make_request
-        from edgewise.service.requests import ProfileRequest
-
-        job = best.job
-        request = make_request(ProfileRequest, models=[job.model.path], runtimes=[job.runtime.name], sessions=SESSIONS)
-        return self._step(2, "Profile", request)
 
     def _report(self, benched: Measured, profiled: Measured) -> None:
         """Write tables and pages of what was measured so far."""
@@ -134,13 +131,12 @@ class Tour:
         """How right the models are, on the bundled test images; their row of a model zoo's table is then full."""
         from edgewise.data import path as bundled
         from edgewise.report.files import write_report
-        from edgewise.service.reading import make_request
-        from edgewise.service.requests import EvaluateRequest
+        from edgewise.service.reading import request_for
 
         if not models:
             self._say_step(4, "Evaluate", "skipped: no model was measured")
             return 0
-        request = make_request(EvaluateRequest, models=models, data=bundled(DATA), sessions=SESSIONS)
+        request = request_for("evaluate", models=models, data=bundled(DATA), sessions=SESSIONS)
         results: EvaluationResults
         results, code = self._step(4, "Evaluate: is it right?", request, page="evaluate.html")
         if results.models:
@@ -151,7 +147,6 @@ class Tour:
 
     def _optimize(self, models: Sequence[Path]) -> tuple[Optimization | None, int]:
         """Search for a faster variant, where a pass is installed that could make one."""
-        from edgewise.cli.tour_requests import optimize_request
         from edgewise.data import path as bundled
 
         request = optimize_request(models, data=bundled(DATA), folder=self.folder / "optimized")
@@ -163,7 +158,6 @@ class Tour:
 
     def _compare(self, runs: Sequence[Run], result: Optimization | None) -> int:
         """Before and after in turns; where nothing was chosen, the two fastest of `runs`."""
-        from edgewise.cli.tour_requests import compare_request
         from edgewise.run.counters import usable_cores
 
         found = compare_request(runs, result, cores=len(usable_cores()))
@@ -218,3 +212,61 @@ def fastest(runs: Sequence[Run]) -> Run:
     """The run with the lowest latency, of those that have one; else the first."""
     measured = [run for run in runs if run.value("latency")]
     return min(measured, key=lambda run: run.value("latency") or 0.0) if measured else runs[0]
+
+
+def optimize_request(models: Sequence[Path], *, data: Path, folder: Path) -> Request | str:
+    """Optimize the first of `models` that an installed pass can quantise; else why there is none.
+
+    Args:
+        folder: where variants go.
+    """
+    from edgewise.optimizing.base import passes
+    from edgewise.service.reading import request_for
+
+    missing = ""
+    for model in models:
+        for name in PASSES.get(model.suffix, ()):
+            availability = availability_of(passes().get(name))
+            if availability:
+                return request_for(
+                    "optimize", model=model, data=data, passes=[name], time_budget=SEARCH_S, folder=folder
+                )
+            missing = missing or f"{availability.reason}; {availability.install_hint}"
+    return missing or "no model was measured"
+
+
+def compare_request(runs: Sequence[Run], result: Optimization | None, *, cores: int) -> tuple[str, Request] | str:
+    """Compare the original with what `result` chose; else the two fastest of `runs`, or one thread with two.
+
+    Args:
+        result: of the search; None where there was none.
+        cores: processor cores that may be used.
+
+    Returns:
+        The question and the request; or why nothing can be compared.
+    """
+    if result is not None and result.chosen is not None:
+        # The original in the engine that the search had it in, and the chosen file in its own.
+        original, variant = result.baseline, result.candidate(result.chosen)
+        assert original.model is not None
+        words: tuple[str, ...] = (
+            f"original={original.model.path},runtime={original.runtime.name}",
+            f"optimised={result.files['chosen']},runtime={variant.runtime.name}",
+        )
+        return "Compare: is the optimised one really faster, once more?", _comparison(words)
+    measured = {run.id: latency for run in runs if run.status == "done" and (latency := run.value("latency"))}
+    first = sorted((run for run in runs if run.id in measured), key=lambda run: measured[run.id])[:2]
+    words = tuple(f"{run.job.model.path},runtime={run.job.runtime.name}" for run in first)
+    if not words:
+        return "nothing was measured that could be compared"
+    if len(words) > 1:
+        return "Compare: is the fastest really faster than the runner-up?", _comparison(words)
+    if cores < 2:
+        return "only one run, and only one usable core is known"
+    return "Compare: one thread or two?", _comparison(words, threads=(1, 2))
+
+
+def _comparison(words: tuple[str, ...], **fields: Any) -> Request:
+    from edgewise.service.reading import request_for
+
+    return request_for("compare", subjects=words, time_budget=COMPARE_S, **fields)

@@ -86,7 +86,7 @@ class GateResult:
 
     Attributes:
         findings: the comparison that the checks rest on; without comparisons where there was no baseline to measure.
-        policy: what an inconclusive check stands for in the end.
+        policy: how an inconclusive check counts in the end.
         attempts: how many times was measured; 0 where stored runs were compared or nothing could be measured.
         notes: one-line statements about how it was done.
     """
@@ -171,27 +171,29 @@ def judge(
         BadInput: a regression limit that allows everything.
     """
     resolved = [one.resolve(candidate.headline) for one in requirements]
-    tests = max(1, attempts) * max(1, sum(one.kind == "regression" for one in resolved))
+    chances = max(1, attempts)
+    tests = chances * max(1, sum(one.kind == "regression" for one in resolved))
     checks = []
     for one in resolved:
         after = gather_evidence(candidate, one.metric, name=f"the {CANDIDATE}")
-        before = None
-        if baseline is not None and one.needs_baseline:
-            if after.side.value is not None and is_same_run(baseline, candidate):
-                checks.append(_check_itself(one, after.side))
-                continue
+        check = Check(requirement=one, verdict="inconclusive", because="", value=after.side.value)
+        if not one.needs_baseline:
+            looks = 1.0 if candidate.job.workload.interleave is None else INTERVAL_FACTOR
+            checks.append(_lacking(check, [after]) or _check_budget(check, after, chances=chances * looks))
+        elif baseline is None:
+            checks.append(replace(check, verdict="unmeasured", because="there is no baseline"))
+        elif after.side.value is not None and is_same_run(baseline, candidate):
+            checks.append(_check_itself(check))
+        else:
             before = gather_evidence(baseline, one.metric, name=f"the {BASELINE}")
-        if (found := _check_presence(one, before, after)) is not None:
-            checks.append(found)
-        elif one.kind == "budget" or before is None:
-            sequential = candidate.job.workload.interleave is not None
-            checks.append(
-                _check_budget(one, after, chances=max(1, attempts) * (INTERVAL_FACTOR if sequential else 1.0))
-            )
-        elif one.kind == "drop":
-            checks.append(_check_drop(one, before.side, after.side))
-        elif baseline is not None:
-            checks.append(_check_regression(one, baseline, candidate, criteria=criteria or Criteria(), tests=tests))
+            check = replace(check, before=before.side.value)
+            if (found := _lacking(check, [before, after])) is not None:
+                checks.append(found)
+            elif one.kind == "drop":
+                checks.append(_check_drop(check, before.side, after.side))
+            else:
+                terms = criteria or Criteria()
+                checks.append(_check_regression(check, baseline, candidate, criteria=terms, tests=tests))
     return tuple(checks)
 
 
@@ -209,40 +211,30 @@ def is_settled(checks: Sequence[Check]) -> str | None:
     return "every requirement is decided"
 
 
-def _check_itself(requirement: Requirement, side: Side) -> Check:
+def _check_itself(check: Check) -> Check:
     """A run against itself: nothing changed, so only a required improvement fails."""
-    ratio = 1.0 if requirement.kind == "regression" else None
-    return Check(
-        requirement=requirement,
-        verdict="pass" if requirement.limit >= 0.0 else "fail",
+    ratio = 1.0 if check.requirement.kind == "regression" else None
+    verdict: CheckVerdict = "pass" if check.requirement.limit >= 0.0 else "fail"
+    return replace(
+        check,
+        verdict=verdict,
         because=SAME_RUN,
-        before=side.value,
-        value=side.value,
+        before=check.value,
         ratio=ratio,
         ratio_low=ratio,
         ratio_high=ratio,
     )
 
 
-def _check_presence(requirement: Requirement, before: Evidence | None, after: Evidence) -> Check | None:
+def _lacking(check: Check, sides: Sequence[Evidence]) -> Check | None:
     """The check where a side lacks the evidence for any verdict; None where all have enough."""
-    if requirement.needs_baseline and before is None:
-        reason = "there is no baseline"
-        return Check(requirement=requirement, verdict="unmeasured", because=reason, value=after.side.value)
-    sides = [one for one in (before, after) if one is not None]
-    lacking = [one for one in sides if _is_unusable(one, requirement)]
+    lacking = [one for one in sides if _is_unusable(one, check.requirement)]
     if not lacking:
         return None
-    reasons = [one.absent or "there is no value" for one in lacking]
+    reasons = dict.fromkeys(one.absent or "there is no value" for one in lacking)
     # Too few samples for a percentile is a matter of time; a metric that was never measured is not.
     may_come = all(one.sessions for one in lacking)
-    return Check(
-        requirement=requirement,
-        verdict="inconclusive" if may_come else "unmeasured",
-        because="; ".join(dict.fromkeys(reasons)),
-        before=before.side.value if before is not None else None,
-        value=after.side.value,
-    )
+    return replace(check, verdict="inconclusive" if may_come else "unmeasured", because="; ".join(reasons))
 
 
 def _is_unusable(evidence: Evidence, requirement: Requirement) -> bool:
@@ -252,29 +244,24 @@ def _is_unusable(evidence: Evidence, requirement: Requirement) -> bool:
     return bool(evidence.absent) and (requirement.kind == "regression" or evidence.side.value > 0.0)
 
 
-def _check_regression(
-    requirement: Requirement, baseline: Run, candidate: Run, *, criteria: Criteria, tests: int
-) -> Check:
+def _check_regression(check: Check, baseline: Run, candidate: Run, *, criteria: Criteria, tests: int) -> Check:
     """Candidate over baseline against 1 + limit; of a metric where more is better, the inverse."""
+    requirement = check.requirement
     row = METRICS[requirement.metric]
     found = contrast_of(baseline, candidate, row.id, names=(f"the {BASELINE}", f"the {CANDIDATE}"))
-    before, after = found.before, found.after
-    values = {"before": before.value, "value": after.value, "low": after.low, "high": after.high}
-    contrast = found.contrast
+    before, after, contrast = found.before, found.after, found.contrast
+    check = replace(check, before=before.value, value=after.value, low=after.low, high=after.high)
     if contrast is None:
         # Both sides have a value, so that more processes may bring what is missing.
-        return Check(requirement=requirement, verdict="inconclusive", because=found.because, **values)
-    interval = contrast.interval()
-    values |= {"ratio": contrast.ratio}
-    if interval is not None:
-        values |= {"ratio_low": interval[0], "ratio_high": interval[1]}
+        return replace(check, because=found.because)
+    low, high = contrast.interval() or (None, None)
     limit, allowance = _allowance(requirement, before.value, row, criteria=criteria)
     worse = contrast if row.better == "lower" else replace(contrast, log_ratio=-contrast.log_ratio)
     # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
     decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
     verdict = _VERDICTS[decision]
     because = _explain_limit(worse, verdict, limit=limit, tests=tests) + allowance
-    return Check(requirement=requirement, verdict=verdict, because=because, **values)
+    return replace(check, verdict=verdict, because=because, ratio=contrast.ratio, ratio_low=low, ratio_high=high)
 
 
 def _allowance(requirement: Requirement, before: float | None, row: Metric, *, criteria: Criteria) -> tuple[float, str]:
@@ -325,23 +312,22 @@ def _change(log_ratio: float, rounding: Callable[[float], int] = round) -> str:
     return f"{abs(shown):.{places}f} % {'worse' if shown > 0.0 else 'better'}"
 
 
-def _check_budget(requirement: Requirement, evidence: Evidence, *, chances: float) -> Check:
+def _check_budget(check: Check, evidence: Evidence, *, chances: float) -> Check:
     """The candidate's own value and interval against the limit.
 
     Args:
         chances: to be fooled: what the error risk is divided by, for looks and for attempts.
     """
-    row, limit, value = METRICS[requirement.metric], requirement.limit, evidence.side.value
+    row, limit, value = METRICS[check.requirement.metric], check.requirement.limit, evidence.side.value
     assert value is not None
     shown = format_limit(limit, row)
     if evidence.exact or row.id in _COUNTED:
         met = value >= limit if row.better == "higher" else value <= limit
         because = f"{format_limit(value, row)} is exact, the limit {shown}"
-        return Check(requirement=requirement, verdict="pass" if met else "fail", because=because, value=value)
+        return replace(check, verdict="pass" if met else "fail", because=because)
     ends = _held_interval(evidence.side, chances=chances)
     if ends is None:
-        because = f"without an interval the value alone does not show whether {shown} is kept"
-        return Check(requirement=requirement, verdict="inconclusive", because=because, value=value)
+        return replace(check, because=f"without an interval the value alone does not show whether {shown} is kept")
     low, high = ends
     inside, outside = (low >= limit, high < limit) if row.better == "higher" else (high <= limit, low > limit)
     verdict: CheckVerdict = "pass" if inside else "fail" if outside else "inconclusive"
@@ -349,7 +335,7 @@ def _check_budget(requirement: Requirement, evidence: Evidence, *, chances: floa
     because = f"the 95 % interval, {format_limit(low, row)} to {format_limit(high, row)}, {words} {shown}"
     if len(evidence.values) == 1:
         because += "; it is that of one process and leaves out how far processes differ"
-    return Check(requirement=requirement, verdict=verdict, because=because, value=value, low=low, high=high)
+    return replace(check, verdict=verdict, because=because, low=low, high=high)
 
 
 def _held_interval(side: Side, *, chances: float) -> tuple[float, float] | None:
@@ -366,35 +352,18 @@ def _held_interval(side: Side, *, chances: float) -> tuple[float, float] | None:
     return side.value * (side.low / side.value) ** wider, side.value * (side.high / side.value) ** wider
 
 
-def _check_drop(requirement: Requirement, before: Side, after: Side) -> Check:
+def _check_drop(check: Check, before: Side, after: Side) -> Check:
     """Points lost against the baseline: the two 95 % intervals in quadrature, as those of a difference."""
     assert before.value is not None and after.value is not None
     lost = before.value - after.value
     if before.low is None or before.high is None or after.low is None or after.high is None:
-        because = f"{_lost(lost)}; without intervals that does not show whether the limit is kept"
-        return Check(
-            requirement=requirement,
-            verdict="inconclusive",
-            because=because,
-            before=before.value,
-            value=after.value,
-        )
+        return replace(check, because=f"{_lost(lost)}; without intervals that does not show whether the limit is kept")
     low = lost - math.hypot(before.value - before.low, after.high - after.value)
     high = lost + math.hypot(before.high - before.value, after.value - after.low)
-    verdict: CheckVerdict = "inconclusive"
-    if high <= requirement.limit:
-        verdict = "pass"
-    elif low > requirement.limit:
-        verdict = "fail"
-    return Check(
-        requirement=requirement,
-        verdict=verdict,
-        because=f"{_lost(lost)}, 95 % interval: {_lost(low)} to {_lost(high)}",
-        before=before.value,
-        value=after.value,
-        low=after.low,
-        high=after.high,
-    )
+    limit = check.requirement.limit
+    verdict: CheckVerdict = "pass" if high <= limit else "fail" if low > limit else "inconclusive"
+    because = f"{_lost(lost)}, 95 % interval: {_lost(low)} to {_lost(high)}"
+    return replace(check, verdict=verdict, because=because, low=after.low, high=after.high)
 
 
 def _lost(share: float) -> str:

@@ -18,7 +18,7 @@ from edgewise.comparing.session_values import (
     LEAST_FOR_RATIO,
     PERCENTILE_METRIC,
     Evidence,
-    EvidenceTable,
+    evidence_of,
     gather_evidence,
     join_processes,
     percentiles_of,
@@ -105,7 +105,7 @@ def check_criteria(criteria: Criteria) -> None:
         check_metric(metric)
     if not 0.0 <= criteria.threshold < math.inf:
         raise BadInput(
-            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 stands for 3 %"
+            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 is 3 %"
         )
     for metric, floor in criteria.floors.items():
         if check_metric(metric) and not 0.0 <= floor < math.inf:
@@ -135,7 +135,7 @@ def compare_runs(
 
     Args:
         seconds_per_pair: what one more fresh process of every variant takes, where processes take turns; with it,
-            rows that are not decided tell how much longer it would take.
+            undecided rows have the time until a decision.
 
     Raises:
         BadInput: fewer than two variants, two of one label, or a metric that can't be compared.
@@ -146,26 +146,21 @@ def compare_runs(
     for label in labels:
         if labels.count(label) > 1:
             raise BadInput(f"two variants are called {label!r}", advice="give each a name of its own: NAME=MODEL")
-    table = EvidenceTable(variants)
-    metrics = choose_metrics(variants, criteria, table)
+    metrics = choose_metrics(variants, criteria)
     pairs = [(0, index) for index in range(1, len(variants))]
-    return tuple(
-        compare_pairs(variants, pairs, metrics, criteria=criteria, table=table, seconds_per_pair=seconds_per_pair)
-    )
+    return tuple(compare_pairs(variants, pairs, metrics, criteria=criteria, seconds_per_pair=seconds_per_pair))
 
 
-def choose_metrics(
-    variants: Sequence[Variant], criteria: Criteria, table: EvidenceTable | None = None
-) -> tuple[str, ...]:
+def choose_metrics(variants: Sequence[Variant], criteria: Criteria) -> tuple[str, ...]:
     """The metrics that are compared: those given, else the headline and those that a run has."""
-    table = table or EvidenceTable(variants)
     if criteria.metrics:
         return tuple(dict.fromkeys(check_metric(metric) for metric in criteria.metrics))
     headline = variants[0].run.headline
+    evidence = evidence_of(variants)
     told = [
         metric
         for metric in METRICS_COMPARED
-        if any(table.of(index, metric).side.value is not None for index in range(len(variants)))
+        if any(evidence(index, metric).side.value is not None for index in range(len(variants)))
     ]
     return tuple(dict.fromkeys((headline, *told)))
 
@@ -176,7 +171,6 @@ def compare_pairs(
     metrics: Sequence[str],
     *,
     criteria: Criteria,
-    table: EvidenceTable | None = None,
     seconds_per_pair: float | None = None,
 ) -> list[Comparison]:
     """Chosen pairs of variants in chosen metrics; Holm's correction is over all these rows, exact ones left out.
@@ -188,30 +182,27 @@ def compare_pairs(
     Returns:
         One row per pair and metric: all metrics of the first pair, then those of the second …
     """
-    table = table or EvidenceTable(variants)
+    evidence = evidence_of(variants)
+    relations = {
+        (first, second): _relation(variants[first].run, variants[second].run, _labels(variants, (first, second)))
+        for first, second in pairs
+    }
     found = [
-        _contrast(
-            table.of(first, metric),
-            table.of(second, metric),
-            metric,
-            relation=_relation(
-                variants[first].run, variants[second].run, (variants[first].label, variants[second].label)
-            ),
-        )
-        for (first, second), metric in product(pairs, metrics)
+        _contrast(evidence(pair[0], metric), evidence(pair[1], metric), metric, relation=relations[pair])
+        for pair, metric in product(pairs, metrics)
     ]
     p_values = [_p_value(one) for one in found]
     tests = sum(value is not None for value in p_values)
     rows = []
-    for ((first, second), _), one, p_value, p_adjusted in zip(
-        product(pairs, metrics), found, p_values, adjust_holm(p_values), strict=True
-    ):
-        row = _row(
-            one, labels=(variants[first].label, variants[second].label), criteria=criteria, p=(p_value, p_adjusted)
-        )
+    for (pair, _), one, *p in zip(product(pairs, metrics), found, p_values, adjust_holm(p_values), strict=True):
+        row = _row(one, labels=_labels(variants, pair), criteria=criteria, p=(p[0], p[1]))
         wait = None if seconds_per_pair is None else _time_to_decide(row, one, tests=tests, seconds=seconds_per_pair)
         rows.append(replace(row, decides_in_s=wait))
     return rows
+
+
+def _labels(variants: Sequence[Variant], pair: tuple[int, int]) -> tuple[str, str]:
+    return variants[pair[0]].label, variants[pair[1]].label
 
 
 def _p_value(one: MetricContrast) -> float | None:
@@ -275,7 +266,7 @@ def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds
     if needed is None:
         return None
     pairs = math.ceil(needed * one.processes_each)
-    # Nobody looks in between, nor after the last look.
+    # Verdicts are sought only at the looks, the last of which ends measuring.
     look = next((look for look in LOOKS if look >= pairs), None)
     return None if look is None else max(1, look - round(one.contrast.replicates * one.processes_each)) * seconds
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from edgewise.comparing.comparison import Comparison, ParetoFront, Variant
 from edgewise.comparing.criteria import FRONT_METRICS, Criteria
 from edgewise.comparing.metrics import check_metric, compare_pairs
-from edgewise.comparing.session_values import EvidenceTable
+from edgewise.comparing.session_values import evidence_of
 
 LEAST_METRICS = 2
 
@@ -26,14 +26,14 @@ def find_pareto_front(variants: Sequence[Variant], criteria: Criteria) -> Pareto
     """
     asked = tuple(dict.fromkeys(check_metric(metric) for metric in criteria.front or FRONT_METRICS))
     those = [variant for variant in variants if variant.run.status != "failed"]
-    table = EvidenceTable(those)
+    evidence = evidence_of(those)
     metrics = [
-        metric for metric in asked if all(table.of(index, metric).side.value is not None for index in range(len(those)))
+        metric for metric in asked if all(evidence(index, metric).side.value is not None for index in range(len(those)))
     ]
     if len(metrics) < LEAST_METRICS or len(those) < 2:
         return None
     pairs = list(combinations(range(len(those)), 2))
-    rows = compare_pairs(those, pairs, metrics, criteria=criteria, table=table)
+    rows = compare_pairs(those, pairs, metrics, criteria=criteria)
     beaten: dict[int, list[int]] = {index: [] for index in range(len(those))}
     for number, (first, second) in enumerate(pairs):
         judged = rows[number * len(metrics) : (number + 1) * len(metrics)]

@@ -8,7 +8,7 @@ from itertools import combinations
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_metric, compare_pairs
-from edgewise.comparing.session_values import EvidenceTable
+from edgewise.comparing.session_values import evidence_of
 from edgewise.metrics import METRICS
 
 LEAST_VARIANTS = 3
@@ -20,7 +20,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     """The variants from best to worst in `metric`, every one compared with every other.
 
     Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
-    Graphical Statistics 13, 2004), as far as nothing between them in the order is told apart from either.
+    Graphical Statistics 13, 2004), provided that no variant between them in the order is proven different from either.
 
     Returns:
         None with fewer than three variants, or where fewer than two can be compared in this metric.
@@ -31,9 +31,9 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     check_metric(metric)
     if len(variants) < LEAST_VARIANTS:
         return None
-    table = EvidenceTable(variants)
+    evidence = evidence_of(variants)
     pairs = list(combinations(range(len(variants)), 2))
-    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria, table=table), strict=True))
+    rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria), strict=True))
     ratios = {pair: row.ratio for pair, row in rows.items() if row.ratio is not None}
     comparable = sorted({index for pair in ratios for index in pair})
     if not comparable:
@@ -52,7 +52,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
                 label=variants[index].label,
                 place=places[index],
                 groups=letters[index],
-                value=table.of(index, metric).side.value,
+                value=evidence(index, metric).side.value,
                 ratio=ratio,
                 low=low,
                 high=high,
@@ -61,7 +61,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     last = max(places.values()) + 1
     rest = [index for index in range(len(variants)) if index not in places]
     ranked += [
-        Ranked(label=variants[index].label, place=last, groups="", value=table.of(index, metric).side.value)
+        Ranked(label=variants[index].label, place=last, groups="", value=evidence(index, metric).side.value)
         for index in rest
     ]
     return Ranking(metric=metric, places=tuple(ranked))
@@ -100,7 +100,7 @@ def _ratio_to(
 
 
 def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str]:
-    """Letters of the longest stretches of the order in which no pair is told apart."""
+    """Letters of the longest stretches of the order in which no pair is proven different."""
     stretches: list[tuple[int, int]] = []
     for start in range(len(order)):
         end = start + 1

@@ -7,8 +7,9 @@ depending on the metric. A 99th percentile needs more samples than a short proce
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -64,19 +65,9 @@ class Evidence:
     absent: str = ""
 
 
-class EvidenceTable:
-    """The evidence of each variant in each metric, worked out once."""
-
-    def __init__(self, variants: Sequence[Variant]) -> None:
-        self._variants = variants
-        self._found: dict[tuple[int, str], Evidence] = {}
-
-    def of(self, index: int, metric: str) -> Evidence:
-        """What the variant at `index` tells of `metric`."""
-        if (index, metric) not in self._found:
-            variant = self._variants[index]
-            self._found[index, metric] = gather_evidence(variant.run, metric, name=variant.label)
-        return self._found[index, metric]
+def evidence_of(variants: Sequence[Variant]) -> Callable[[int, str], Evidence]:
+    """A function of a variant's index and a metric that gathers each evidence once."""
+    return cache(lambda index, metric: gather_evidence(variants[index].run, metric, name=variants[index].label))
 
 
 def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
@@ -174,7 +165,7 @@ def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples
 
 
 def _reduce(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[float, ...]:
-    """One number per process. `batch`: samples are times of so many inputs each, and a rate is sought; 0 otherwise."""
+    """One number per process. `batch`: inputs per sample where times become a rate; otherwise 0."""
     how = METRICS[metric].aggregation
     with np.errstate(all="ignore"):  # the caller looks at what comes out
         if batch:

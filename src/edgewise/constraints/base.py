@@ -10,6 +10,10 @@ from typing import Protocol, Self
 PERIOD_S = 0.1
 """Period of the processor quota, s: the kernel's and Docker's default."""
 
+V2_NAME, V1_NAME, PROCESS_NAME = "cgroup-v2", "cgroup-v1", "affinity-rlimit"
+MECHANISMS = (V2_NAME, V1_NAME, PROCESS_NAME)
+"""Names of the mechanisms, the best first."""
+
 GATE = 'read _ && exec "$@"'
 """Shell script that waits for a line on standard input before it becomes the program in its arguments.
 

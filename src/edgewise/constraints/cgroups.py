@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from edgewise.constraints.base import PERIOD_S, Usage
+from edgewise.constraints.base import PERIOD_S, V1_NAME, V2_NAME, Usage
 from edgewise.constraints.hierarchy import ROOT, cgroup_folders, read_text
 
 PREFIX = "edgewise-"
@@ -71,7 +71,7 @@ class Version:
     def settings(self, cpus: float | None, memory_bytes: int | None) -> tuple[list[Setting], list[Setting]]:
         """What to write for these limits, and what to write beside it where the file exists (no swap)."""
         quota, period = round((cpus or 0) * PERIOD_S * 1e6), round(PERIOD_S * 1e6)
-        if self.name == "cgroup-v2":
+        if self.name == V2_NAME:
             needed = [("cpu", "cpu.max", f"{quota} {period}")] if cpus else []
             needed += [("memory", "memory.max", str(memory_bytes))] if memory_bytes else []
             return needed, [("memory", "memory.swap.max", "0")] if memory_bytes else []
@@ -82,7 +82,7 @@ class Version:
 
 
 V2 = Version(
-    name="cgroup-v2",
+    name=V2_NAME,
     controllers=("cpu", "memory", "io"),
     required={"cpus": ("cpu",), "memory": ("memory",)},
     counters={
@@ -101,7 +101,7 @@ V2 = Version(
 )
 _IO = "blkio.throttle.io_service_bytes_recursive"
 V1 = Version(
-    name="cgroup-v1",
+    name=V1_NAME,
     controllers=("cpu", "cpuacct", "memory", "blkio"),
     required={"cpus": ("cpu", "cpuacct"), "memory": ("memory",)},
     counters={

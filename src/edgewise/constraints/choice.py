@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from edgewise.constraints.base import Group
+from edgewise.constraints.base import PROCESS_NAME, Group
 from edgewise.constraints.cgroups import V1, V2, find_cgroup
-from edgewise.constraints.process_limits import MECHANISM, ProcessLimits
+from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import Unavailable
-
-MECHANISMS = (V2.name, V1.name, MECHANISM)
-"""Names, the best first."""
 
 
 def find_group(
@@ -19,7 +16,7 @@ def find_group(
     Args:
         cpus: processors that the group may use, 1.0 is one core; None sets no limit.
         memory_bytes: memory of all processes together; None sets no limit.
-        mechanism: one of `MECHANISMS`; None is the best that works here.
+        mechanism: one of `edgewise.constraints.base.MECHANISMS`; None is the best that works here.
 
     Raises:
         Unavailable: the named mechanism does not work here.
@@ -31,10 +28,19 @@ def find_group(
             if not isinstance(found, str):
                 return found, tuple(reasons)
             reasons.append(found)
-    if mechanism not in (None, MECHANISM):
+    if mechanism not in (None, PROCESS_NAME):
         raise Unavailable(
             f"the mechanism {mechanism} does not work here: {'; '.join(reasons)}",
             advice="run as root, or in a session with delegated control groups (systemd-run --user --scope -p "
             "Delegate=yes)",
         )
     return ProcessLimits(cpus=cpus, memory_bytes=memory_bytes), tuple(reasons)
+
+
+def examine_mechanisms() -> dict[str, str]:
+    """Every mechanism, the best first, and why it can't limit both processors and memory here; "" if it can."""
+    found = {version.name: find_cgroup(version, cpus=1.0, memory_bytes=2**30) for version in (V2, V1)}
+    reasons = {
+        name: answer.removeprefix(f"{name}: ") if isinstance(answer, str) else "" for name, answer in found.items()
+    }
+    return reasons | {PROCESS_NAME: ""}

@@ -14,18 +14,17 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from edgewise.constraints.base import Usage
+from edgewise.constraints.base import PROCESS_NAME, Usage
 
 MARK = "EDGEWISE_GROUP"
 """Environment variable by which the descendants of a process are found, whatever session or parent they have."""
-MECHANISM = "affinity-rlimit"
 KILL_ROUNDS = 50
 
 
 class ProcessLimits:
     """A group of processes that share a mark in their environment."""
 
-    mechanism = MECHANISM
+    mechanism = PROCESS_NAME
 
     def __init__(self, *, cpus: float | None = None, memory_bytes: int | None = None, mark: str = "") -> None:
         self._cpus, self._memory = cpus, memory_bytes

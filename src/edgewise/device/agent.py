@@ -8,12 +8,14 @@ Standard library only.
 from __future__ import annotations
 
 import compileall
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -22,6 +24,37 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 BLOCK = 2**16
+MOST_HOLDER = 500
+PATIENCE_S = 5.0
+"""How long a killed agent may take to end."""
+
+
+def lock_file() -> Path:
+    """The file whose lock a measurement holds: the same one for all users of this machine."""
+    return Path(os.environ.get("EDGEWISE_LOCKS") or "/tmp") / "edgewise-measuring.lock"  # noqa: S108
+
+
+def try_lock(file: Path, holder: str) -> int | str:
+    """The descriptor that holds the lock, or who holds it; −1 where there can't be a lock."""
+    try:
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+            os.fchmod(descriptor, 0o666)  # other users lock it too, whatever the umask is
+    except FileExistsError:  # another process was faster
+        return try_lock(file, holder)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        told = os.pread(descriptor, MOST_HOLDER, 0).decode(errors="replace")
+        os.close(descriptor)
+        return told
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, holder.encode()[:MOST_HOLDER], 0)
+    return descriptor
 
 
 class Agent:
@@ -38,6 +71,7 @@ class Agent:
         self._cache.mkdir(parents=True, exist_ok=True)
         self._work.mkdir(exist_ok=True)
         self._folders: dict[Path, int] = {}
+        self._lock = -1
 
     def serve(self) -> None:
         """Answer until the host is gone."""
@@ -65,6 +99,54 @@ class Agent:
     def do_space(self) -> None:
         """Free space for contents."""
         self._answer(free_bytes=shutil.disk_usage(self._cache).free)
+
+    def do_lock(self, *, holder: str) -> None:
+        """Hold this machine's lock until `do_unlock` or the agent's end, or tell who holds it."""
+        own = f"{holder}\n{os.getpid()}"
+        found = try_lock(lock_file(), own) if self._lock < 0 else self._lock
+        if isinstance(found, str) and found.startswith(f"{holder}\n"):
+            self._end_predecessor(found)
+            found = try_lock(lock_file(), own)
+        if isinstance(found, str):
+            self._answer(held_by=found.partition("\n")[0])
+        else:
+            self._lock = found
+            self._answer(held_by=None)
+
+    def _end_predecessor(self, told: str) -> None:
+        """End the agent and the workers of this host's earlier connection, which nobody has told that it is gone."""
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(told.rpartition("\n")[2]), signal.SIGKILL)
+        give_up = time.monotonic() + PATIENCE_S
+        while not self._is_free(lock_file()) and time.monotonic() < give_up:
+            time.sleep(0.05)
+        stale = [str(folder) for folder in self._work.iterdir() if self._is_free(folder)]
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(process / "cwd").removesuffix(" (deleted)") in stale:  # noqa: PTH115
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    @staticmethod
+    def _is_free(path: Path) -> bool:
+        """Whether no process holds the lock of a file or folder."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def do_unlock(self) -> None:
+        """Release the lock."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        self._answer()
 
     def do_have(self, *, sha256: str) -> None:
         """How many bytes of a content are here."""

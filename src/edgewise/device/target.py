@@ -27,6 +27,7 @@ from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
+from edgewise.errors import Unavailable
 
 MOST_RECONNECTS = 20
 """A push is continued over this many new connections, as long as each of them moves something."""
@@ -201,6 +202,7 @@ class RemoteTarget:
         self._clock: ClockOffset | None = None
         self._bundle: str | None = None
         self._reached = False
+        self._hold: Callable[[], None] | None = None
 
     def close(self) -> None:
         """End the connection; the next use makes a new one."""
@@ -214,7 +216,42 @@ class RemoteTarget:
         if self._link is None:
             self._link = self._connect()
             self._reached = True
+            if self._hold is not None:
+                self._hold()  # the agent that had the lock is gone
         return self._link
+
+    def hold(self, holder: str, *, wait: Callable[[Callable[[], str | None]], None]) -> None:
+        """Hold the machine's lock there until `release`, also over a new connection. Raises OSError.
+
+        Args:
+            holder: who holds it, for those who wait.
+            wait: calls its argument until this returns None instead of the holder.
+        """
+
+        def attempt() -> str | None:
+            told = self.link.request("lock", holder=holder)["held_by"]
+            return None if told is None else str(told)
+
+        def lock() -> None:
+            self._hold = None  # while it waits, a new connection must not wait too
+            wait(attempt)
+            self._hold = lock
+
+        self.insist(lock)
+
+    def release(self) -> None:
+        """Release the lock there; without a connection it is free already."""
+        self._hold = None
+        if self._link is not None:
+            with contextlib.suppress(OSError):
+                self._link.request("unlock")
+
+    def unavailable(self, error: Exception) -> Unavailable:
+        """The error for users, where `error` shows that the target can't be used."""
+        advice = (
+            getattr(error, "advice", "") or f"check the connection and its Python, {' '.join(self.transport.python)}"
+        )
+        return Unavailable(f"{self.name} can't be used: {error}", advice=advice)
 
     def _connect(self) -> Link:
         """A new connection; a target that was reached before may need some time to come back."""
@@ -407,12 +444,6 @@ def close_targets() -> None:
             target.close()
             if isinstance(target.transport, Closes):
                 target.transport.close()
-
-
-def check_device(name: str) -> str:
-    """`name`, where it is a device on which jobs can run. Raises `Unavailable` and `BadInput`, as `find_target`."""
-    find_target(name)
-    return name
 
 
 def _digest_of(file: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +44,8 @@ class Checkpoint:
             with contextlib.suppress(OSError):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.entries = {entry.index: entry for entry in _read(self.path)}
-                cut_off = _is_cut_off(self.path)
                 self._file = self.path.open("a", encoding="utf-8")
-                if cut_off:  # it shall not spoil the next line
+                if self._file.tell():  # the last line may be incomplete
                     self._file.write("\n")
         return self
 
@@ -101,13 +99,3 @@ def _read(path: Path) -> Iterator[Entry]:
                     )
     except FileNotFoundError:
         return
-
-
-def _is_cut_off(path: Path) -> bool:
-    """Whether the file's last line has no end."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) != b"\n"
-    except OSError:  # missing or empty
-        return False

@@ -1,16 +1,20 @@
-"""From a prepared value to an input's shape and type; nothing is resized, reordered, broadcast or guessed."""
+"""One input of a model: its steps, and from their value to its shape and type.
+
+What no step does is not done: nothing is resized, reordered, broadcast or guessed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any
 
 import numpy as np
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import CorruptSample
-from edgewise.evaluating.step_settings import Item
+from edgewise.evaluating.dataset import CorruptSample, Kind
+from edgewise.evaluating.step_settings import Item, Step
 from edgewise.evaluating.steps_array import check_finite, round_to
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
@@ -19,40 +23,133 @@ from edgewise.workload.input_shapes import open_axes
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SAY_HOW = "convert them: --prepare scale=1/255, or mean=… and std=…, or cast=float32 to keep the values"
+_TOKENIZE = "text is tokenized first: --prepare tokenize=tokenizer.json"
+_NOUNS: dict[str, str] = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
 _COLOURS = (1, 3, 4)
 
 
-def make_finish(spec: InputSpec, quantization: Quantization | None) -> Callable[[Item], Array]:
-    """What brings the last step's value to an input, of exactly its shape and type, contiguous.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputPlan:
+    """The preparation of one input: its steps, then its shape and type.
 
-    Where the size of an open dimension was assumed a sample keeps its own.
-
-    Raises:
-        BadInput: a quantisation that can't be applied to a whole input.
+    Attributes:
+        spec: what the model is fed; its leading dimension is that of one sample.
+        quantization: None where the input is not quantised.
     """
-    dtype = np.dtype(spec.dtype)
-    if quantization is not None and dtype.kind in "iu":
-        convert = _make_quantize(spec, quantization, dtype)
-    elif dtype.kind == "f":
-        convert = _make_real(spec, dtype)
-    else:
-        convert = _make_whole(spec, dtype)
 
-    free = open_axes(spec)
+    spec: InputSpec
+    quantization: Quantization | None
+    steps: Sequence[Step]
 
-    def finish(item: Item) -> Array:
-        data = item.data
+    def check(self, kind: Kind) -> None:
+        """Raise what needs no sample.
+
+        Args:
+            kind: of the samples.
+
+        Raises:
+            BadInput: steps that don't fit the kind or the input, none that converts text or pixels to numbers, or a
+                quantisation that can't be applied to a whole input.
+            Unavailable: a step's package is not installed.
+        """
+        where = f"input {self.spec.name!r}"
+        for step in self.steps:
+            if kind not in step.takes:
+                raise BadInput(
+                    f"{where}: the step {step.name} can't be done to {_NOUNS[kind]}",
+                    advice=_TOKENIZE
+                    if kind == "text"
+                    else f"it takes {' or '.join(_NOUNS[each] for each in step.takes)}",
+                )
+            step.check()
+            kind = step.gives or kind
+        if kind == "text":
+            raise BadInput(f"{where} takes {self.spec.dtype}, and no step converts text to numbers", advice=_TOKENIZE)
+        dtype = np.dtype(self.spec.dtype)
+        stands_for_real = dtype.kind == "f" or (self.quantization is not None and dtype != np.uint8)
+        if kind == "image" and stands_for_real and not any(step.real for step in self.steps):
+            raise BadInput(
+                f"{where} takes {dtype}, and no step converts pixels of 0 to 255 to its numbers", advice=SAY_HOW
+            )
+        if self.quantization is None or dtype.kind not in "iu":
+            return
+        scale = self.quantization.scale
+        if self.quantization.channels != 1 or self.quantization.block is not None or dtype.itemsize > 4:
+            raise BadInput(
+                f"{where} is quantised with several scales or to {dtype}, which can't be prepared",
+                advice=f"give data that is {dtype} already and no steps, in a model without that quantisation",
+            )
+        if not (isfinite(scale) and scale > 0):
+            raise BadInput(f"{where} is quantised with a scale of {scale}", advice="export the model again")
+
+    def describe(self) -> str:
+        """What is done, on one line."""
+        spec, quantization = self.spec, self.quantization
+        done = ", ".join(step.describe() for step in self.steps) or "fed as stored"
+        sizes = ["?" if axis in open_axes(spec) else str(size) for axis, size in enumerate(spec.shape)]
+        end = f"{spec.dtype} [{', '.join(sizes)}]" + (", each sample in its own size, unpadded" if "?" in sizes else "")
+        if quantization is not None and not spec.dtype.startswith("float"):
+            zero = quantization.zero_point
+            end += f" by round(x / {quantization.scale:.6g}) {'+' if zero >= 0 else '−'} {abs(zero)}"
+            if not any(step.real for step in self.steps):
+                end += f"; data that is {spec.dtype} goes in as it is"
+        return f"{spec.name}: {done} → {end}"
+
+    def apply(self, item: Item) -> Array:
+        """The sample in exactly the input's shape and type, contiguous.
+
+        Where the size of an open dimension was assumed a sample keeps its own.
+
+        Raises:
+            BadInput, CorruptSample.
+        """
+        for step in self.steps:
+            step.apply(item)
+        data, want = item.data, self.spec.shape
         if not data.size:
             raise CorruptSample(item.sample, "it is empty")
-        shape = own_shape(data.shape, spec.shape, free)
-        if data.shape != shape:
-            data = fit_shape(data, spec, item) if shape == spec.shape else data.reshape(shape)
-        return np.ascontiguousarray(convert(data, item)).reshape(shape)
+        shape = _own_shape(data.shape, want, open_axes(self.spec))
+        # Axes of size 1 may come and go, which moves no value.
+        if shape == want and [size for size in data.shape if size != 1] != [size for size in want if size != 1]:
+            raise BadInput(
+                f"{item.sample} has shape {list(data.shape)}, input {self.spec.name!r} takes {list(want)}",
+                advice=_advise_shape(data.shape, want, item),
+            )
+        return np.ascontiguousarray(self._convert(data.reshape(shape), item)).reshape(shape)
 
-    return finish
+    def _convert(self, data: Array, item: Item) -> Array:
+        """`data` as the input's type."""
+        dtype, quantization = np.dtype(self.spec.dtype), self.quantization
+        takes = f"{item.sample} is {data.dtype}, input {self.spec.name!r}"
+        if dtype.kind == "f":
+            if data.dtype.kind != "f" and (data.max() > 1 or data.min() < 0):
+                raise BadInput(
+                    f"{item.sample} is {data.dtype} with values outside 0 to 1, input {self.spec.name!r} takes "
+                    f"{dtype}, and no step converts them to real numbers",
+                    advice=SAY_HOW,
+                )
+            found = data.astype(dtype, copy=False)
+            check_finite(found, item.sample, f"what it became as {dtype}")
+            return found
+        if data.dtype == dtype:
+            return data
+        if quantization is not None and dtype.kind in "iu":
+            if data.dtype.kind != "f":
+                raise BadInput(f"{takes} is {dtype}, which represents real numbers", advice=SAY_HOW)
+            check_finite(data, item.sample, "what it became")
+            return quantize(data, quantization.scale, quantization.zero_point, dtype)
+        if data.dtype.kind == "f":
+            raise BadInput(f"{takes} takes {dtype}", advice=f"round it: --prepare cast={dtype}")
+        try:
+            return round_to(data, self.spec.dtype)
+        except OverflowError:
+            raise BadInput(
+                f"{item.sample} has values from {data.min()} to {data.max()}, input {self.spec.name!r} takes {dtype}",
+                advice="bring them into its range: --prepare offset=… cast=…",
+            ) from None
 
 
-def own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
+def _own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
     """`have`, with dimensions of 1 in front as `want` has them, where only `free` dimensions differ; else `want`."""
     found = (1,) * (len(want) - len(have)) + have
     fits = len(found) == len(want) and all(
@@ -74,80 +171,7 @@ def quantize(values: Array, scale: float, zero_point: int, dtype: np.dtype[Any])
     return np.asarray(steps + np.asarray(zero_point, dtype=work)).astype(dtype)
 
 
-def _make_quantize(spec: InputSpec, quantization: Quantization, dtype: np.dtype[Any]) -> Callable[[Array, Item], Array]:
-    if quantization.channels != 1 or quantization.block is not None or dtype.itemsize > 4:
-        raise BadInput(
-            f"input {spec.name!r} is quantised with several scales or to {dtype}, which can't be prepared",
-            advice=f"give data that is {dtype} already and no steps, in a model without that quantisation",
-        )
-    scale, zero_point = quantization.scale, quantization.zero_point
-    if not (isfinite(scale) and scale > 0):
-        raise BadInput(f"input {spec.name!r} is quantised with a scale of {scale}", advice="export the model again")
-
-    def convert(data: Array, item: Item) -> Array:
-        if data.dtype == dtype:
-            return data
-        if data.dtype.kind != "f":
-            raise BadInput(
-                f"{item.sample} is {data.dtype}, input {spec.name!r} is {dtype}, which represents real numbers",
-                advice=SAY_HOW,
-            )
-        check_finite(data, item.sample, "what it became")
-        return quantize(data, scale, zero_point, dtype)
-
-    return convert
-
-
-def _make_real(spec: InputSpec, dtype: np.dtype[Any]) -> Callable[[Array, Item], Array]:
-    def convert(data: Array, item: Item) -> Array:
-        if data.dtype.kind != "f" and (data.max() > 1 or data.min() < 0):
-            raise BadInput(
-                f"{item.sample} is {data.dtype} with values outside 0 to 1, input {spec.name!r} takes {dtype}, and "
-                "no step converts them to real numbers",
-                advice=SAY_HOW,
-            )
-        found = data.astype(dtype, copy=False)
-        check_finite(found, item.sample, f"what it became as {dtype}")
-        return found
-
-    return convert
-
-
-def _make_whole(spec: InputSpec, dtype: np.dtype[Any]) -> Callable[[Array, Item], Array]:
-    def convert(data: Array, item: Item) -> Array:
-        if data.dtype == dtype:
-            return data
-        if data.dtype.kind == "f":
-            raise BadInput(
-                f"{item.sample} is {data.dtype}, input {spec.name!r} takes {dtype}",
-                advice=f"round it: --prepare cast={dtype}",
-            )
-        try:
-            return round_to(data, spec.dtype)
-        except OverflowError:
-            raise BadInput(
-                f"{item.sample} has values from {data.min()} to {data.max()}, input {spec.name!r} takes {dtype}",
-                advice="bring them into its range: --prepare offset=… cast=…",
-            ) from None
-
-    return convert
-
-
-def fit_shape(data: Array, spec: InputSpec, item: Item) -> Array:
-    """`data` in the input's shape, where the two differ by axes of size 1 only, which move no value.
-
-    Raises:
-        BadInput: they differ in anything else: both shapes, and the step that would change that.
-    """
-    if [size for size in data.shape if size != 1] == [size for size in spec.shape if size != 1]:
-        return data.reshape(spec.shape)
-    raise BadInput(
-        f"{item.sample} has shape {list(data.shape)}, input {spec.name!r} takes {list(spec.shape)}",
-        advice=advise_shape(data.shape, spec.shape, item),
-    )
-
-
-def advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> str:
+def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> str:
     """Steps that would bring one shape to the other, where that is clear."""
     body = list(want)
     while len(body) > len(have) and body[0] == 1:

@@ -7,14 +7,13 @@ step. What no step covers is refused, not assumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.input_conversion import SAY_HOW, make_finish
+from edgewise.evaluating.input_conversion import InputPlan
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.step_settings import Item, Step, suggest
 from edgewise.evaluating.steps_array import check_finite
@@ -22,7 +21,6 @@ from edgewise.evaluating.task import Preparation
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
-from edgewise.workload.input_shapes import open_axes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,15 +53,6 @@ def prepare_as_written(
     return preparer.prepare(Sample(index=0, name="sample", data=sample))[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _InputPlan:
-    """The steps of one input."""
-
-    name: str
-    steps: Sequence[Step]
-    finish: Callable[[Item], Array]
-
-
 class Preparer:
     """Prepares samples for one model.
 
@@ -91,16 +80,18 @@ class Preparer:
     ) -> None:
         self._kind = kind
         self._names = [spec.name for spec in specs]
-        self._resamples = False
         self._rate: int | None = None
         self._proven = False
-        ways, notes = [], []
-        listed = _steps_of_inputs(instructions, self._names, kind)
-        for spec, quantization, steps in zip(specs, quantizations, listed, strict=True):
-            ways.append(self._plan(spec, quantization, steps))
-            notes.append(_describe(spec, quantization, steps))
-        self._ways = tuple(ways)
-        self.notes: tuple[str, ...] = tuple(notes)
+        self._plans = [
+            InputPlan(spec=spec, quantization=quantization, steps=steps)
+            for spec, quantization, steps in zip(
+                specs, quantizations, _steps_of_inputs(instructions, self._names, kind), strict=True
+            )
+        ]
+        for plan in self._plans:
+            plan.check(kind)
+        self._resamples = any(step.name == "rate" for plan in self._plans for step in plan.steps)
+        self.notes = tuple(plan.describe() for plan in self._plans)
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
         """One array per input, of exactly its shape and dtype, and how an image was brought there.
@@ -116,50 +107,45 @@ class Preparer:
 
         try:
             with np.errstate(all="ignore"):
-                items = [self._do(way, sample) for way in self._ways]
+                items = [self._take(plan, sample) for plan in self._plans]
+                arrays = [plan.apply(item) for plan, item in zip(self._plans, items, strict=True)]
         except BadInput as error:
             if not self._proven:
                 raise
             reason = error.message.removeprefix(f"{sample.name} ")
             raise CorruptSample(sample.name, f"{reason} (those before it were fine)") from error
         self._proven = True
-        seen = next((item for item, _ in items if item.pixels is not None), None)
+        seen = next((item for item in items if item.pixels is not None), None)
         preparation = Preparation()
         if seen is not None:
             preparation = Preparation(scale=seen.scale, offset=seen.offset, size=seen.stored, input_size=seen.pixels)
-        return [array for _, array in items], preparation
+        return arrays, preparation
 
-    def _do(self, way: _InputPlan, sample: Sample) -> tuple[Item, Array]:
-        item = self._take(way, sample)
-        for step in way.steps:
-            step.apply(item)
-        return item, way.finish(item)
-
-    def _take(self, way: _InputPlan, sample: Sample) -> Item:
+    def _take(self, plan: InputPlan, sample: Sample) -> Item:
         """The part of a sample that goes to an input. Raises `BadInput` and `CorruptSample`."""
         import numpy as np
 
-        data = sample.data
+        data, name = sample.data, plan.spec.name
         alone = len(self._names) == 1
         if isinstance(data, Mapping):
-            if way.name not in data:
+            if name not in data:
                 raise BadInput(
-                    f"{sample.name} holds nothing for input {way.name!r}",
+                    f"{sample.name} holds nothing for input {name!r}",
                     advice=f"it holds: {', '.join(map(str, data))}",
                 )
-            data = data[way.name]
+            data = data[name]
         elif not alone and not isinstance(data, str):
             raise BadInput(
                 f"{sample.name} is one array, the model takes {len(self._names)}: {', '.join(self._names)}",
                 advice="give data whose samples name an array for each input",
             )
-        item = Item(data=data, sample=sample.name, input=way.name, alone=alone, rate=sample.rate)
+        item = Item(data=data, sample=sample.name, input=name, alone=alone, rate=sample.rate)
         if isinstance(data, str):
             return item
         data = item.data = np.asarray(data)
         if data.dtype.kind not in "biuf":
             raise BadInput(f"{sample.name} is {data.dtype}, which can't be fed", advice="give numbers")
-        if way.steps:
+        if plan.steps:
             check_finite(data, sample.name, "it")
         if self._kind == "image" and data.ndim in (2, 3):
             item.channels = -1 if data.ndim == 3 else None
@@ -179,40 +165,6 @@ class Preparer:
                 f"it has {sample.rate} frames per second, others {self._rate}; --prepare rate={self._rate} resamples",
             )
 
-    def _plan(self, spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> _InputPlan:
-        kind = self._kind
-        for step in steps:
-            if kind not in step.takes:
-                raise BadInput(
-                    f"input {spec.name!r}: the step {step.name} can't be done to {_NOUNS[kind]}",
-                    advice="text is tokenized first: --prepare tokenize=tokenizer.json"
-                    if kind == "text"
-                    else f"it takes {' or '.join(_NOUNS[each] for each in step.takes)}",
-                )
-            step.check()
-            kind = step.gives or kind
-            self._resamples = self._resamples or step.name == "rate"
-        _check_end(spec, quantization, kind=kind, real=any(step.real for step in steps))
-        return _InputPlan(name=spec.name, steps=steps, finish=make_finish(spec, quantization))
-
-
-_NOUNS = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
-
-
-def _check_end(spec: InputSpec, quantization: Quantization | None, *, kind: Kind, real: bool) -> None:
-    """Checks that need no sample. Raises `BadInput`."""
-    if kind == "text":
-        raise BadInput(
-            f"input {spec.name!r} takes {spec.dtype}, and no step converts text to numbers",
-            advice="tokenize it: --prepare tokenize=tokenizer.json",
-        )
-    stands_for_real = spec.dtype.startswith("float") or (quantization is not None and spec.dtype != "uint8")
-    if kind == "image" and stands_for_real and not real:
-        raise BadInput(
-            f"input {spec.name!r} takes {spec.dtype}, and no step converts pixels of 0 to 255 to its numbers",
-            advice=SAY_HOW,
-        )
-
 
 def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kind) -> list[tuple[Step, ...]]:
     """The steps of each input, in the model's order. Raises `BadInput` for steps of inputs that are not there."""
@@ -231,16 +183,3 @@ def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kin
             advice="give one list of steps",
         )
     return [instructions.steps.get(name, shared) for name in names]
-
-
-def _describe(spec: InputSpec, quantization: Quantization | None, steps: Sequence[Step]) -> str:
-    """What is done for one input, on one line."""
-    done = ", ".join(step.describe() for step in steps) or "fed as stored"
-    sizes = ["?" if axis in open_axes(spec) else str(size) for axis, size in enumerate(spec.shape)]
-    end = f"{spec.dtype} [{', '.join(sizes)}]" + (", each sample in its own size, unpadded" if "?" in sizes else "")
-    if quantization is not None and not spec.dtype.startswith("float"):
-        scale, zero = quantization.scale, quantization.zero_point
-        rule = f"round(x / {scale:.6g}) {'+' if zero >= 0 else '−'} {abs(zero)}"
-        end += f" by {rule}"
-        end += "" if any(step.real for step in steps) else f"; data that is {spec.dtype} goes in as it is"
-    return f"{spec.name}: {done} → {end}"

@@ -136,10 +136,13 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
     if isinstance(table, Composed):
         return tuple(each for part in table.parts for each in score(part, seed=seed, only=only))
     values = table.values()
-    reasons = {name: _why_no_interval(table, name) or _unasked(name, only) for name in values}
+    reasons = {
+        name: _why_no_interval(table, name) or ("" if only is None or name in only else "not requested")
+        for name in values
+    }
     wanted = [
         name for name, value in values.items()
-        if name not in table.proportions and math.isfinite(value) and reasons[name] is None
+        if name not in table.proportions and math.isfinite(value) and not reasons[name]
     ]  # fmt: skip
     estimates = resample([table], wanted, seed=seed) if wanted else {}
     found = []
@@ -149,13 +152,14 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
         elif not math.isfinite(value):
             found.append(Score(metric=name, n=table.n, absent_because=_why_undefined(table, name, value)))
         else:
-            low, high, method = _interval(estimates.get(name), reasons[name], _bounds(table, name), value)
+            bounds = table.bounds.get(name, SHARE)
+            low, high, method = _interval(estimates.get(name), reasons[name], bounds, value)
             found.append(Score(metric=name, value=float(value), low=low, high=high, n=table.n, method=method))
     return tuple(found)
 
 
 def _interval(
-    estimate: Estimate | None, reason: str | None, bounds: tuple[float, float], value: float
+    estimate: Estimate | None, reason: str, bounds: tuple[float, float], value: float
 ) -> tuple[float | None, float | None, str]:
     """The interval, and the method; None twice where there is none for `reason` or the estimate's own."""
     if estimate is None or estimate.bootstrap is None:
@@ -163,10 +167,6 @@ def _interval(
     low, high = estimate.bootstrap.interval()
     # Rounding can put a mean of ones a hair above 1: the value itself is always inside.
     return min(max(low, bounds[0]), float(value)), max(min(high, bounds[1]), float(value)), estimate.method
-
-
-def _unasked(name: str, only: Sequence[str] | None) -> str | None:
-    return None if only is None or name in only else "not requested"
 
 
 def compare_tables(
@@ -192,44 +192,39 @@ def compare_tables(
             advice="evaluate both models on the same samples",
         )
     if isinstance(a, Composed) or isinstance(b, Composed):
-        pairs = [(one, other) for one in _parts(a) for other in _parts(b)]
+        parts = [table.parts if isinstance(table, Composed) else [table] for table in (a, b)]
+        pairs = [(one, other) for one in parts[0] for other in parts[1]]
         return tuple(each for one, other in pairs for each in compare_tables(one, other, seed=seed, only=only))
     first, second = a.values(), b.values()
-    shared = [
-        name for name in first
-        if name in second and (only is None or name in only or (name in a.proportions and name in b.proportions))
-    ]  # fmt: skip
+    outcomes = [name for name in first if name in a.proportions and name in b.proportions]
+    shared = [name for name in first if name in second and (only is None or name in only or name in outcomes)]
     wanted = [
         name for name in shared
-        if not (name in a.proportions and name in b.proportions)
-        and math.isfinite(first[name]) and math.isfinite(second[name])
-        and _why_no_interval(a, name) is None and _why_no_interval(b, name) is None
+        if name not in outcomes and math.isfinite(first[name]) and math.isfinite(second[name])
+        and not _why_no_interval(a, name) and not _why_no_interval(b, name)
     ]  # fmt: skip
     estimates = resample([a, b], wanted, seed=seed) if wanted else {}
     found = []
     for name in shared:
-        if name in a.proportions and name in b.proportions:
-            found.append(
-                difference_of_outcomes(_floats(a.proportions[name]), _floats(b.proportions[name]), metric=name)
-            )
-            continue
-        undefined = next((one for one in (("A", a, first), ("B", b, second)) if not math.isfinite(one[2][name])), None)
-        if undefined is not None:
-            side, table, values = undefined
-            reason = f"{side} has no value: {_why_undefined(table, name, values[name])}"
+        sides = [(side, table, values[name]) for side, table, values in (("A", a, first), ("B", b, second))]
+        undefined = next((each for each in sides if not math.isfinite(each[2])), None)
+        if name in outcomes:
+            found.append(difference_of_outcomes(*(list(map(float, t.proportions[name])) for t in (a, b)), metric=name))
+        elif undefined is not None:
+            side, table, value = undefined
+            reason = f"{side} has no value: {_why_undefined(table, name, value)}"
             found.append(MetricDifference(metric=name, n=a.n, absent_because=reason))
-            continue
-        found.append(_estimated_difference(name, a, b, second[name] - first[name], estimates.get(name)))
+        else:
+            found.append(_estimated_difference(name, a, b, second[name] - first[name], estimates.get(name)))
     return tuple(found)
 
 
 def _estimated_difference(
     metric: str, a: MetricTable, b: MetricTable, value: float, estimate: Estimate | None
 ) -> MetricDifference:
-    one, other = _bounds(a, metric), _bounds(b, metric)
-    bounds = other[0] - one[1], other[1] - one[0]
-    reason = _why_no_interval(a, metric) or _why_no_interval(b, metric) or ""
-    low, high, method = _interval(estimate, reason, bounds, value)
+    one, other = (table.bounds.get(metric, SHARE) for table in (a, b))
+    reason = _why_no_interval(a, metric) or _why_no_interval(b, metric)
+    low, high, method = _interval(estimate, reason, (other[0] - one[1], other[1] - one[0]), value)
     p_value = None
     if estimate is not None and estimate.bootstrap is not None:
         p_value = estimate.bootstrap.p_value()
@@ -248,16 +243,12 @@ def difference_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: st
     edge it can leave out 0 where p is still above 0.05.
 
     Raises:
-        BadInput: unequal lengths, or an outcome that is neither 0 nor 1.
+        BadInput: an outcome that is neither 0 nor 1.
+        ValueError: unequal lengths.
     """
     from edgewise.stats.proportions import mcnemar_exact, paired_interval
 
-    if len(a) != len(b):
-        raise BadInput(
-            f"{metric}: {len(a)} outcomes of the one and {len(b)} of the other can't be compared in pairs",
-            advice="evaluate both models on the same samples",
-        )
-    if not set(a) | set(b) <= {0.0, 1.0}:
+    if not {*a, *b} <= {0.0, 1.0}:
         raise BadInput(f"{metric}: outcomes are 1 or 0, and some are neither")
     method = "McNemar's exact test; Tango's score interval of the paired difference"
     if not len(a):
@@ -271,14 +262,10 @@ def difference_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: st
     )  # fmt: skip
 
 
-def _parts(table: MetricTable) -> Sequence[MetricTable]:
-    return table.parts if isinstance(table, Composed) else [table]
-
-
 def _score_proportion(metric: str, outcomes: Array) -> Score:
     from edgewise.stats.proportions import wilson_interval
 
-    kept = _floats(outcomes)
+    kept = tuple(map(float, outcomes))
     method = "share of samples, Wilson's 95 % interval"
     if not kept:
         return Score(metric=metric, n=0, method=method, absent_because="there are no samples")
@@ -291,18 +278,8 @@ def _why_undefined(table: MetricTable, metric: str, value: float) -> str:
     if table.n == 0:
         return "there are no samples"
     reason = table.explain(metric) if isinstance(table, ExplainsAbsence) else None
-    if reason is not None:
-        return reason
-    return "it is not defined for these samples" if math.isnan(value) else "it is not finite for these samples"
+    return reason or f"it is not {'defined' if math.isnan(value) else 'finite'} for these samples"
 
 
-def _why_no_interval(table: MetricTable, metric: str) -> str | None:
-    return table.no_interval.get(metric) if isinstance(table, NoInterval) else None
-
-
-def _bounds(table: MetricTable, metric: str) -> tuple[float, float]:
-    return table.bounds.get(metric, SHARE)
-
-
-def _floats(outcomes: Array) -> tuple[float, ...]:
-    return tuple(float(each) for each in outcomes)
+def _why_no_interval(table: MetricTable, metric: str) -> str:
+    return table.no_interval.get(metric, "") if isinstance(table, NoInterval) else ""

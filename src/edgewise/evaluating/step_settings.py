@@ -286,18 +286,13 @@ def _one_or_two(value: Any) -> list[Any]:
     return parts
 
 
-def _both(value: Any) -> list[Any]:
-    parts = _one_or_two(value)
-    return parts * 2 if len(parts) == 1 else parts
-
-
 def _bare(value: Any) -> Any:
     parts = _one_or_two(value)
     return parts[0] if len(parts) == 1 else parts
 
 
 _Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
-HeightWidth = Annotated[list[_Side], BeforeValidator(_both)]
+HeightWidth = Annotated[list[_Side], BeforeValidator(lambda value: (_one_or_two(value) * 2)[:2])]
 """``[height, width]``; one number is both."""
 SideOrSize = Annotated[_Side | Annotated[list[_Side], Field(min_length=2, max_length=2)], BeforeValidator(_bare)]
 """One number, or ``[height, width]``, each with its own meaning."""
@@ -305,12 +300,4 @@ SideOrSize = Annotated[_Side | Annotated[list[_Side], Field(min_length=2, max_le
 AS_LIST = BeforeValidator(_split)
 LOWER_CASE = BeforeValidator(lambda value: str(value).strip().lower())
 YesNo = Annotated[bool, LOWER_CASE, Accepts("true or false")]
-
-
-def _check_file(value: str) -> str:
-    if not value.strip() or "\0" in value:
-        raise ValueError("the name of a file")
-    return value
-
-
-FileName = Annotated[str, Field(max_length=4096), AfterValidator(_check_file), Accepts("the name of a file")]
+FileName = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*\S[^\x00]*$"), Accepts("the name of a file")]

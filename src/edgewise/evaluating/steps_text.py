@@ -17,7 +17,7 @@ from edgewise.text import one_line
 MAX_TOKENIZER_BYTES = 128 * 2**20
 MAX_TEXT_CHARACTERS = 2**22
 
-_ROLES = {
+ROLES = {
     "input_ids": "ids", "ids": "ids", "input_word_ids": "ids",
     "attention_mask": "mask", "input_mask": "mask", "mask": "mask",
     "token_type_ids": "types", "segment_ids": "types", "input_type_ids": "types",
@@ -104,9 +104,9 @@ class Tokenize(Step, name="tokenize", main="file", takes=("text",), gives="array
             raise BadInput(f"{item.sample} is not text", advice="tokenize must be the first step, on text")
         if len(item.data) > MAX_TEXT_CHARACTERS:
             raise BadInput(f"{item.sample} has more than {MAX_TEXT_CHARACTERS} characters", advice="shorten it")
-        role = self.give or ("ids" if item.alone else _ROLES.get(item.input))
+        role = self.give or ("ids" if item.alone else ROLES.get(item.input))
         if role is None:
-            known = ", ".join(sorted(_ROLES))
+            known = ", ".join(sorted(ROLES))
             raise BadInput(
                 f"the name of input {item.input!r} does not show which part of a tokenized text it takes",
                 advice=f"add 'give: ids', 'mask' or 'types' to its tokenize step (known names: {known})",

@@ -31,7 +31,7 @@ class ModelObject:
     """A network as an object.
 
     Attributes:
-        kind: of `_READINGS`.
+        kind: ``torch``, ``exported``, ``keras``, ``onnx``, ``bytes`` or ``path``.
         title: what a person calls it.
         value: the object.
         inputs: example inputs of a PyTorch module, positional; None where it brings none.
@@ -145,16 +145,27 @@ def read_object(network: ModelObject, *, folder: Path, shapes: Shapes, label: st
         BadInput: it can't be read; `BadModel` where it is damaged.
         Unavailable: its library is too old.
     """
-    return _READINGS[network.kind](network, folder, shapes, label)
-
-
-def _read_torch(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
-    return _read_program(export_program(network, shapes, label), folder)
-
-
-def _read_exported(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
-    del label
-    return _read_program(network.value, folder, shapes)
+    value = network.value
+    match network.kind:
+        case "torch":
+            return _read_program(export_program(network, shapes, label), folder)
+        case "exported":
+            return _read_program(value, folder, shapes)
+        case "keras":
+            return _read_keras(value, shapes, label)
+        case "onnx":
+            path = folder / "model.onnx"
+            path.write_bytes(value.SerializeToString())
+            return _read_with_shapes(partial(OnnxReader().read_graph, path), shapes)
+        case "bytes":
+            path = folder / label.rpartition(":")[2]
+            path.write_bytes(value)
+            return _read_with_shapes(partial(read_graph, path), shapes)
+    if not value.is_file():
+        raise BadInput(
+            f"{label} returned a path where there is no file: {value}", advice="return the path of the model file"
+        )
+    return _read_with_shapes(partial(read_graph, value), shapes)
 
 
 def _read_program(program: Any, folder: Path, shapes: Shapes | None = None) -> Graph:
@@ -226,14 +237,13 @@ def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, lab
     return tuple(made)
 
 
-def _read_keras(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
+def _read_keras(model: Any, shapes: Shapes, label: str) -> Graph:
     """As it stands in this process; a tf.keras 2 model by the configuration that it writes. No weights, no file."""
-    del folder
     path, advice = Path(label.rpartition(":")[2] or label), "use the functional API or a Sequential model"
     try:
-        if _is(network.value, "keras", "Model"):
-            return _read_with_shapes(partial(_describe_keras, network.value, path), shapes)
-        document = parse_json(path, "config.json", network.value.to_json().encode())
+        if _is(model, "keras", "Model"):
+            return _read_with_shapes(partial(_describe_keras, model, path), shapes)
+        document = parse_json(path, "config.json", model.to_json().encode())
     except NotFunctional as error:
         raise BadInput(f"{label} made a Keras model that can't be taken apart: {error}", advice=advice) from error
     except Refused as error:
@@ -252,29 +262,6 @@ def _describe_keras(model: Any, path: Path, *, shapes: Shapes | None = None) -> 
     return build_graph(path, describe_model(model, shapes or {}), version)
 
 
-def _read_onnx(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
-    del label
-    path = folder / "model.onnx"
-    path.write_bytes(network.value.SerializeToString())
-    return _read_with_shapes(partial(OnnxReader().read_graph, path), shapes)
-
-
-def _read_bytes(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
-    path = folder / label.rpartition(":")[2]
-    path.write_bytes(network.value)
-    return _read_with_shapes(partial(read_graph, path), shapes)
-
-
-def _read_path(network: ModelObject, folder: Path, shapes: Shapes, label: str) -> Graph:
-    del folder
-    if not network.value.is_file():
-        raise BadInput(
-            (f"{label} returned a path where there is no file: {network.value}"),
-            advice="return the path of the model file",
-        )
-    return _read_with_shapes(partial(read_graph, network.value), shapes)
-
-
 def _read_with_shapes(read: Callable[..., Graph], shapes: Shapes) -> Graph:
     """Read with `shapes`, of which the name "" stands for the only input."""
     if "" not in shapes:
@@ -285,13 +272,3 @@ def _read_with_shapes(read: Callable[..., Graph], shapes: Shapes) -> Graph:
             ("a shape without a name works only for models with one input"), advice=f"its inputs: {', '.join(inputs)}"
         )
     return read(shapes={inputs[0]: shapes[""]})
-
-
-_READINGS: dict[str, Callable[[ModelObject, Path, Shapes, str], Graph]] = {
-    "torch": _read_torch,
-    "exported": _read_exported,
-    "keras": _read_keras,
-    "onnx": _read_onnx,
-    "bytes": _read_bytes,
-    "path": _read_path,
-}

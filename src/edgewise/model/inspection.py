@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
@@ -124,19 +124,7 @@ def describe_tensor(tensor: Tensor) -> dict[str, Any]:
         "name": tensor.name,
         "shape": None if tensor.shape is None else list(tensor.shape),
         "dtype": tensor.dtype,
-        **(
-            {
-                "quantization": {
-                    "scale": scheme.scale,
-                    "zero_point": scheme.zero_point,
-                    "channels": scheme.channels,
-                    "axis": scheme.axis,
-                    "block": scheme.block,
-                }
-            }
-            if scheme
-            else {}
-        ),
+        **({"quantization": asdict(scheme)} if scheme else {}),
         **({"sparsity": tensor.sparsity} if tensor.sparsity is not None else {}),
     }
 

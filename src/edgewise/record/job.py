@@ -57,7 +57,7 @@ class Constraints:
     Attributes:
         cpus: processors, 1.0 is one core; None sets no limit.
         memory_bytes: memory; None sets no limit.
-        mechanism: one of `edgewise.constraints.choice.MECHANISMS`; None is the best that works.
+        mechanism: one of `edgewise.constraints.base.MECHANISMS`; None is the best that works.
     """
 
     cpus: float | None = None

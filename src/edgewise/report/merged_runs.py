@@ -108,6 +108,7 @@ def _same_place(a: Run, b: Run) -> bool:
         engines[0] == engines[1]
         and len(precisions) < 2
         and a.job.target.device == b.job.target.device
+        and a.job.target.constraints == b.job.target.constraints
         and machine is not None
         and machine == machine_key(b.environment)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
@@ -22,7 +23,9 @@ from edgewise.constraints.base import GATE_WITHOUT_INPUT, Group, Usage, gated
 from edgewise.constraints.choice import find_group
 from edgewise.constraints.guard import guarded
 from edgewise.constraints.hierarchy import ROOT, read_text
+from edgewise.errors import Unavailable
 from edgewise.record import Constraints
+from edgewise.text import printable
 
 NOT_STARTED = (126, 127)
 """Exit codes of the shell where it can't start the program."""
@@ -104,9 +107,11 @@ def execute(
 
     Raises:
         OSError: the limits can't be set, or the shell can't be started.
-        Unavailable: the mechanism that was named does not work here.
+        Unavailable: the mechanism that was named, or this system, does not support it.
         Cancelled: the token in force is set; the program has been killed.
     """
+    if not hasattr(os, "pidfd_open"):
+        raise Unavailable("programs can be executed within limits on Linux 5.3 or newer only")
     group, passed_over = find_group(
         cpus=constraints.cpus, memory_bytes=constraints.memory_bytes, mechanism=constraints.mechanism
     )
@@ -146,9 +151,9 @@ def _follow(
     """Start the program that waits in `child`, and fill in `execution` until it ends."""
     assert child.stdin is not None and child.stdout is not None
     execution.pid = child.pid
-    end, output = os.pidfd_open(child.pid), child.stdout.fileno()
-    tail = bytearray()
-    waiting = [end, output]
+    output = _Output(child.stdout.fileno(), show=show)
+    end = os.pidfd_open(child.pid)
+    waiting = [end, output.descriptor]
     network = network_bytes()
     start = time.monotonic()
     deadline = start + timeout_s if timeout_s else float("inf")
@@ -160,8 +165,8 @@ def _follow(
         while True:
             ready = wait_readable(waiting, max(0.0, min(next_sample, deadline) - time.monotonic()))
             now = time.monotonic()
-            if output in ready and not _copy(output, tail, show=show):
-                waiting.remove(output)
+            if output.descriptor in ready and not output.copy():
+                waiting.remove(output.descriptor)
             if end in ready:
                 break
             if now >= deadline:
@@ -169,7 +174,7 @@ def _follow(
                 break
             if now >= next_sample:
                 execution.samples.append((now - start, group.usage()))
-                next_sample = max(next_sample + sample_s, now)
+                next_sample = max(next_sample, now) + sample_s
         execution.seconds = time.monotonic() - start
         execution.usage = group.usage()
         if execution.late:
@@ -179,22 +184,36 @@ def _follow(
         child.returncode = execution.returncode = os.waitstatus_to_exitcode(status)
         execution.left = 0 if execution.late else group.kill()
         execution.network = _moved(network, network_bytes())
-        while output in waiting and wait_readable([output], 0.0) and _copy(output, tail, show=show):
+        while output.descriptor in waiting and wait_readable([output.descriptor], 0.0) and output.copy():
             pass
     finally:
         os.close(end)
-    execution.tail = tail.decode("utf-8", "replace").strip()
+    execution.tail = output.tail
 
 
-def _copy(output: int, tail: bytearray, *, show: bool) -> bool:
-    """Copy what is ready to standard error and keep its end. Return False at the end of the stream."""
-    piece = os.read(output, 2**16)
-    tail += piece
-    del tail[:-TAIL_BYTES]
-    if show and piece:
-        sys.stderr.write(piece.decode("utf-8", "replace"))
-        sys.stderr.flush()
-    return bool(piece)
+class _Output:
+    """Output of the program: shown on standard error as it comes, and its end is kept."""
+
+    def __init__(self, descriptor: int, *, show: bool) -> None:
+        self.descriptor = descriptor
+        self._show = show
+        self._kept = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def copy(self) -> bool:
+        """Copy what is ready. Return False at the end of the stream."""
+        piece = os.read(self.descriptor, 2**16)
+        self._kept += piece
+        del self._kept[:-TAIL_BYTES]
+        if self._show:
+            sys.stderr.write(self._decoder.decode(piece))
+            sys.stderr.flush()
+        return bool(piece)
+
+    @property
+    def tail(self) -> str:
+        """The end, without control characters."""
+        return printable(self._kept.decode("utf-8", "replace").strip())
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -40,7 +40,7 @@ class Dispatcher:
 
     Args:
         save: keeps a run; called once a job is done and again when its outputs were compared.
-        find_peaks: tells what the machine can do, for the roofline of profiles; None measures it.
+        find_peaks: returns the machine's peaks for the roofline of profiles; None measures them.
         sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
@@ -62,57 +62,54 @@ class Dispatcher:
         """One run per job, in order. Raises `Interrupted` with what was finished.
 
         Args:
-            budget_s: all of it ends by then; a job that has a session keeps what it has, one without fails.
+            budget_s: time limit of the whole plan, s; at its end a job with a session keeps it, one without fails.
         """
         runs: list[Run] = []
         self._end_by = None if budget_s is None else time.monotonic() + budget_s
         spread_s = plan.jobs[0].workload.stopping.spread_s if plan.jobs else None
         try:
             if spread_s is not None:
-                runs, interrupted = self._run_spread(plan.jobs, spread_s)
-                if interrupted:
-                    raise KeyboardInterrupt
+                self._run_spread(plan.jobs, spread_s, runs)
                 return self._builder.with_agreement(runs)
             for index, job in enumerate(plan.jobs):
                 emit(JobStarted(job=job, index=index, total=len(plan.jobs)))
-                run, interrupted = self._run_settled(job)
+                run = self._run_settled(job)
                 runs.append(run)
                 self._builder.save(run)
                 emit(RunFinished(run=run))
-                if interrupted:
+                if run.status == "cancelled":
                     raise KeyboardInterrupt
         except KeyboardInterrupt:
             raise Interrupted(self._builder.with_agreement(runs)) from None
         return self._builder.with_agreement(runs)
 
-    def _run_settled(self, job: Job) -> tuple[Run, bool]:
-        """The run of one job, and whether it was cancelled. Where the engine refuses assumed inputs, others are tried.
+    def _run_settled(self, job: Job) -> Run:
+        """The run of one job, cancelled by Ctrl-C. Where the engine refuses assumed inputs, others are tried.
 
-        All engines get the inputs that the first of them took.
+        All engines get the inputs that the first of them accepted.
         """
         key = job.model.sha256, job.workload.inputs
         settled = self._settled.get(key)
         if settled is not None:
             job = replace(job, workload=replace(job.workload, inputs=settled))
-        run, interrupted = self._run_here(job)
-        if interrupted or settled is not None or not refuses_sizes(run.failure, run.job):
+        run = self._run_here(job)
+        if settled is not None or not refuses_sizes(run.failure, run.job):
             if run.status == "done" and settled is None:
                 self._settled[key] = job.workload.inputs
-            return run, interrupted
+            return run
         for changed in with_other_sizes(job):
-            other, interrupted = self._run_here(changed)
-            if interrupted or other.status == "done":
+            other = self._run_here(changed)
+            if other.status != "failed":
                 self._settled[key] = other.job.workload.inputs
-                return other, interrupted
-        return run, False
+                return other
+        return run
 
-    def _run_here(self, job: Job) -> tuple[Run, bool]:
+    def _run_here(self, job: Job) -> Run:
         with job_folder() as folder:
-            run, sessions, interrupted = self._run_job(job, folder)
-            return self._builder.note_outputs(run, sessions), interrupted
+            return self._builder.note_outputs(*self._run_job(job, folder))
 
-    def _run_spread(self, jobs: Sequence[Job], spread_s: float) -> tuple[list[Run], bool]:
-        """The runs of jobs whose sessions lie apart, and whether Ctrl-C cut them short.
+    def _run_spread(self, jobs: Sequence[Job], spread_s: float, runs: list[Run]) -> None:
+        """Append the runs of jobs whose sessions lie apart to `runs`. Raises KeyboardInterrupt after that.
 
         The first sessions of all jobs follow one another, then all second ones, and so on, so that all jobs share the
         time and see the same changes of the machine.
@@ -121,7 +118,6 @@ class Dispatcher:
         count, begin = jobs[0].workload.stopping.sessions, time.monotonic()
         sessions: list[list[SessionResult]] = [[] for _ in jobs]
         interrupted = False
-        runs: list[Run] = []
         with ExitStack() as stack:
             folders = [stack.enter_context(job_folder()) for _ in jobs]
             try:
@@ -143,10 +139,11 @@ class Dispatcher:
                     self._builder.save(runs[-1])
                     emit(JobStarted(job=job, index=place, total=len(jobs)))
                     emit(RunFinished(run=runs[-1]))
-        return runs, interrupted
+        if interrupted:
+            raise KeyboardInterrupt
 
-    def _run_job(self, job: Job, folder: Path) -> tuple[Run, list[SessionResult], bool]:
-        """All sessions of one job, and whether Ctrl-C cut them short."""
+    def _run_job(self, job: Job, folder: Path) -> tuple[Run, list[SessionResult]]:
+        """The run of one job, cancelled by Ctrl-C, and its sessions."""
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         sessions: list[SessionResult] = []
         interrupted, cut_short, late, begin = False, False, False, time.monotonic()
@@ -168,18 +165,18 @@ class Dispatcher:
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
         run = self._builder.build(job, sessions, created=created)
-        if job.workload.profile and run.status == "done" and not interrupted:
-            run, interrupted = self._with_layers(run, folder=folder)
         if interrupted:
             run = replace(run, status="cancelled")
+        if job.workload.profile and run.status == "done":
+            run = self._with_layers(run, folder=folder)
         if cut_short:
             room = "the time budget" if late else f"{JOB_BUDGET_S:g} s"
             message = f"only {len(sessions)} of {job.workload.stopping.sessions} sessions fit into {room}"
             run = with_cautions(run, (Caution.of("fewer-sessions", message),))
-        return run, sessions, interrupted
+        return run, sessions
 
-    def _with_layers(self, run: Run, *, folder: Path) -> tuple[Run, bool]:
-        """The run with its layers, timed in processes of their own, and whether Ctrl-C cut them short."""
+    def _with_layers(self, run: Run, *, folder: Path) -> Run:
+        """The run with its layers, timed in processes of their own; cancelled by Ctrl-C."""
         sessions: list[SessionResult] = []
         try:
             for index in range(profiled.SESSIONS):
@@ -188,9 +185,9 @@ class Dispatcher:
                 if sessions[-1].failure is not None:
                     break
             find_peaks = self._find_peaks or partial(peaks.find_peaks, target=run.job.target)
-            return profiled.with_layers(run, sessions, find_peaks=find_peaks), False
+            return profiled.with_layers(run, sessions, find_peaks=find_peaks)
         except KeyboardInterrupt:
-            return replace(run, profile_absent_because="interrupted while layers were timed"), True
+            return replace(run, status="cancelled", profile_absent_because="interrupted while layers were timed")
 
     def _run_session(self, job: Job, *, index: int, folder: Path, mode: Mode = "measure") -> SessionResult:
         session_folder = folder / f"{mode}-{index}"

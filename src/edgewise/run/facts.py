@@ -1,4 +1,4 @@
-"""What is known of the target of a job, asked there: engines, cores, sensors, the fingerprint of the machine."""
+"""Facts about the target of a job, collected there: engines, cores, sensors, the fingerprint of the machine."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         with job_folder() as folder:
             told = ask(target, "edgewise.run.facts_worker", question, folder=folder, timeout_s=_PATIENCE_S)
         if not told["numpy"]:
-            raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for {_python(target)}")
+            python = " ".join(target.transport.python)
+            raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for its Python, {python}")
         return Facts(
             engines={name: Availability(**each) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
@@ -97,14 +98,7 @@ def _ask_facts(target: RemoteTarget) -> Facts:
             cores=tuple(int(core) for core in told["cores"]),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Unavailable(
-            f"{target.name} can't be used: {error}",
-            advice=getattr(error, "advice", "") or f"check the connection and {_python(target)}",
-        ) from error
-
-
-def _python(target: RemoteTarget) -> str:
-    return "its Python, " + " ".join(target.transport.python)
+        raise target.unavailable(error) from error
 
 
 def ask(

@@ -13,7 +13,6 @@ from typing import Self
 
 from edgewise.child_process import signal_name
 from edgewise.constraints.base import Group
-from edgewise.constraints.choice import find_group
 from edgewise.device.link import LinkLost
 from edgewise.device.target import LocalTarget, Target, Workspace
 from edgewise.device.transport import LosesLink, Process
@@ -24,7 +23,7 @@ from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.host_protocol import ADVICE, HostProtocol, SessionRequest, SessionResult
 from edgewise.run.protocol import encode
-from edgewise.text import means_out_of_memory
+from edgewise.text import means_out_of_memory, printable
 from edgewise.units import format_bytes
 
 WORKER = "edgewise.run.worker"
@@ -134,6 +133,8 @@ class LiveSession:
             return target
         if not target.is_here:
             raise OSError(f"limits are held on this machine only, not on {target.name}")
+        from edgewise.constraints.choice import find_group
+
         group, _ = find_group(cpus=limits.cpus, memory_bytes=limits.memory_bytes, mechanism=limits.mechanism)
         self._group = self._stack.enter_context(group)
         return LocalTarget(ConstrainedTransport(group))
@@ -237,8 +238,7 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
             data = file.read(STDERR_TAIL)
     except OSError:
         return failure
-    text = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in data.decode(errors="replace"))
-    return replace(failure, stderr_tail=text.strip())
+    return replace(failure, stderr_tail=printable(data.decode(errors="replace")).strip())
 
 
 def _blame_limit(failure: Failure, limit: int, flag: str) -> Failure:

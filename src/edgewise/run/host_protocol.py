@@ -108,30 +108,6 @@ _UNKEPT = frozenset({"alive", "progress", "ready", "turned", "inferred"})
 """Kinds of messages that the result does not grow with."""
 
 
-class _ChannelReader:
-    """Waits for bytes from the worker and for its end: a child that an engine forked may hold the channel open."""
-
-    def __init__(self, process: Process) -> None:
-        self._channel = process.stdout.fileno()
-        self._end = process.end_descriptor() if isinstance(process, TellsEnd) else None
-
-    def close(self) -> None:
-        """Give the descriptor of the process's end back."""
-        if self._end is not None:
-            os.close(self._end)
-            self._end = None
-
-    def read(self, seconds: float) -> bytes | None:
-        """The bytes that are there, at least one; empty at the end of the stream; None after `seconds` without any.
-
-        Raises `edgewise.cancellation.Cancelled`.
-        """
-        ready = wait_readable([self._channel] if self._end is None else [self._channel, self._end], seconds)
-        if self._channel in ready:
-            return os.read(self._channel, 2**20)
-        return b"" if ready else None
-
-
 class HostProtocol:
     """The protocol with one worker: a line buffer, the deadline of the current phase, and a meaning for each message.
 
@@ -172,7 +148,7 @@ class HostProtocol:
         self._buffer = bytearray()
         self._searched = 0
         self._process: Process | None = None
-        self._reader: _ChannelReader | None = None
+        self._end: int | None = None  # readable once the process has ended
 
     def begin(self, process: Process, *, spawned_ns: int | None, folder: str, paths: Mapping[str, str]) -> None:
         """Send the job.
@@ -182,7 +158,7 @@ class HostProtocol:
             folder, paths: the workspace and the files in it, as the worker sees them.
         """
         self._process, self._spawned_ns = process, spawned_ns
-        self._reader = _ChannelReader(process)
+        self._end = process.end_descriptor() if isinstance(process, TellsEnd) else None
         self.send(self._job_message(folder, paths))
 
     def send(self, message: bytes) -> None:
@@ -200,14 +176,13 @@ class HostProtocol:
                 reading["at"] -= wall_offset_s
 
     def close(self) -> None:
-        """Close the descriptors."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """Close the descriptor of the process's end."""
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
 
     def wait_for(self, until: str = "done") -> bool:
         """Read until a message of kind `until`; False if the worker finishes, fails, is silent too long, or ends."""
-        assert self._reader is not None
         self._last = time.monotonic() + self._longest()
         self._renew()
         if self._consume(until):
@@ -218,7 +193,7 @@ class HostProtocol:
                 patience = min(patience, METER_BLOCK_S)
                 for meter in self.request.beside:
                     meter.sample()
-            piece = self._reader.read(patience)
+            piece = self._read(patience)
             if piece == b"":
                 break
             self._buffer += piece or b""
@@ -229,6 +204,19 @@ class HostProtocol:
             if not self.done and self.result.failure is None and time.monotonic() >= self._deadline:
                 self.result.failure = self._timed_out()
         return self.done and until == "done"
+
+    def _read(self, seconds: float) -> bytes | None:
+        """The bytes that are there, at least one; empty at the end of the stream; None after `seconds` without any.
+
+        A child that an engine forked may hold the channel open, so the end of the process ends the stream too. Raises
+        `edgewise.cancellation.Cancelled`.
+        """
+        assert self._process is not None
+        channel = self._process.stdout.fileno()
+        ready = wait_readable([channel] if self._end is None else [channel, self._end], seconds)
+        if channel in ready:
+            return os.read(channel, 2**20)
+        return b"" if ready else None
 
     def _job_message(self, folder: str, paths: Mapping[str, str]) -> bytes:
         request, job = self.request, self.request.job
@@ -257,7 +245,7 @@ class HostProtocol:
     def _longest(self) -> float:
         """How long this phase or order may last in all, whatever the worker sends.
 
-        The first inference tells what the others take, since it is the slowest.
+        The first inference bounds the time of the others, since it is the slowest.
         """
         workload = self.request.job.workload
         stopping, fps = workload.stopping, workload.scenario.fps

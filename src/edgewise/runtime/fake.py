@@ -117,19 +117,14 @@ class FakeRuntime:
         behaviour.happen("load")
         if options.provider != "cpu":
             raise UnsupportedModel(f"the fake engine has no provider {options.provider!r} (it has: cpu)")
-        profiled = options.profile and "layers" in script
-        talents = [
-            (_ProfiledSession, profiled),
-            (_TimedSession, "engine_latency_ns" in script),
-            (_ConcurrentSession, "requests" in script),
-        ]
-        kind = type("ScriptedSession", (*(talent for talent, wanted in talents if wanted), FakeSession), {})
-        session: FakeSession = kind(script, behaviour, options)
-        return session
+        return FakeSession(script, behaviour, options)
 
 
 class FakeSession:
-    """A scripted model. Attributes as in `edgewise.runtime.base.Session`; it has a clock of its own."""
+    """A scripted model. Attributes as in `edgewise.runtime.base.Session`; it has a clock of its own.
+
+    The methods of optional protocols are there only where the script has their key.
+    """
 
     def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
         inputs = tuple(map(read_spec, script["inputs"]))
@@ -141,8 +136,17 @@ class FakeSession:
         self.clock = FakeClock(script["import_ns"] + script["load_ns"], tick=script["tick_ns"])
         self.sleep = self.clock.sleep
         self.invoke: Callable[[], object] = closed
+        self._script = script
+        self._engine_latency = 0
         if "reference_ns" in script:
             self.time_reference = partial(_reference_reading, cycle(script["reference_ns"]))
+        self._engine_latencies = cycle(script.get("engine_latency_ns", ()))
+        if "engine_latency_ns" in script:
+            self.engine_latency_ns = lambda: self._engine_latency
+        if "requests" in script:
+            self.run_many = self._run_many
+        if "layers" in script and options.profile:
+            self.profile_layers = self._profile_layers
         self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
         self._value = script["outputs_value"]
         self._behaviour = behaviour
@@ -187,6 +191,7 @@ class FakeSession:
         self._behaviour.invoked()
         if not self._results:
             self._results = [self._make(index, spec) for index, spec in enumerate(self.outputs)]
+        self._engine_latency = next(self._engine_latencies, 0)
 
     def _make(self, index: int, spec: TensorSpec) -> Any:
         """One output: the scripted value, else the inputs' sum plus each element's index, wrapped into small types."""
@@ -202,33 +207,7 @@ class FakeSession:
             mixed = np.mod(np.floor(mixed), 128)
         return mixed.astype(spec.dtype)
 
-
-def _reference_reading(times: Iterator[int]) -> dict[str, float]:
-    seconds = next(times) / 1e9
-    return {"at": time.time(), "compute_s": seconds, "copy_s": seconds}
-
-
-class _TimedSession(FakeSession):
-    """A scripted model that tells its own times."""
-
-    def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
-        super().__init__(script, behaviour, options)
-        self._engine_latencies = cycle(script["engine_latency_ns"])
-        self._engine_latency = 0
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._engine_latency = next(self._engine_latencies)
-
-    def engine_latency_ns(self) -> int:
-        """The script's next number, the same one until the next inference."""
-        return self._engine_latency
-
-
-class _ConcurrentSession(FakeSession):
-    """A scripted model that takes several requests at once, none of which slows another."""
-
-    def run_many(
+    def _run_many(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
     ) -> None:
         """The earliest request to end is the next to begin again; the script's times are dealt out in that order."""
@@ -248,20 +227,12 @@ class _ConcurrentSession(FakeSession):
             self.clock.now = max(self.clock.now, heapq.heappop(ends))
             completions.append(clock())
 
-
-class _ProfiledSession(FakeSession):
-    """A scripted model that times its layers."""
-
-    def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
-        super().__init__(script, behaviour, options)
-        self._layers: list[dict[str, Any]] = script["layers"]
-        self._overheads: list[dict[str, Any]] = script.get("layer_overheads", [])
-
-    def profile_layers(self, inferences: int) -> EngineProfile:
+    def _profile_layers(self, inferences: int) -> EngineProfile:
         """The script's times; the clock moves by all of them. Raises what the script says."""
         self._behaviour.happen("profile")
-        layers = [list(islice(cycle(layer["times_ns"]), inferences)) for layer in self._layers]
-        overheads = [list(islice(cycle(overhead["times_ns"]), inferences)) for overhead in self._overheads]
+        scripted, named = self._script["layers"], self._script.get("layer_overheads", [])
+        layers = [list(islice(cycle(layer["times_ns"]), inferences)) for layer in scripted]
+        overheads = [list(islice(cycle(overhead["times_ns"]), inferences)) for overhead in named]
         walls = []
         for at in range(inferences):
             begin = self.clock()
@@ -273,13 +244,18 @@ class _ProfiledSession(FakeSession):
             method="the script's own times",
             resolution_ns=1,
             truncates=False,
-            nodes=tuple(map(_node, self._layers, layers, starts)),
+            nodes=tuple(map(_node, scripted, layers, starts)),
             overheads=tuple(
                 EngineOverhead(name=overhead["name"], times_ns=tuple(map(float, times)))
-                for overhead, times in zip(self._overheads, overheads, strict=True)
+                for overhead, times in zip(named, overheads, strict=True)
             ),
             inference_ns=tuple(walls),
         )
+
+
+def _reference_reading(times: Iterator[int]) -> dict[str, float]:
+    seconds = next(times) / 1e9
+    return {"at": time.time(), "compute_s": seconds, "copy_s": seconds}
 
 
 def _node(layer: Mapping[str, Any], times: Sequence[int], starts: Sequence[int]) -> EngineNode:

@@ -10,7 +10,7 @@ from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.jobs import Subject, runs_among
 from edgewise.comparing.subjects import ComparisonSettings, compare_matched, compare_subjects
 from edgewise.comparing.trial import TrialSettings
-from edgewise.device.target import check_device
+from edgewise.device.target import find_target
 from edgewise.errors import BadField
 from edgewise.run.run_builder import METERED, METERS_OFF
 from edgewise.service.context import Context
@@ -20,7 +20,7 @@ from edgewise.service.subjects import build_words, pair_runs, read_subjects
 
 def compare(request: CompareRequest, context: Context) -> ComparisonResult:
     """Measure what is to be measured, side by side, and compare the later subjects with the first."""
-    check_device(request.device)
+    find_target(request.device)
     with ExitStack() as stack:
         words = build_words(stack, request.subjects, shapes=request.shapes)
         found = read_subjects(words, store=context.store, runs=context.runs)
@@ -31,7 +31,8 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
             pairs, left_out = pair_runs(*map(runs_among, sides))
             names = sides[0][0].label, sides[1][0].label
             return compare_matched(pairs, request.criteria(), names=names, notes=left_out)
-        with context.saving() as saver:
+        measures = len(runs_among(subjects)) < len(subjects)
+        with context.measuring(request.device, needed=measures), context.saving() as saver:
             settings = ComparisonSettings(
                 criteria=request.criteria(),
                 trial=TrialSettings(

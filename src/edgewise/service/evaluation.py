@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgewise.device.target import check_device
+from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation
@@ -19,7 +19,7 @@ from edgewise.service.requests import EvaluateRequest, OptimizeRequest
 
 def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
     """Judge every model, saving each run as soon as it is there."""
-    check_device(request.device)
+    find_target(request.device)
     plan = plan_evaluation(
         request.models,
         data_options_of(request, request.data),
@@ -37,7 +37,7 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         latency=request.latency,
         fresh=request.fresh,
     )
-    with context.saving() as saver:
+    with context.measuring(request.device), context.saving() as saver:
         results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF)
     return replace(results, save_errors=saver.errors)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.cancellation import Cancelled
+from edgewise.device.devices import LOCAL
 from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
 from edgewise.record import (
@@ -79,7 +80,7 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
             jobs[index], done[index], environment=environment, group=group, not_applied=request.not_applied
         )
 
-    with context.saving() as saver:
+    with context.measuring(LOCAL), context.saving() as saver:
         try:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgewise.comparing.gate import GateResult
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
-from edgewise.device.target import check_device
+from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.record import Run
 from edgewise.run.plan import precision_word
@@ -26,10 +26,11 @@ def gate(request: GateRequest, context: Context) -> GateResult:
 
     The verdict is what a pipeline waits for: a store that fails changes nothing about it.
     """
-    check_device(request.device)
+    find_target(request.device)
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
-    with context.saving() as saver:
+    measures = isinstance(candidate.thing, Path)
+    with context.measuring(request.device, needed=measures), context.saving() as saver:
         result = run_gate(
             Gate(
                 requirements=request.requirements(),

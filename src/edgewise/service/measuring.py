@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.device.target import check_device
+from edgewise.device.devices import LOCAL
+from edgewise.device.target import find_target
 from edgewise.errors import StoreError
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
@@ -50,7 +51,7 @@ class Measured:
 @contextmanager
 def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
     """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
-    check_device(request.device)
+    find_target(request.device)
     cases = request.cases if isinstance(request, ProfileRequest) else ({},)
     with ExitStack() as stack:
         yield make_plan(
@@ -67,8 +68,9 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
 
 
 def execute(plan: Plan, context: Context, *, meters: bool) -> Measured:
-    """Execute `plan`, saving each run as soon as it is there."""
-    with context.saving() as saver:
+    """Execute `plan` while its device is held, saving each run as soon as it is there."""
+    device = plan.jobs[0].target.device if plan.jobs else LOCAL
+    with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
         sensors = None if meters else METERS_OFF
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgewise.device.target import check_device
+from edgewise.device.target import find_target
 from edgewise.optimizing.pipeline import find_best_variant
 from edgewise.optimizing.search_settings import Limits, SearchSettings, build_settings
 from edgewise.optimizing.variant import Optimization
@@ -23,7 +23,7 @@ _REPEATED_FOR_ONE = (
 
 def optimize(request: OptimizeRequest, context: Context) -> Optimization:
     """Search for the fastest variant, saving what is measured."""
-    check_device(request.device)
+    find_target(request.device)
     wanted = SearchSettings(
         model=request.model,
         limits=Limits(
@@ -57,6 +57,6 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization:
         calibrate_on=request.calibrate_on,
         calibration_limit=request.calibration_limit,
     )
-    with context.saving() as saver:
+    with context.measuring(request.device), context.saving() as saver:
         result = find_best_variant(settings, save=saver.save)
     return replace(result, save_errors=saver.errors)

@@ -19,6 +19,11 @@ def make_request(kind: type[R], **fields: Any) -> R:
     return _checked(kind, lambda: kind(**fields))
 
 
+def request_for(verb: str, **fields: Any) -> Request:
+    """The request of `verb`, a key of `REQUESTS`. Raises as `make_request` does."""
+    return make_request(REQUESTS[verb], **fields)
+
+
 def read_request(document: Any) -> Request:
     """The request in a JSON document. Raises `BadInput`."""
     if not isinstance(document, Mapping) or "verb" not in document:

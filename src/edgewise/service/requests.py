@@ -15,7 +15,7 @@ from pydantic import Field
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
-from edgewise.constraints.choice import MECHANISMS
+from edgewise.constraints.base import MECHANISMS
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
@@ -33,7 +33,7 @@ class _Target(Request):
 
     Attributes:
         device: its name or URL; ``local`` is this machine.
-        shapes: input name → shape, for inputs with open dimensions; "" stands for the only input.
+        shapes: input name → shape, for inputs with open dimensions; "" is the only input.
         memory_limit: bytes that a worker may allocate; None is the available memory.
     """
 
@@ -504,6 +504,8 @@ class OptimizeRequest(_Data):
 PLACEHOLDER = "{model}"
 LEAST_CPUS, MOST_CPUS = 0.01, 1024
 LEAST_MEMORY = 2**20
+SHORTEST_SAMPLE_S = 0.01
+"""Reading the counters more often would disturb what they count."""
 
 
 class ExecRequest(_Limited):
@@ -544,6 +546,8 @@ class ExecRequest(_Limited):
         """Reject limits that no program can run in, and models without a place in the command."""
         check_constraints(self.constraints() or Constraints())
         require_time(timeout=self.timeout, sample=self.sample or None)
+        if 0 < self.sample < SHORTEST_SAMPLE_S:
+            raise BadField(f"{{sample}} must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
         require_at_least(1, repeat=self.repeat)
         require_at_least(0, seed=self.seed)
         has_place = any(PLACEHOLDER in word for word in self.command)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
@@ -27,6 +27,13 @@ SCHEMA_ID = f"urn:edgewise:schema:run:{SCHEMA}"
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
 _SUMMARY_NUMBERS = ("mean", "std", "min", "max", "median", "mad")
+_NULLABLE = (
+    ("measurements", "*", "samples"),
+    ("sessions", "*", "warmup_samples"),
+    ("sessions", "*", "phases"),
+    *(("measurements", "*", "summary", name) for name in (*_SUMMARY_NUMBERS, "percentiles")),
+)
+"""Paths of numbers that are null where they were not finite: raw samples, statistics and phases."""
 _UNITS = {
     "s": "second", "B": "byte", "J": "joule", "W": "watt", "K": "kelvin", "Hz": "hertz", "1/s": "per second",
     "1": "a pure number", "dB": "decibel",
@@ -62,7 +69,7 @@ def from_document(document: Mapping[str, Any]) -> Run:
     if not isinstance(document, Mapping):
         raise BadInput("a record is a JSON object", advice="check that edgewise wrote this document")
     try:
-        text = json.dumps(_restored(upgrade(document)))
+        text = json.dumps(reduce(_with_nan, _NULLABLE, upgrade(document)))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"not a JSON document: {error}") from error
     return _validated(text)
@@ -255,31 +262,16 @@ def _require_finite(value: Any, *, path: str) -> None:
             _require_finite(item, path=f"{path}.{key}")
 
 
-def _restored(document: dict[str, Any]) -> dict[str, Any]:
-    """`document` with NaN where null stands for it: among samples, statistics and phases."""
-
-    def numbers(row: Any, *names: str) -> Any:
-        """`row` with the nulls of its fields `names`, or those inside them, turned into NaN."""
-        if not isinstance(row, Mapping):
-            return row
-        changed = {name: _nan_for_null(row[name]) for name in names if name in row}
-        return {**row, **changed}
-
-    def each(rows: Any, *names: str) -> Any:
-        return [numbers(row, *names) for row in rows] if isinstance(rows, list | tuple) else rows
-
-    restored = dict(document)
-    for name, inner in (("measurements", ("samples",)), ("sessions", ("warmup_samples", "phases"))):
-        if name in restored:
-            restored[name] = each(restored[name], *inner)
-    if isinstance(restored.get("measurements"), list):
-        restored["measurements"] = [
-            {**row, "summary": numbers(row["summary"], *_SUMMARY_NUMBERS, "percentiles")}
-            if isinstance(row, Mapping) and row.get("summary") is not None
-            else row
-            for row in restored["measurements"]
-        ]
-    return restored
+def _with_nan(value: Any, path: tuple[str, ...]) -> Any:
+    """`value` with NaN in place of null at `path`; ``*`` in the path is every item of a list."""
+    if not path:
+        return _nan_for_null(value)
+    first, *rest = path
+    if first == "*":
+        return [_with_nan(item, tuple(rest)) for item in value] if isinstance(value, list | tuple) else value
+    if not isinstance(value, Mapping) or first not in value:
+        return value
+    return {**value, first: _with_nan(value[first], tuple(rest))}
 
 
 def _nan_for_null(value: Any) -> Any:

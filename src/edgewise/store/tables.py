@@ -7,7 +7,7 @@ new revision in `edgewise.store.connection`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text
@@ -27,72 +27,14 @@ documents = Table(
     Column("document", Text, nullable=False),
 )
 
-runs = Table(
-    "runs",
+leases = Table(
+    "leases",
     metadata,
-    Column("id", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
-    Column("created", Double, nullable=False),  # s since 1970, UTC: sorts and compares whatever the text's offset was
-    Column("created_at", Text, nullable=False),
-    Column("group", Text, index=True),
-    Column("model", Text, nullable=False),
-    Column("format", Text, nullable=False),
-    Column("sha256", Text, nullable=False),
-    Column("runtime", Text, nullable=False),
-    Column("version", Text),
-    Column("provider", Text),
-    Column("threads", Integer),
-    Column("precision", Text),
-    Column("batch", Integer, nullable=False),
-    Column("scenario", Text, nullable=False),
-    Column("device", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("cause", Text),
-    Column("grade", Text),
-    Column("metric", Text),
-    Column("value", Double),
-    Column("low", Double),
-    Column("high", Double),
-    Column("unit", Text),
-    Column("basis", Text),
-    Column("machine", Text),
-    Index("ix_runs_created", "created", "id"),
+    Column("device", String(512), primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("expires", Double, nullable=False),  # s since 1970, on the database's clock
 )
-
-measurements = Table(
-    "measurements",
-    metadata,
-    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("metric", Text, nullable=False, index=True),
-    Column("value", Double),
-    Column("low", Double),
-    Column("high", Double),
-    Column("unit", Text, nullable=False),
-    Column("basis", Text),
-)
-
-readings = Table(
-    "readings",
-    metadata,
-    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("machine", String(16), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("at", Double, nullable=False),
-    Column("compute", Double, nullable=False),
-    Column("copy", Double, nullable=False),
-    Index("ix_readings_machine", "machine", "at"),
-)
-
-tags = Table(
-    "tags",
-    metadata,
-    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
-    Column("name", Text, primary_key=True),
-    Index("ix_tags_name", "name"),
-)
-
-INDEX_TABLES = (runs, measurements, readings, tags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +77,72 @@ class RunRow:
     tags: tuple[str, ...] = ()
 
 
-def run_row(run: Run) -> dict[str, Any]:
-    """The row of `runs` for `run`."""
+_TYPES = {"str": Text, "int": Integer, "float": Double}
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("created", Double, nullable=False),  # s since 1970, UTC: sorts and compares whatever the text's offset was
+    *(
+        Column(field.name, _TYPES[field.type.partition(" | ")[0]], nullable=field.type.endswith("None"))
+        for field in fields(RunRow)
+        if field.name not in ("id", "tags")
+    ),
+    Index("ix_runs_created", "created", "id"),
+    Index("ix_runs_group", "group"),
+)
+
+measurements = Table(
+    "measurements",
+    metadata,
+    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("metric", Text, nullable=False, index=True),
+    Column("value", Double),
+    Column("low", Double),
+    Column("high", Double),
+    Column("unit", Text, nullable=False),
+    Column("basis", Text),
+)
+
+readings = Table(
+    "readings",
+    metadata,
+    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("machine", String(16), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("compute", Double, nullable=False),
+    Column("copy", Double, nullable=False),
+    Index("ix_readings_machine", "machine", "at"),
+)
+
+tags = Table(
+    "tags",
+    metadata,
+    Column("run", String(64), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Index("ix_tags_name", "name"),
+)
+
+
+def index_rows(run: Run) -> dict[Table, list[dict[str, Any]]]:
+    """The rows of each index table for `run`."""
+    names = dict.fromkeys(map(_text, run.tags))
+    return {
+        runs: [_run_row(run)],
+        measurements: [
+            {"run": run.id, "position": position, **_value_columns(row)}
+            for position, row in enumerate(run.measurements)
+        ],
+        readings: _reading_rows(run),
+        tags: [{"run": run.id, "name": name} for name in names],
+    }
+
+
+def _run_row(run: Run) -> dict[str, Any]:
     job = run.job
     headline = _headline(run)
     return {
@@ -163,18 +169,6 @@ def run_row(run: Run) -> dict[str, Any]:
     }
 
 
-def measurement_rows(run: Run) -> list[dict[str, Any]]:
-    """The rows of `measurements` for `run`."""
-    return [
-        {
-            "run": run.id,
-            "position": position,
-            **_value_columns(row),
-        }
-        for position, row in enumerate(run.measurements)
-    ]
-
-
 def _value_columns(row: Measurement | None) -> dict[str, Any]:
     if row is None:
         return dict.fromkeys(("metric", "value", "low", "high", "unit", "basis"))
@@ -182,8 +176,8 @@ def _value_columns(row: Measurement | None) -> dict[str, Any]:
     return {"metric": _text(row.metric), **numbers, "unit": _text(row.unit), "basis": row.basis}
 
 
-def reading_rows(run: Run) -> list[dict[str, Any]]:
-    """The rows of `readings` for `run`: the reference kernels' times, where it was not measured beside others."""
+def _reading_rows(run: Run) -> list[dict[str, Any]]:
+    """The reference kernels' times, where the run was not measured beside others."""
     machine = machine_key(run.environment)
     if machine is None or run.job.workload.interleave is not None:
         return []
@@ -199,11 +193,6 @@ def reading_rows(run: Run) -> list[dict[str, Any]]:
         }
         for position, reading in enumerate(readings_of(run.sessions))
     ]
-
-
-def tag_rows(run: Run) -> list[dict[str, Any]]:
-    """The rows of `tags` for `run`."""
-    return [{"run": run.id, "name": name} for name in dict.fromkeys(map(_text, run.tags))]
 
 
 def _headline(run: Run) -> Measurement | None:
@@ -226,7 +215,7 @@ def _text(value: str | None) -> Any:
 
 
 def _integer(value: int | None) -> int | None:
-    """`value` within what a database's integer holds; a count beyond that is nobody's."""
+    """`value` within what a database's integer holds; no real count is larger."""
     return None if value is None else max(-(2**31), min(value, 2**31 - 1))
 
 

@@ -114,6 +114,7 @@ class FarTransport:
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.home),
             "TMPDIR": str(self.home),
+            "EDGEWISE_LOCKS": str(self.home),
             "FAR_CLOCK": json.dumps(clock),
             "FAR_DISK": str(disk_bytes),
         }

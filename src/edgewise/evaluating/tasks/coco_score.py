@@ -182,7 +182,7 @@ def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
     known = {each["category_id"] for each in objects}
     # A category without objects counts for nothing; its detections need not be matched.
     detections = [
-        _detection(index, row) for index, each in enumerate(records) for row in each["dt"] if int(row[4]) in known
+        _annotation(index, row) for index, each in enumerate(records) for row in each["dt"] if int(row[4]) in known
     ]
     if not objects:
         return []
@@ -205,24 +205,11 @@ def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _annotation(image: int, row: Sequence[Any]) -> dict[str, Any]:
-    left, top, right, bottom, category, crowd, area = row
+    """An object, or a detection, as pycocotools takes it; `row` is one of a record."""
+    left, top, right, bottom, category, *rest = row
     width, height = right - left, bottom - top
-    return {
-        "image_id": image,
-        "category_id": int(category),
-        "bbox": [left, top, width, height],
-        "iscrowd": int(bool(crowd)),
-        "area": width * height if area is None else area,
-    }
-
-
-def _detection(image: int, row: Sequence[Any]) -> dict[str, Any]:
-    left, top, right, bottom, category, score = row
-    width, height = right - left, bottom - top
-    return {
-        "image_id": image,
-        "category_id": int(category),
-        "bbox": [left, top, width, height],
-        "area": width * height,
-        "score": score,
-    }
+    common = {"image_id": image, "category_id": int(category), "bbox": [left, top, width, height]}
+    if len(rest) == 1:
+        return {**common, "area": width * height, "score": rest[0]}
+    crowd, area = rest
+    return {**common, "iscrowd": int(bool(crowd)), "area": width * height if area is None else area}

@@ -53,6 +53,8 @@ def read_einsum(raw: RawOperator, *, most: int = _LONGEST) -> Semantics:
 
 def _split(equation: str, operands: int) -> tuple[list[list[str]], list[str]]:
     """The indices of each operand and of the result."""
+    if not equation:
+        raise Unclear("it has no equation")
     if len(equation) > _LONGEST:
         raise Unclear(f"its equation has {len(equation)} characters")
     left, arrow, right = equation.replace(" ", "").partition("->")

@@ -178,10 +178,6 @@ def _activation(raw: RawOperator) -> Semantics:
     return moving() if FUSED[name] == "none" else function(FUSED[name])
 
 
-def _gelu(raw: RawOperator) -> Semantics:
-    return function("gelu-tanh" if raw.attributes.get("approximate", True) else "gelu")
-
-
 def _computed_normalization(raw: RawOperator) -> Semantics:
     """Mean 1, variance 3, normalise 2; scale and shift are 1 each where they are there."""
     scales = sum(raw.attributes.get(name, True) is not False for name in ("center", "scale"))
@@ -353,7 +349,7 @@ OPERATORS: dict[str, Rule] = {
     "Matmul": lambda raw: mean("matrix-multiplication", reduction=size_of(raw.input(0), -1)),
     "ReLU": _relu,
     "Activation": _activation,
-    "Gelu": _gelu,
+    "Gelu": lambda raw: function("gelu-tanh" if raw.attributes.get("approximate", True) else "gelu"),
     "Cast": _cast,
 }
 """Class of a layer or of an operation of ``keras.ops`` → what it means."""

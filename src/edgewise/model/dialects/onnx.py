@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 from edgewise.model.dialects import (
     onnx_arithmetic,
-    onnx_attention,
     onnx_contrib,
     onnx_ml,
     onnx_network,
-    onnx_recurrent,
+    onnx_sequence,
     onnx_signal,
 )
 from edgewise.model.dialects.base import RawOperator, Rule, Semantics, apply, drop_indices
@@ -23,8 +22,7 @@ OPERATORS: Mapping[str, Mapping[str, Rule]] = {
     "": {
         **onnx_arithmetic.TABLE,
         **onnx_network.TABLE,
-        **onnx_recurrent.TABLE,
-        **onnx_attention.TABLE,
+        **onnx_sequence.TABLE,
         **onnx_signal.TABLE,
     },
     "ai.onnx.ml": onnx_ml.CLASSICAL,

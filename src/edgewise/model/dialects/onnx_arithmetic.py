@@ -29,11 +29,6 @@ def _read_variadic(raw: RawOperator, *, further: int = 0) -> Semantics:
     return per_element(operations, weights=raw.positions)
 
 
-def read_average(raw: RawOperator) -> Semantics:
-    """Mean of n inputs: n − 1 additions and a division."""
-    return _read_variadic(raw, further=1)
-
-
 def read_clip(raw: RawOperator) -> Semantics:
     """A clamp, or half of one where a bound is left out."""
     if raw.version and raw.version < 11:
@@ -52,16 +47,6 @@ def read_gelu(raw: RawOperator) -> Semantics:
 def _scaling(raw: RawOperator) -> int:
     """One multiplication where the factor inside a sigmoid is not 1."""
     return 0 if raw.number("alpha", 1.0) == 1.0 else 1
-
-
-def read_swish(raw: RawOperator) -> Semantics:
-    """Swish: x · sigmoid(α · x)."""
-    return mean("elementwise", per_element=_scaling(raw), activation="silu", weights=(0,))
-
-
-def read_swish_gate(raw: RawOperator) -> Semantics:
-    """Swish of one input, times the other."""
-    return mean("elementwise", per_element=1 + _scaling(raw), activation="silu", weights=(0, 1))
 
 
 def read_dropout(raw: RawOperator) -> Semantics:
@@ -138,11 +123,6 @@ def read_scan(raw: RawOperator) -> Semantics:
     return mean("loop", trips=size(first, axes[0]))
 
 
-def read_affine_grid(raw: RawOperator) -> Semantics:
-    """Each coordinate is a row of `theta` times a homogeneous point: 3 MACs in the plane, 4 in space."""
-    return mean("matrix-multiplication", reduction=add(size(raw.output(), -1), 1))
-
-
 _TWO_OPERANDS = (
     "Add Sub Mul Div Pow Mod And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift "
     "Equal Greater GreaterOrEqual Less LessOrEqual"
@@ -179,19 +159,22 @@ TABLE: dict[str, Rule] = {
     **dict.fromkeys(_REDUCTIONS, read_reduction),
     **each("Sum Max Min", _read_variadic),
     **each("ScatterElements ScatterND", read_scatter),
-    "Mean": read_average,
+    "Mean": lambda raw: _read_variadic(raw, further=1),  # mean of n inputs: n − 1 additions and a division
     "Where": moving(1, 2),
     "PRelu": function("leaky-relu", weights=(1,)),
     "Shrink": per_element(3, weights=(0,)),  # two comparisons and an addition
     "Hardmax": per_element(2, weights=(0,)),  # one comparison for the maximum, one with it
     "Clip": read_clip,
     "Gelu": read_gelu,
-    "Swish": read_swish,
-    "SwiGLU": read_swish_gate,
+    # Swish is x · sigmoid(α · x).
+    "Swish": lambda raw: mean("elementwise", per_element=_scaling(raw), activation="silu", weights=(0,)),
+    # Swish of one input, times the other.
+    "SwiGLU": lambda raw: mean("elementwise", per_element=1 + _scaling(raw), activation="silu", weights=(0, 1)),
     "Concat": lambda raw: moving(*raw.positions),
     "Dropout": read_dropout,
     "Col2Im": reducing(),  # each element is added to the place in the image that it comes from
-    "AffineGrid": read_affine_grid,
+    # Each coordinate is a row of `theta` times a homogeneous point: 3 MACs in the plane, 4 in space.
+    "AffineGrid": lambda raw: mean("matrix-multiplication", reduction=add(size(raw.output(), -1), 1)),
     **each("ArgMax ArgMin", reducing()),
     # A drawn random number is one call of a library, then it is scaled and shifted, or compared.
     **each("RandomNormal RandomNormalLike RandomUniform RandomUniformLike", per_element(3)),

@@ -6,7 +6,7 @@ the real ones they stand for, as in `edgewise.model.dialects.onnx_network`.
 
 from __future__ import annotations
 
-from edgewise.model.dialects import onnx_attention, onnx_recurrent
+from edgewise.model.dialects import onnx_sequence
 from edgewise.model.dialects.base import (
     RawOperator,
     Rule,
@@ -111,11 +111,6 @@ def read_quick_gelu(raw: RawOperator) -> Semantics:
     return mean("elementwise", per_element=int(scaled), activation="silu", weights=(0,))
 
 
-def read_bias_softmax(raw: RawOperator) -> Semantics:
-    """A softmax of x + bias."""
-    return counted(0, multiply(6, elements(raw.output())))
-
-
 def read_bias_dropout(raw: RawOperator) -> Semantics:
     """The sum x + bias + residual; nothing is dropped when inferring."""
     if raw.given(4):
@@ -152,11 +147,6 @@ def read_quantized_global_average(raw: RawOperator) -> Semantics:
     return read_global_pooling(raw, average=True, channels_first=not last)
 
 
-def read_quantized_concatenation(raw: RawOperator) -> Semantics:
-    """Inputs come in threes (data, scale, zero point) after the output's scale and zero point."""
-    return moving(*range(2, len(raw.inputs), 3))
-
-
 def read_real_transform(raw: RawOperator) -> Semantics:
     """Rfft and Irfft over the last `signal_ndim` dimensions: 2.5·N·log₂ N per transform, as in `onnx_signal`."""
     dimensions = raw.natural("signal_ndim", 1)
@@ -182,16 +172,11 @@ def read_distances(raw: RawOperator) -> Semantics:
     return mean("elementwise", per_element=each, weights=(0, 1))
 
 
-def read_crop_and_resize(raw: RawOperator) -> Semantics:
-    """Interpolation in the two dimensions of each region."""
-    return mean("resize", per_element=interpolation(raw.text("mode", "bilinear"), 2))
-
-
 _GENERATION = "it runs a decoder until the text ends, which depends on the data"
 _OPAQUE = "it contains a program compiled for one device"
 
 MICROSOFT: dict[str, Rule] = {
-    **onnx_attention.CONTRIBUTED,
+    **onnx_sequence.CONTRIBUTED,
     "FusedConv": lambda raw: read_convolution(raw, residual=3),
     "NhwcConv": lambda raw: read_convolution(raw, channels_first=False),
     "NhwcFusedConv": lambda raw: read_convolution(raw, residual=3, channels_first=False),
@@ -221,7 +206,8 @@ MICROSOFT: dict[str, Rule] = {
     "ReduceSumInteger": reducing(),
     "QLinearAveragePool": lambda raw: read_pooling(raw, average=True),
     "QLinearGlobalAveragePool": read_quantized_global_average,
-    "QLinearConcat": read_quantized_concatenation,
+    # Inputs come in threes (data, scale, zero point) after the output's scale and zero point.
+    "QLinearConcat": lambda raw: moving(*range(2, len(raw.inputs), 3)),
     "QuantizeLinear": per_element(4, kind="quantize", weights=(0,)),
     "DequantizeLinear": per_element(2, kind="dequantize", weights=(0,)),
     "GatherBlockQuantized": per_element(2, kind="dequantize", weights=(0,)),
@@ -232,7 +218,7 @@ MICROSOFT: dict[str, Rule] = {
     # Bias on both halves, GELU of the right one, times the left one: per element of the result.
     "BiasSplitGelu": mean("elementwise", per_element=3, activation="gelu", weights=(1,)),
     "BiasAdd": per_element(2, weights=(1,)),  # bias and skip
-    "BiasSoftmax": read_bias_softmax,
+    "BiasSoftmax": lambda raw: counted(0, multiply(6, elements(raw.output()))),  # A softmax of x + bias
     "BiasDropout": read_bias_dropout,
     "SkipLayerNormalization": read_skip_normalization,
     "SkipSimplifiedLayerNormalization": read_skip_root_normalization,
@@ -240,14 +226,13 @@ MICROSOFT: dict[str, Rule] = {
     **each("GroupNorm SkipGroupNorm", read_group_normalization),
     "NhwcMaxPool": read_pooling,
     "GridSample": read_grid_sample,
-    "CropAndResize": read_crop_and_resize,
+    # Interpolation in the two dimensions of each region.
+    "CropAndResize": lambda raw: mean("resize", per_element=interpolation(raw.text("mode", "bilinear"), 2)),
     "Inverse": read_inverse,
     **each("Rfft Irfft", read_real_transform),
     # (a + bi)(c + di) is four products and two sums for two numbers.
     **each("ComplexMul ComplexMulConj", per_element(3, weights=(0, 1))),
     "CDist": read_distances,
-    "DynamicQuantizeLSTM": onnx_recurrent.read_recurrent,
-    "LinearAttention": onnx_recurrent.read_linear_attention,
     **each("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0)),
     "Range": moving(),
     "Unique": data_dependent(),

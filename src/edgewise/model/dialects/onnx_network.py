@@ -197,22 +197,12 @@ def read_batch_normalization(raw: RawOperator) -> Semantics:
     return per_element(8 if training else 2, kind="normalization", weights=(1, 2, 3, 4))
 
 
-def read_layer_normalization(raw: RawOperator) -> Semantics:
-    """Eight operations per element, seven without the shift."""
-    return per_element(7 + raw.given(2), kind="normalization", weights=(1, 2))
-
-
 def read_local_normalization(raw: RawOperator) -> Semantics:
     """LRN: x / (bias + α/n · Σ x²)^β over n channels: n products, n − 1 sums, scale, bias, power, division."""
     channels = raw.integer("size", 0)
     if channels < 1:
         raise Unclear(f"it normalises over {channels} channels")
     return per_element(2 * channels + 3, kind="normalization")
-
-
-def read_norm_division(raw: RawOperator) -> Semantics:
-    """A vector over its p-norm: absolute value or square, add, divide."""
-    return per_element(1 + _norm_operations(raw.integer("p", 2))[0], kind="normalization")
 
 
 def interpolation(mode: str, dimensions: int | None) -> int | None:
@@ -287,12 +277,14 @@ TABLE: dict[str, Rule] = {
     "GlobalAveragePool": lambda raw: read_global_pooling(raw, average=True),
     "GlobalLpPool": read_global_norm_pooling,
     "BatchNormalization": read_batch_normalization,
-    "LayerNormalization": read_layer_normalization,
+    # Eight operations per element, seven without the shift.
+    "LayerNormalization": lambda raw: per_element(7 + raw.given(2), kind="normalization", weights=(1, 2)),
     **each("InstanceNormalization GroupNormalization", per_element(8, kind="normalization", weights=(1, 2))),
     # Mean of squares (multiply, add), normalise, scale. `Simplified…` is onnxruntime's name for it.
     **each("RMSNormalization SimplifiedLayerNormalization", per_element(4, kind="normalization", weights=(1,))),
     "MeanVarianceNormalization": per_element(6, kind="normalization"),
-    "LpNormalization": read_norm_division,
+    # A vector over its p-norm: absolute value or square, add, divide.
+    "LpNormalization": lambda raw: per_element(1 + _norm_operations(raw.integer("p", 2))[0], kind="normalization"),
     "LRN": read_local_normalization,
     "Softmax": Semantics(kind="softmax"),
     "LogSoftmax": mean("softmax", logarithm=True),

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from edgewise.model.dialects import openvino_products as products
-from edgewise.model.dialects import openvino_windows as windows
+from edgewise.model.dialects import openvino_network as network
 from edgewise.model.dialects.base import (
     RANDOM,
     RawOperator,
@@ -119,31 +118,16 @@ def _normalize_locally(raw: RawOperator) -> Semantics:
     return per_element(window + 4 if window is not None else None, kind="normalization")
 
 
-def _quantize_float(raw: RawOperator) -> Semantics:
-    """FakeConvert: scale, convert, convert back, scale back; a shift is taken off and added again."""
-    return per_element(6 if len(raw.inputs) > 2 else 4, kind="quantize")
-
-
 def _search(raw: RawOperator) -> Semantics:
     """A binary search for each value: ⌈log₂(n + 1)⌉ comparisons among n bounds."""
     bounds = size_of(raw.input(0 if raw.op == "SearchSorted" else 1), -1)
     return per_element(None if bounds is None else bounds.bit_length())
 
 
-def _draw_priors(raw: RawOperator) -> Semantics:
-    """Half of the outputs are corners (centre ± half a side, over the image's side), half are copied variances."""
-    return per_element(2 if raw.attributes.get("clip") is True else 1)
-
-
 def _invert(raw: RawOperator) -> Semantics:
     """n³ multiply-accumulates per matrix: LU and its inverse (LAPACK's dgetrf and dgetri, 2·n³ operations together)."""
     macs = multiply(elements(raw.input(0)), size_of(raw.input(0), -1))
     return counted(macs, multiply(2, macs))
-
-
-def _compare_all(raw: RawOperator) -> Semantics:
-    """One comparison per element of the input, whatever number it finds."""
-    return _operations(elements(raw.input(0)))
 
 
 _COLOURS = unknown("the engine decides how it averages colours")
@@ -197,13 +181,13 @@ OPERATIONS: Mapping[str, Rule] = {
     **{op: function(name) for op, name in _FUNCTIONS.items()},
     **each(_SORTED, data_dependent()),
     **each(_BOXED, data_dependent("how many boxes are compared depends on the data")),
-    **each(_RECURRENT, products.recur),
-    **each(_TRANSFORMS, windows.transform),
-    **each(_BAGS, windows.embed_bag),
-    **each("Convolution BinaryConvolution ConvolutionBackpropData", products.convolve),
-    **each("GroupConvolution GroupConvolutionBackpropData", products.convolve),
-    **each("AdaptiveAvgPool AdaptiveMaxPool", windows.pool_adaptively),
-    **each("AvgPool MaxPool", windows.pool),
+    **each(_RECURRENT, network.recur),
+    **each(_TRANSFORMS, network.transform),
+    **each(_BAGS, network.embed_bag),
+    **each("Convolution BinaryConvolution ConvolutionBackpropData", network.convolve),
+    **each("GroupConvolution GroupConvolutionBackpropData", network.convolve),
+    **each("AdaptiveAvgPool AdaptiveMaxPool", network.pool_adaptively),
+    **each("AvgPool MaxPool", network.pool),
     "ReadValue": moving(),  # the first value of a state is no parameter
     **each("BGRtoNV12 RGBtoNV12", _COLOURS),
     "BatchNormInference": _normalize_batch,
@@ -212,44 +196,47 @@ OPERATIONS: Mapping[str, Rule] = {
     "Concat": lambda raw: moving(*raw.positions),
     "Convert": _convert,
     "ConvertPromoteTypes": _promote,
-    "DeformableConvolution": products.convolve_deformed,
-    "DeformablePSROIPooling": windows.pool_positions,
-    "Einsum": products.sum_products,
-    "ExperimentalDetectronROIFeatureExtractor": windows.align_regions,
-    "FakeConvert": _quantize_float,
+    "DeformableConvolution": network.convolve_deformed,
+    "DeformablePSROIPooling": network.pool_positions,
+    "Einsum": network.sum_products,
+    "ExperimentalDetectronROIFeatureExtractor": network.align_regions,
+    # Scale, convert, convert back, scale back; a shift is taken off and added again.
+    "FakeConvert": lambda raw: per_element(6 if len(raw.inputs) > 2 else 4, kind="quantize"),
     "FakeQuantize": per_element(6, kind="quantize", weights=(0,)),
-    **each("FullyConnected FullyConnectedCompressed GroupedMatMul", products.connect_fully),
+    **each("FullyConnected FullyConnectedCompressed GroupedMatMul", network.connect_fully),
     **each("GRN NormalizeL2", per_element(3, kind="normalization")),  # square, add, divide
     "Gelu": _gelu,
-    "GridSample": windows.sample_grid,
+    "GridSample": network.sample_grid,
     "GroupNormalization": per_element(8, kind="normalization", weights=(1, 2)),
     # A pixel: 4 shifts and scales, 4 products, 4 sums, 6 for the clamps, over 3 outputs.
     **each("I420toBGR I420toRGB NV12toBGR NV12toRGB", per_element(6)),
     "If": mean("branch"),
-    "Interpolate": windows.interpolate,
+    "Interpolate": network.interpolate,
     "Inverse": _invert,
     "LRN": _normalize_locally,
     "LogSoftmax": mean("softmax", logarithm=True),
     **each("Loop TensorIterator", mean("loop")),
     "MVN": _normalize_variance,
-    "MatMul": products.multiply_matrices,
+    "MatMul": network.multiply_matrices,
     **each("Multinomial RandomUniform", RANDOM),
-    **each("NonZero SegmentMax", _compare_all),
+    # One comparison per element of the input, whatever number it finds.
+    **each("NonZero SegmentMax", lambda raw: _operations(elements(raw.input(0)))),
     "PRelu": function("leaky-relu", weights=(1,)),
-    "PSROIPooling": windows.pool_positions,
-    **each("PriorBox PriorBoxClustered", _draw_priors),
+    "PSROIPooling": network.pool_positions,
+    # Half of the outputs are corners (centre ± half a side, over the image's side), half are copied variances.
+    **each("PriorBox PriorBoxClustered", lambda raw: per_element(2 if raw.attributes.get("clip") is True else 1)),
     "RMS": per_element(4, kind="normalization", weights=(1,)),  # square, add, divide, scale
-    **each("ROIAlign ROIAlignRotated", windows.align_regions),
-    "ROIPooling": windows.pool_regions,
+    **each("ROIAlign ROIAlignRotated", network.align_regions),
+    "ROIPooling": network.pool_regions,
     **each("CTCGreedyDecoder CTCGreedyDecoderSeqLen Col2Im", reducing()),
     **each("ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMin ReduceProd ReduceSum", reducing()),
     "ReduceL1": reducing(2),
     "ReduceL2": reducing(2, 1),
     "ReduceMean": reducing(1, 1),
-    "RegionYolo": windows.find_objects,
+    "RegionYolo": network.find_objects,
     "RoPE": per_element(3, weights=(0, 1, 2)),
-    **each("STFT ISTFT", windows.transform_frames),
-    "ScaledDotProductAttention": products.attend,
+    **each("STFT ISTFT", network.transform_frames),
+    "ScaledDotProductAttention": network.attend,
     **each("ScatterElementsUpdate ScatterNDUpdate", _scatter),
     "Softmax": mean("softmax"),
     "SquaredDifference": per_element(2, weights=(0, 1)),

@@ -6,8 +6,7 @@ Definitions are those of tensorflow/lite/schema/schema.fbs, the kernels in tenso
 
 from __future__ import annotations
 
-from edgewise.model.dialects import tflite_layers as layers
-from edgewise.model.dialects import tflite_recurrent as recurrent
+from edgewise.model.dialects import tflite_network as network
 from edgewise.model.dialects.base import (
     RANDOM,
     RawOperator,
@@ -25,7 +24,7 @@ from edgewise.model.dialects.base import (
     reducing,
     unknown,
 )
-from edgewise.model.dialects.tflite_layers import fused
+from edgewise.model.dialects.tflite_network import fused
 from edgewise.model.dialects.tflite_stablehlo import STABLEHLO
 
 
@@ -50,10 +49,6 @@ def _move(raw: RawOperator) -> Semantics:
 def _join(raw: RawOperator) -> Semantics:
     """CONCATENATION, which may have a fused activation."""
     return _move(raw) if fused(raw) == "none" else function(fused(raw), weights=raw.positions)
-
-
-def _gelu(raw: RawOperator) -> Semantics:
-    return function("gelu-tanh" if raw.attributes.get("approximate") else "gelu")
 
 
 _ONCE = counted(0, 0)  # it runs when the model is loaded or first called, and costs an inference nothing
@@ -104,30 +99,30 @@ BUILTIN: dict[str, Rule] = {
     "HARD_SWISH": function("hard-swish"),
     "LEAKY_RELU": function("leaky-relu"),
     "PRELU": function("leaky-relu", weights=(1,)),
-    "GELU": _gelu,
+    "GELU": lambda raw: function("gelu-tanh" if raw.attributes.get("approximate") else "gelu"),
     "SOFTMAX": mean("softmax"),
     "LOG_SOFTMAX": mean("softmax", logarithm=True),
     "MEAN": reducing(1, 1),
     "RESIZE_BILINEAR": per_element(7, kind="resize"),
     "RESIZE_NEAREST_NEIGHBOR": per_element(0, kind="resize"),
-    **layers.PRODUCTS,
-    "BATCH_MATMUL": layers.multiply_matrices,
-    "AVERAGE_POOL_2D": layers.pool,
-    "MAX_POOL_2D": layers.pool,
-    "L2_POOL_2D": layers.pool_squares,
-    "REDUCE_WINDOW": layers.pool_by_function,
-    "L2_NORMALIZATION": layers.normalize_length,
-    "LOCAL_RESPONSE_NORMALIZATION": layers.normalize_locally,
-    "EMBEDDING_LOOKUP": layers.look_up,
-    "EMBEDDING_LOOKUP_SPARSE": layers.look_up_weighted,
-    "QUANTIZE": layers.quantize,
-    "DEQUANTIZE": layers.dequantize,
+    **network.PRODUCTS,
+    "BATCH_MATMUL": network.multiply_matrices,
+    "AVERAGE_POOL_2D": network.pool,
+    "MAX_POOL_2D": network.pool,
+    "L2_POOL_2D": network.pool_squares,
+    "REDUCE_WINDOW": network.pool_by_function,
+    "L2_NORMALIZATION": network.normalize_length,
+    "LOCAL_RESPONSE_NORMALIZATION": network.normalize_locally,
+    "EMBEDDING_LOOKUP": network.look_up,
+    "EMBEDDING_LOOKUP_SPARSE": network.look_up_weighted,
+    "QUANTIZE": network.quantize,
+    "DEQUANTIZE": network.dequantize,
     "DENSIFY": _ONCE,
-    "RFFT2D": layers.transform_rows,
-    "SCATTER_ND": layers.scatter,
-    **each("LSTM UNIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_LSTM", recurrent.run_lstm),
-    **each("RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN", recurrent.run_rnn),
-    "SVDF": recurrent.filter_in_time,
+    "RFFT2D": network.transform_rows,
+    "SCATTER_ND": network.scatter,
+    **each("LSTM UNIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_LSTM", network.run_lstm),
+    **each("RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN", network.run_rnn),
+    "SVDF": network.filter_in_time,
     "IF": mean("branch"),
     "CALL": mean("branch"),
     "WHILE": mean("loop"),
@@ -141,7 +136,7 @@ BUILTIN: dict[str, Rule] = {
 
 CUSTOM: dict[str, Rule] = {
     "TFLite_Detection_PostProcess": data_dependent(),
-    "Convolution2DTransposeBias": layers.convolve_transposed_bias,
+    "Convolution2DTransposeBias": network.convolve_transposed_bias,
     "MaxPoolingWithArgmax2D": unknown(f"its window is {_OWN_OPTIONS}"),
     "MaxUnpooling2D": moving(),
     "AudioSpectrogram": unknown(f"its window is {_OWN_OPTIONS}"),

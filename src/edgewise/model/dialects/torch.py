@@ -2,8 +2,8 @@
 
 The operators are described in
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_ir.html and, all of them, in
-``aten/src/ATen/native/native_functions.yaml``. An exported program names every argument, so a
-operator's attributes hold, beside the plain arguments by name, ``roles``: the argument's name of every input.
+``aten/src/ATen/native/native_functions.yaml``. An exported program names every argument. So an operator's attributes
+are its plain arguments by name and ``roles``, the argument's name of every input.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from edgewise.model.dialects.base import (
     shape_of,
     unknown,
 )
-from edgewise.model.dialects.torch_arguments import base_name, find, weights_of, words
-from edgewise.model.dialects.torch_network import NETWORK
+from edgewise.model.dialects.torch_network import NETWORK, base_name, find, weights_of, words
 
 #: Values are moved, selected, repeated, renamed or written as constants.
 MOVEMENT = frozenset(
@@ -172,10 +171,6 @@ def interpret(raw: RawOperator) -> Semantics:
     return semantics if runs_graphs else replace(semantics, weights=weights_of(raw))
 
 
-def _gelu(raw: RawOperator) -> Semantics:
-    return function("gelu-tanh" if raw.attributes.get("approximate") == "tanh" else "gelu")
-
-
 def _grid_sample(raw: RawOperator) -> Semantics:
     """``interpolation_mode``: 0 linear, 1 nearest, 2 bicubic. Where to sample is an input, not computed."""
     linear = 15 if raw.op == "grid_sampler_3d" or rank(raw.input(0)) == 5 else 7
@@ -206,28 +201,9 @@ def _sum(raw: RawOperator) -> Semantics:
     return per_element(2 if raw.attributes.get("alpha", 1) not in (1, 1.0) else 1)
 
 
-def _scaled_product(raw: RawOperator) -> Semantics:
-    """``addcmul``, ``addcdiv``: input + value · a · b."""
-    return per_element(3 if raw.attributes.get("value", 1) not in (1, 1.0) else 2)
-
-
-def _divide(raw: RawOperator) -> Semantics:
-    return per_element(2 if raw.attributes.get("rounding_mode") else 1)
-
-
 def _clamp(raw: RawOperator) -> Semantics:
     """One comparison per bound that is given, be it a number or a tensor."""
     return per_element(sum(raw.attributes.get(key) is not None or bool(find(raw, key)) for key in ("min", "max")))
-
-
-def _power(raw: RawOperator) -> Semantics:
-    """A square is one multiplication and a cube two; any other power is one call of the library."""
-    return per_element(2 if raw.attributes.get("exponent") in (3, 3.0) else 1)
-
-
-def _extremum(raw: RawOperator) -> Semantics:
-    """``max`` and ``min``: of two tensors element by element, else along a dimension or of all."""
-    return per_element(1) if sum(map(raw.given, raw.positions)) > 1 else reducing()
 
 
 def _scatter_add(raw: RawOperator) -> Semantics:
@@ -249,15 +225,18 @@ OPERATORS: dict[str, Rule] = {
     **each("log_softmax _log_softmax", mean("softmax", logarithm=True)),
     **each("to _to_copy type_as convert_element_type _to_dim_order_copy", _convert),
     **each("add sub rsub subtract", _sum),
-    **each("addcmul addcdiv", _scaled_product),
-    **each("div divide", _divide),
+    # ``addcmul``, ``addcdiv``: input + value · a · b.
+    **each("addcmul addcdiv", lambda raw: per_element(3 if raw.attributes.get("value", 1) not in (1, 1.0) else 2)),
+    **each("div divide", lambda raw: per_element(2 if raw.attributes.get("rounding_mode") else 1)),
     "clamp": _clamp,
     **each("clamp_min clamp_max", per_element(1)),
-    **each("max min", _extremum),
+    # ``max`` and ``min``: of two tensors element by element, else along a dimension or of all.
+    **each("max min", lambda raw: per_element(1) if sum(map(raw.given, raw.positions)) > 1 else reducing()),
     **each("scatter_add index_add scatter_reduce", _scatter_add),
     **each("grid_sampler grid_sampler_2d grid_sampler_3d", _grid_sample),
-    "pow": _power,
-    "gelu": _gelu,
+    # A square is one multiplication and a cube two; any other power is one call of the library.
+    "pow": lambda raw: per_element(2 if raw.attributes.get("exponent") in (3, 3.0) else 1),
+    "gelu": lambda raw: function("gelu-tanh" if raw.attributes.get("approximate") == "tanh" else "gelu"),
     **NETWORK,
 }
 """Operator without namespace and overload → what it means. In-place forms (``relu_``) are read as the others."""

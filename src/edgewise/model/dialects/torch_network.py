@@ -1,8 +1,12 @@
-"""PyTorch's operators of networks: convolutions, products, norms, pools, attention, recurrent layers."""
+"""PyTorch's operators of networks: convolutions, products, norms, pools, attention, recurrent layers.
+
+An operator's tensors are found by their arguments' names, which stand in its attribute ``roles``.
+"""
 
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from edgewise.model.cost import ACTIVATIONS, cost_of
 from edgewise.model.dialects.base import (
@@ -24,9 +28,62 @@ from edgewise.model.dialects.base import (
     unknown,
 )
 from edgewise.model.dialects.einsum import read_einsum
-from edgewise.model.dialects.torch_arguments import find, find_first, sizes_of, whole
 from edgewise.model.graph import Graph, Operator
 from edgewise.model.signature import Dimension
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Names that are written as one text."""
+    return tuple(text.split())
+
+
+#: Arguments that select, mask or describe and are never parameters.
+_NOT_WEIGHTS = frozenset(
+    words("""
+    index indices mask attn_mask attn_bias scale scales zero_point zero_points condition target boundaries offsets hx
+    mapped pred
+    """)
+)
+
+
+def base_name(op: str) -> str:
+    """``conv2d`` of ``aten.conv2d.default``; in-place forms lose their underscore."""
+    parts = op.split(".")
+    name = parts[1] if len(parts) > 1 else parts[0]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def find(raw: RawOperator, role: str) -> tuple[int, ...]:
+    """Positions of the inputs that were given as the argument `role`."""
+    roles = raw.attributes.get("roles", ())
+    return tuple(at for at, name in enumerate(roles) if name == role and raw.given(at))
+
+
+def find_first(raw: RawOperator, role: str, at: int) -> int | None:
+    """Position of the argument `role`, which is input `at` where inputs have no names."""
+    if raw.attributes.get("roles"):
+        return next(iter(find(raw, role)), None)
+    return at if raw.given(at) else None
+
+
+def weights_of(raw: RawOperator) -> tuple[int, ...]:
+    """Positions of everything that is a parameter if it is constant."""
+    roles = raw.attributes.get("roles", ())
+    return tuple(at for at in raw.positions if at >= len(roles) or roles[at] not in _NOT_WEIGHTS)
+
+
+def whole(value: Any) -> int | None:
+    """`value` where it is an integer."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def sizes_of(value: Any, rank: int) -> tuple[int, ...] | None:
+    """An argument like ``kernel_size`` as `rank` integers; None where it is not that."""
+    listed = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if len(listed) == 1:
+        listed *= rank
+    integers = tuple(size for size in listed if whole(size) is not None)
+    return integers if len(integers) == rank == len(listed) else None
 
 
 def _bias(raw: RawOperator) -> bool:
@@ -73,10 +130,6 @@ def _tensordot(raw: RawOperator) -> Semantics:
     listed = isinstance(dims, list | tuple) and all(isinstance(axis, int) for axis in dims)
     sizes = [size_of(left, axis) for axis in dims] if isinstance(dims, list | tuple) and listed else [None]
     return mean("matrix-multiplication", reduction=multiply(*sizes))
-
-
-def _einsum(raw: RawOperator) -> Semantics:
-    return read_einsum(raw, most=2)
 
 
 def _attention(raw: RawOperator) -> Semantics:
@@ -203,7 +256,7 @@ NETWORK: dict[str, Rule] = {
     **each("mm bmm matmul mv dot vdot inner _int_mm affine_grid_generator", _product),
     **each("addmm baddbmm addmv addbmm", _added_product),
     "tensordot": _tensordot,
-    "einsum": _einsum,
+    "einsum": lambda raw: read_einsum(raw, most=2),
     **each(
         """
         scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu

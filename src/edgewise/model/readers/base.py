@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -147,6 +148,30 @@ def check_shapes(stated: Mapping[str, Shape | None], shapes: Mapping[str, tuple[
         if not shapes_fit(fixed, shape):
             wanted = "x".join(str(size) if isinstance(size, int) else "?" for size in fixed or ())
             raise BadInput(f"{given} does not fit input {name!r}", advice=f"the model takes {wanted or 'a scalar'}")
+
+
+def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], list[int]]:
+    """Indices so that each follows those that it needs, else in the order they have.
+
+    Returns:
+        The order, without what is on a circle or behind one; and for how many others each index still waits.
+    """
+    waiting = [len(makers) for makers in needs]
+    users: dict[int, list[int]] = {}
+    for index, makers in enumerate(needs):
+        for maker in makers:
+            users.setdefault(maker, []).append(index)
+    heap = [index for index, count in enumerate(waiting) if not count]
+    heapify(heap)
+    order: list[int] = []
+    while heap:
+        index = heappop(heap)
+        order.append(index)
+        for user in users.get(index, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heappush(heap, user)
+    return order, waiting
 
 
 def identify_version(path: Path) -> tuple[Path, int, int, int]:

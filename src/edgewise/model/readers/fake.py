@@ -14,7 +14,6 @@ from typing import Any
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import SelfContained, damaged, make_signature
-from edgewise.model.readers.fake_graph import make_graph
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MARK = b"edgewise-fake"
@@ -48,6 +47,8 @@ class FakeReader(SelfContained):
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """The scripted network. Raises `BadModel` where the script has none or it is wrong, `BadInput` for `shapes`."""
+        from edgewise.model.readers.fake_graph import make_graph  # pydantic, which no other reader needs
+
         graph = _read_script(path).get("graph")
         if not isinstance(graph, dict):
             raise damaged(path, "its script has no object 'graph'", advice=_ADVICE)

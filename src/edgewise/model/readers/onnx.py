@@ -24,6 +24,7 @@ from edgewise.model.readers.onnx_shapes import follow_values, infer_shapes, inli
 from edgewise.model.readers.onnx_types import Wrong, name_dtypes, read_text, read_type
 from edgewise.model.readers.onnx_wire import Description, describe_file
 from edgewise.model.signature import Signature, TensorSpec
+from edgewise.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, read_varint
 
 MAX_BYTES = 2**31 - 1
 """protobuf's own limit of one message."""
@@ -33,7 +34,6 @@ MAX_INPUTS = 200_000
 MAX_NODES = 2_000_000
 """Of all graphs of a model together; the largest real ones have some ten thousand."""
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _GRAPH = 7
 #: Field number → wire type, of onnx.ModelProto.
 _MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
@@ -260,40 +260,23 @@ def _check_weight_file(path: Path, location: str, end: int) -> Path:
 
 def _has_graph(file: BinaryIO, size: int) -> bool:
     """Whether the fields of the message in `file` are a ModelProto's, as far as they can be followed."""
-    position = 0
-    found = False
+    position, found = 0, False
     for _ in range(_SNIFFED_FIELDS):
         if position >= size:
             break
         file.seek(position)
         header = file.read(20)
-        key, at = _read_varint(header, 0)
-        number, wire = key >> 3, key & 7
-        if at == 0 or number == 0 or _MODEL_FIELDS.get(number, wire) != wire:
+        try:
+            key, after = read_varint(header, 0, len(header))
+            number, wire = key >> 3, key & 7
+            if number == 0 or _MODEL_FIELDS.get(number, wire) != wire:
+                return False
+            value, end = read_varint(header, after, len(header)) if wire in (VARINT, BYTES) else (0, after)
+        except Damaged:
             return False
         found = found or number == _GRAPH
-        if wire == _VARINT:
-            _, after = _read_varint(header, at)
-            if after == 0:
-                return False
-        elif wire == _BYTES:
-            length, after = _read_varint(header, at)
-            if after == 0:
-                return False
-            after += length
-        elif wire in (_FIXED64, _FIXED32):
-            after = at + (8 if wire == _FIXED64 else 4)
-        else:
+        widths = {VARINT: 0, BYTES: value, FIXED64: 8, FIXED32: 4}
+        if wire not in widths:
             return False
-        position += after
+        position += end + widths[wire]
     return found
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The value at `at` and the position after it, which is 0 where there is no whole varint."""
-    value = 0
-    for index, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, at + index + 1
-    return 0, 0

@@ -6,10 +6,10 @@ outer graphs visible in inner ones). Nodes that stand in a wrong order are put i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from edgewise.model.readers.base import order_by_needs
 from edgewise.model.readers.onnx_blocks import MAX_OPERATORS, Block, attach, graphs_of
 from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, Proto, Wrong
 
@@ -85,30 +85,6 @@ def _sort(block: Block, needs: list[list[str]], made: dict[str, int]) -> None:
     block.steps = [block.steps[index] for index in order]
     replace_nodes(block.proto, [block.proto.node[index] for index in order])
     attach(block, block.proto)
-
-
-def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], list[int]]:
-    """Indices so that each follows those that it needs, else in the order they have.
-
-    Returns:
-        The order, without what is on a circle or behind one; and for how many others each index still waits.
-    """
-    waiting = [len(makers) for makers in needs]
-    users: dict[int, list[int]] = {}
-    for index, makers in enumerate(needs):
-        for maker in makers:
-            users.setdefault(maker, []).append(index)
-    heap = [index for index, count in enumerate(waiting) if not count]
-    heapify(heap)
-    order: list[int] = []
-    while heap:
-        index = heappop(heap)
-        order.append(index)
-        for user in users.get(index, ()):
-            waiting[user] -= 1
-            if not waiting[user]:
-                heappush(heap, user)
-    return order, waiting
 
 
 def replace_nodes(graph: Proto, nodes: Sequence[Proto]) -> None:

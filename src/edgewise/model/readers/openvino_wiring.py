@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from heapq import heapify, heappop, heappush
 from pathlib import Path
 
-from edgewise.model.readers.base import damaged
+from edgewise.model.readers.base import damaged, order_by_needs
 from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork, IrPort
 
 Key = tuple[int, str]
@@ -69,24 +68,14 @@ class Wiring:
 
     def _sort(self) -> list[int]:
         """Places of the layers, each after those that feed it and else in the file's order."""
-        followers: dict[int, set[int]] = {}
+        needs: list[set[int]] = [set() for _ in self.layers]
         for (target, _), (source, _) in self.sources.items():
-            followers.setdefault(source, set()).add(target)
+            needs[target].add(source)
         for reader, writer in self._states():
-            followers.setdefault(reader, set()).add(writer)
-        waiting = Counter(target for targets in followers.values() for target in targets)
-        ready = [place for place in range(len(self.layers)) if not waiting[place]]
-        heapify(ready)
-        order: list[int] = []
-        while ready:
-            place = heappop(ready)
-            order.append(place)
-            for target in followers.get(place, ()):
-                waiting[target] -= 1
-                if not waiting[target]:
-                    heappush(ready, target)
+            needs[writer].add(reader)
+        order, waiting = order_by_needs(needs)
         if len(order) < len(self.layers):
-            stuck = next(place for place in range(len(self.layers)) if waiting[place] > 0)
+            stuck = next(place for place, count in enumerate(waiting) if count)
             raise damaged(self.path, f"its layers depend on each other in a cycle through {self.layers[stuck].name!r}")
         return order
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.torch import interpret
-from edgewise.model.dialects.torch_arguments import base_name, words
+from edgewise.model.dialects.torch_network import base_name, words
 from edgewise.model.graph import Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.archive import SHORT_LIST, SHORT_TEXT, shorten
 from edgewise.model.readers.torch_program import DTYPES, Refuse, read_dimension, read_tensor

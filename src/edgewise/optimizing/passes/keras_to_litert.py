@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class KerasToLitert:
-    """Converts a model that a factory makes; the file's outputs are compared with the model's."""
+    """Converts a model of a factory, and compares the file's outputs with the model's."""
 
     name = "keras-to-litert"
     title = "Keras → LiteRT"
@@ -49,7 +49,7 @@ class KerasToLitert:
     )
 
     def availability(self) -> Availability:
-        """Whether Keras is installed, and PyTorch with litert-torch or else TensorFlow to stand behind it."""
+        """Whether Keras is installed, and as its backend PyTorch with litert-torch, or TensorFlow."""
         found = packages_availability(self.capabilities.distributions, extra="keras,torch-optimize")
         if found and not versions_of("tensorflow"):
             behind = packages_availability(("torch", "litert-torch"), extra=self.capabilities.extra)
@@ -62,12 +62,12 @@ class KerasToLitert:
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
-        """Write ``model.tflite``. Raises `CannotApply` where Keras can't, or the file computes something else."""
+        """Write ``model.tflite``. Raises `CannotApply` if Keras fails, or the file's outputs differ."""
         if task.model.endswith((".keras", ".h5")):
             raise CannotApply(
-                "loading a Keras file runs what it names: give a function that returns the model (load it in there)"
+                "loading a Keras file can run code: give a function that loads the file and returns the model"
             )
-        # Keras takes up its backend when it is first imported, TensorFlow where nobody says otherwise.
+        # Keras chooses its backend when it is first imported; its default is TensorFlow.
         if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ and not versions_of("tensorflow"):
             os.environ["KERAS_BACKEND"] = "torch"
         from edgewise.model.build import build_graph
@@ -93,7 +93,7 @@ def _backend() -> str:
 
 
 def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
-    """Two inputs: samples where there are any, else random ones of a fixed seed; open sizes are 1."""
+    """Two inputs: samples, or random numbers without samples; open sizes are 1."""
     import numpy as np
 
     shapes = [tuple(1 if size is None else int(size) for size in each.shape) for each in model.inputs]
@@ -116,7 +116,7 @@ def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
     made = []
     for _ in range(2):
         drawn = [random.standard_normal(shape) for shape in shapes]
-        # Indices of an unknown range are 0, which all of them allow.
+        # Integers are 0, which is a valid index in any range.
         made.append([
             (values if str(each.dtype).startswith("float") else np.zeros(values.shape)).astype(str(each.dtype))
             for values, each in zip(drawn, model.inputs, strict=True)

@@ -1,4 +1,4 @@
-"""Dynamic-range quantisation of TFLite models: integer weights, activations quantised anew in every inference."""
+"""Dynamic-range quantisation of TFLite models: integer weights; every inference quantises the activations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LitertDynamic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """int8 weights, and four bits where operators take them."""
+        """int8 weights, and four bits if operators support them."""
         if facts.quantized or not recipes.has_weights(facts.graph):
             return ()
         found = [Recipe(settings=DynamicRangeSettings())]
@@ -48,5 +48,5 @@ class LitertDynamic(Packaged):
         def add_rule(quantizer: Any, pattern: str, kind: Any) -> None:
             quantizer.add_dynamic_config(pattern, kind, num_bits=bits)
 
-        words = f"have int{bits} weights and quantise what they are fed"
+        words = f"have int{bits} weights and quantise their inputs"
         return recipes.apply_rule(task, add_rule, words=words)

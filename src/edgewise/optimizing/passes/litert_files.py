@@ -1,8 +1,8 @@
-"""TFLite files as ai-edge-quantizer takes and makes them.
+"""Prepares TFLite files for ai-edge-quantizer, and restores the interface of its results.
 
-The quantizer wants more of a file than LiteRT does: operators by their new codes, tensors by unique names, an entry
-point, and weights in float32 next to the operator that takes them. `read_float_model` gives it a copy that has all
-this and computes the same; `finish` gives the result the interface of the original back.
+The quantizer requires more of a file than LiteRT does: new operator codes, unique names of tensors, an entry point, and
+float32 weights as direct inputs of operators. `read_float_model` makes such a copy, which computes the same; `finish`
+gives the result the interface of the original.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.litert_rewrites import fold_stored_weights, fuse_activations
 
 ENTRY = "edgewise-calibration"
-"""The entry point that the copy has and neither the original nor the result."""
+"""The entry point of the copy; neither the original nor the result has it."""
 _LAST_OLD_CODE = 127
-"""What the old field of an operator's code holds for all newer ones (PLACEHOLDER_FOR_GREATER_OP_CODES)."""
+"""Value of the old field of an operator's code for all newer codes (PLACEHOLDER_FOR_GREATER_OP_CODES)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class OperatorAddress:
     """How the quantizer finds an operator.
 
     Attributes:
-        scope: what its rules match: names of the operator's outputs.
-        kind: its type; None where the quantizer does not know it.
+        scope: names of the operator's outputs, which the quantizer's rules match.
+        kind: its type; None where the quantizer does not support it.
     """
 
     scope: str
@@ -41,14 +41,14 @@ class FloatModel:
     """A float network, ready for the quantizer.
 
     Attributes:
-        content: the flatbuffer; it has the entry point `ENTRY`, whose inputs are called ``input_0``, ``input_1`` …
-        graph: the original as edgewise reads it.
-        operators: name of an operator of the main graph (`Graph.operators`) → its address. An activation that went into
-            the operator before it has that one's.
+        content: the flatbuffer; its entry point `ENTRY` has the inputs ``input_0``, ``input_1`` …
+        graph: of the original.
+        operators: name of an operator of the main graph (`Graph.operators`) → its address. A fused activation has the
+            address of the operator before it.
         makers: name of an operator's first output in `content` → the operator's address.
         uncalibrated: operators in graphs that calibration does not reach: branches, loop bodies, other entry points.
         interface: names of inputs and outputs in the file.
-        notes: what was done to make the copy, where it matters.
+        notes: on the changes in the copy.
     """
 
     content: bytes
@@ -65,7 +65,7 @@ def read_float_model(path: Path) -> FloatModel:
 
     Raises:
         BadModel: the file is damaged.
-        CannotApply: it is quantised already.
+        CannotApply: the network is already quantised.
     """
     from ai_edge_litert.tools import flatbuffer_utils
 
@@ -77,9 +77,9 @@ def read_float_model(path: Path) -> FloatModel:
     named = list(zip([operator.name for operator in graph.operators], main.operators, strict=True))
     notes = []
     if folded := fold_stored_weights(model):
-        notes.append(f"weights stored as float16 or sparse that were written out as float32 first: {folded}")
+        notes.append(f"weights stored as float16 or sparse that were converted to float32 first: {folded}")
     if fused := fuse_activations(model):
-        notes.append(f"activations that went into the operator before them: {len(fused)}")
+        notes.append(f"activations that were fused into the operator before them: {len(fused)}")
     _name_tensors(model)
     _add_entry(model)
     addresses = {id(operator): _address(model, main, operator) for operator in main.operators}
@@ -102,7 +102,7 @@ def read_float_model(path: Path) -> FloatModel:
 
 
 def finish(content: Any, model: FloatModel, path: Path) -> Path:
-    """Write the quantizer's result to `path` with the names of inputs and outputs that `model` has. Returns `path`."""
+    """Write the quantizer's result to `path` with the names of inputs and outputs of `model`. Returns `path`."""
     from ai_edge_litert.tools import flatbuffer_utils
 
     made = flatbuffer_utils.read_model_from_bytearray(bytes(content))
@@ -117,10 +117,10 @@ def finish(content: Any, model: FloatModel, path: Path) -> Path:
 
 
 def _complete_borders(model: Any) -> None:
-    """Give the QUANTIZE and DEQUANTIZE operators that the quantizer adds what it leaves out.
+    """Complete the QUANTIZE and DEQUANTIZE operators that the quantizer adds.
 
-    Their codes where older readers look (LiteRT takes the greater one, OpenVINO the old one), and the open dimensions
-    of what they take to what they make.
+    Older readers need their codes in the old field (LiteRT takes the greater code, OpenVINO the old one), and their
+    outputs need the open dimensions of their inputs.
     """
     from ai_edge_litert.schema_py_generated import BuiltinOperator
 
@@ -136,7 +136,7 @@ def _complete_borders(model: Any) -> None:
 
 
 def _rename(tensors: Sequence[Any], index: int, name: str) -> None:
-    """Call tensor `index` by `name`; another one of this name gets a new one."""
+    """Rename tensor `index` to `name`; another tensor of this name gets a new name."""
     if _text(tensors[index].name) == name:
         return
     taken = {_text(tensor.name) for tensor in tensors}
@@ -147,7 +147,7 @@ def _rename(tensors: Sequence[Any], index: int, name: str) -> None:
 
 
 def _refuse_quantized(model: Any) -> None:
-    """Raise `CannotApply` where integers stand for real numbers; forget scales that float tensors have kept."""
+    """Raise `CannotApply` for tensors of scaled integers, and remove the scales of float tensors."""
     from ai_edge_litert.schema_py_generated import TensorType
 
     floats = {TensorType.FLOAT32, TensorType.FLOAT16, TensorType.FLOAT64, TensorType.BFLOAT16}
@@ -156,14 +156,14 @@ def _refuse_quantized(model: Any) -> None:
     integers = [each for each in scaled if each.type not in floats]
     if integers:
         raise CannotApply(
-            f"it is quantised already: {len(integers)} of its {len(tensors)} tensors hold scaled integers"
+            f"it is already quantised: {len(integers)} of its {len(tensors)} tensors hold scaled integers"
         )
     for tensor in scaled:
         tensor.quantization = None
 
 
 def _name_tensors(model: Any) -> None:
-    """Give every tensor of every subgraph a name of its own; inputs and outputs of the main graph keep theirs."""
+    """Give every tensor of every subgraph a unique name; inputs and outputs of the main graph keep their names."""
     main = model.subgraphs[0]
     public = [main.tensors[index] for index in (*main.inputs, *main.outputs)]
     rest = [tensor for subgraph in model.subgraphs for tensor in subgraph.tensors]
@@ -176,7 +176,7 @@ def _name_tensors(model: Any) -> None:
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """`name`, with a number behind it where it is in `taken`, to which it is added."""
+    """`name`, with a number if it is in `taken`. Adds the result to `taken`."""
     number, unique = 1, name
     while unique in taken:
         number += 1
@@ -204,7 +204,7 @@ def _add_entry(model: Any) -> None:
 
 
 def _calibrated_subgraphs(model: Any) -> set[int]:
-    """The main graph and those that only spell out a composite operator of it."""
+    """Indices of the main graph and of the graphs of its composite operators."""
     from ai_edge_quantizer.utils import tfl_flatbuffer_utils
 
     reached, waiting = set[int](), [0]
@@ -218,7 +218,7 @@ def _calibrated_subgraphs(model: Any) -> set[int]:
 
 
 def _fill_fields(model: Any) -> None:
-    """Codes and lists where the quantizer looks for them: older files keep the codes elsewhere, and no empty lists."""
+    """Fill the fields that the quantizer reads and older files leave out: new operator codes and empty lists."""
     from ai_edge_litert.tools import flatbuffer_utils
 
     for code in model.operatorCodes:
@@ -247,6 +247,6 @@ def _text(name: Any) -> str:
 
 
 def _scales(tensor: Any) -> int:
-    """How many scales a tensor has."""
+    """Number of scales of a tensor."""
     scale = None if tensor.quantization is None else tensor.quantization.scale
     return 0 if scale is None else len(scale)

@@ -1,4 +1,4 @@
-"""What the passes on TFLite share: rules for ai-edge-quantizer, ranges of activations, and the result's notes."""
+"""Shared by the passes on TFLite: rules for ai-edge-quantizer, ranges of activations, and the result's notes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ DISTRIBUTIONS = ("ai-edge-quantizer", "ai-edge-litert")
 WEIGHTED = frozenset(
     {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "TRANSPOSE_CONV", "EMBEDDING_LOOKUP"}
 )
-"""Operators whose weights the quantizer can make smaller."""
+"""Operators whose weights the quantizer supports."""
 FOUR_BIT = frozenset({"CONV_2D", "FULLY_CONNECTED", "EMBEDDING_LOOKUP"})
-"""Those whose weights may have four bits."""
+"""Operators whose weights may have four bits."""
 _INTEGERS = frozenset({"int2", "int4", "int8", "int16", "uint8"})
 _BORDERS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 AddRule = Callable[[Any, str, Any], None]
-"""Adds a rule to a quantizer: for operators whose scope matches a pattern and that are of a type."""
+"""Adds a rule to a quantizer, for operators of a type whose scope matches a pattern."""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Warnings of the quantizer about its own use of LiteRT are no user's business."""
+    """Hide the quantizer's warnings about its own use of LiteRT."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -51,7 +51,7 @@ def has_weights(graph: Graph, ops: frozenset[str] = WEIGHTED) -> bool:
 
 
 def apply_rule(task: PassTask[Any], add_rule: AddRule, *, words: str) -> PassResult:
-    """Store weights in fewer bits by one rule, without samples. Raises `CannotApply` where the model is quantised."""
+    """Store weights in fewer bits by one rule, without samples. Raises `CannotApply` for a quantised model."""
     with quiet():
         model = read_float_model(Path(task.model))
         content = quantize(build_quantizer(model, task, add_rule))
@@ -59,13 +59,13 @@ def apply_rule(task: PassTask[Any], add_rule: AddRule, *, words: str) -> PassRes
 
 
 def build_quantizer(model: FloatModel, task: PassTask[Any], add_rule: AddRule) -> Any:
-    """A quantizer with the rules of `task`: what to change, what to spare.
+    """A quantizer with the rules of `task`.
 
     Args:
-        add_rule: makes the rule for what is changed.
+        add_rule: adds the rule for the operators to change.
 
     Raises:
-        CannotApply: `task` names operators that the model does not have, or none that can be changed.
+        CannotApply: `task` names operators that the model does not have, or only operators that can't be changed.
     """
     from ai_edge_quantizer.quantizer import Quantizer
 
@@ -79,7 +79,7 @@ def build_quantizer(model: FloatModel, task: PassTask[Any], add_rule: AddRule) -
 
 
 def _try_rule(add_rule: AddRule, quantizer: Any, address: OperatorAddress) -> bool:
-    """Whether the quantizer has such arithmetic for operators of this type."""
+    """Add the rule; False if the quantizer does not support it for operators of this type."""
     try:
         add_rule(quantizer, _exactly(address.scope), address.kind)
     except ValueError:
@@ -98,7 +98,7 @@ def spare(quantizer: Any, addresses: Iterable[OperatorAddress]) -> None:
 
 
 def find(model: FloatModel, names: Sequence[str]) -> list[OperatorAddress]:
-    """Where the operators called `names` are, those that the quantizer knows, each once."""
+    """Addresses of the operators called `names` that the quantizer supports, each once."""
     known = {operator.name for operator in model.graph.operators}
     if unknown := [name for name in names if name not in known]:
         raise CannotApply(f"the model has no operator called {_shorten(unknown)}")
@@ -116,10 +116,10 @@ def _shorten(names: Sequence[str], limit: int = 3) -> str:
 
 
 def collect_ranges(quantizer: Any, model: FloatModel, calibration: Calibration, *, method: str, threads: int) -> Any:
-    """Tensor → the range of its values over all samples, as the quantizer takes it.
+    """Tensor → the range of its values over all samples, for the quantizer.
 
     Args:
-        method: ``minmax``: the widest; ``moving-average``: of every sample's range, the quantizer's own way.
+        method: ``minmax``: the widest range; ``moving-average``: of the samples' ranges, the quantizer's default.
 
     Raises:
         CannotApply: the samples don't fit, the model can't be run or gives values that are not finite, or there is
@@ -162,16 +162,15 @@ def _feeds(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]
         columns.append(_per_inference(array, tensor.shape, tensor.name))
     runs = {len(column) for column in columns}
     if len(runs) > 1:
-        raise CannotApply("calibration samples are not equally many for all inputs")
+        raise CannotApply("the inputs have different numbers of calibration samples")
     for index in range(runs.pop()):
         yield {f"input_{at}": column[index] for at, column in enumerate(columns)}
 
 
 def _per_inference(array: Array, shape: tuple[Any, ...] | None, name: str) -> Array:
-    """Samples along the first axis as arrays of the model's shape along a new first axis.
+    """The samples along the first axis as inputs of the model's shape along a new first axis.
 
-    A model of a fixed batch takes so many samples at once; a rest that fills no batch is left out, and where there is
-    not one full batch, samples are repeated.
+    With a fixed batch, samples that fill no batch are left out; with fewer samples than a batch, samples are repeated.
     """
     import numpy as np
 
@@ -196,7 +195,7 @@ def quantize(quantizer: Any, ranges: Any = None) -> bytes:
 def deliver(
     content: bytes, model: FloatModel, task: PassTask[Any], *, words: str, is_changed: Callable[[Graph, Operator], bool]
 ) -> PassResult:
-    """Write the quantizer's result, with notes of how many operators were changed and which were not."""
+    """Write the quantizer's result, with notes on the changed and the unchanged operators."""
     path = finish(content, model, task.folder / f"{Path(task.model).stem}.tflite")
     graph = TfliteReader().read_graph(path)
     operators = [operator for operator in graph.operators if operator.op not in _BORDERS]
@@ -210,13 +209,13 @@ def deliver(
 
 
 def computes_in_integers(graph: Graph, operator: Operator) -> bool:
-    """Whether an operator's result are integers that stand for real numbers."""
+    """Whether the first output of an operator is quantised."""
     tensor = next(graph.output_tensors(operator), None)
     return tensor is not None and tensor.dtype in _INTEGERS and tensor.quantization is not None
 
 
 def has_small_weights(graph: Graph, operator: Operator) -> bool:
-    """Whether any of an operator's weights is stored in fewer bits than float32 has."""
+    """Whether any of an operator's weights is stored in fewer bits than float32."""
     tensors = [graph.tensors[name] for name in operator.weights]
     return any(
         tensor.dtype in _INTEGERS

@@ -1,11 +1,11 @@
-"""Exact rewrites of TFLite models that let the quantizer and int8 kernels do their work.
+"""Exact rewrites of TFLite models for the quantizer and for int8 kernels.
 
-Both leave what the network computes as it is: weights that operators decode on loading become plain constants, and an
-activation goes into the operator whose result it takes. The latter decides about speed: XNNPACK has int8 kernels with
-an activation inside, and none for an activation alone.
+The outputs stay the same: weights that operators decode on loading become plain constants, and an activation is fused
+into the operator before it. The latter is needed for speed: XNNPACK has int8 kernels with a fused activation, and none
+for an activation alone.
 
-All functions take a ``ModelT`` of ``ai_edge_litert.schema_py_generated`` whose operator codes are the new ones, and
-change its first subgraph.
+All functions take a ``ModelT`` of ``ai_edge_litert.schema_py_generated`` with new operator codes, and change its first
+subgraph.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def fold_stored_weights(model: Any) -> int:
-    """Replace DEQUANTIZE and DENSIFY of constants by what they give; how many tensors became float32 constants."""
+    """Replace DEQUANTIZE and DENSIFY of constants by their results. Returns the number of new float32 constants."""
     from ai_edge_litert.schema_py_generated import BufferT, BuiltinOperator
 
     main = model.subgraphs[0]
@@ -46,7 +46,7 @@ def fold_stored_weights(model: Any) -> int:
 
 
 def _compute(model: Any, operators: Sequence[Any], outputs: Sequence[int]) -> list[Any]:
-    """What `operators` make of constants: the tensors `outputs`, as LiteRT computes them."""
+    """The tensors `outputs` of `operators` on constants, computed by LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
     from ai_edge_litert.tools import flatbuffer_utils
 
@@ -64,11 +64,11 @@ def _compute(model: Any, operators: Sequence[Any], outputs: Sequence[int]) -> li
 
 
 def fuse_activations(model: Any) -> dict[int, Any]:
-    """Put each activation into the operator before it, where that takes one and nobody else takes its result.
+    """Fuse each activation into the operator before it, if that supports it and has no other reader.
 
     Returns:
-        id of an operator that is gone → the operator it went into. The caller keeps the operators, or an id could come
-        to mean another object.
+        id of a removed operator → the operator with its activation. The caller must keep the removed operators alive,
+        or an id may get another object.
     """
     from ai_edge_litert.schema_py_generated import ActivationFunctionType, BuiltinOperator
 
@@ -109,7 +109,7 @@ def fuse_activations(model: Any) -> dict[int, Any]:
 
 
 def drop_unused_tensors(model: Any) -> None:
-    """Forget tensors that nobody takes or makes, and the bytes that no tensor has."""
+    """Remove tensors that no operator reads or makes, and the data that no tensor uses."""
     main = model.subgraphs[0]
     lists = [main.inputs, main.outputs]
     for operator in main.operators:

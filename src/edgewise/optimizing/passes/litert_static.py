@@ -1,4 +1,4 @@
-"""Full integer quantisation of TFLite models: int8 weights per channel, activations of ranges seen on samples."""
+"""Full integer quantisation of TFLite models: int8 weights per channel, ranges of activations from samples."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ class LitertStaticSettings(PassSettings):
     """Settings of litert-static.
 
     Attributes:
-        activations: their bits.
-        ranges: how they are found on samples.
-        io: ``float``: inputs and outputs stay as they are; ``int8``: they become integers, and whoever feeds the model
-            converts.
-        scope: ``accelerated``: operators for which XNNPACK has a float kernel and no int8 one stay in float.
-        stem: ``float``: everything up to the first convolution stays.
+        activations: bits of the activations.
+        ranges: how ranges are found on samples.
+        io: ``float``: inputs and outputs stay float; ``int8``: they become integers, and the caller converts.
+        scope: ``accelerated``: operators with a float kernel and no int8 kernel in XNNPACK stay in float.
+        stem: ``float``: all operators up to the first convolution stay in float.
     """
 
     activations: Literal[8, 16] = 8
@@ -52,7 +51,7 @@ class LitertStatic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Widest ranges first: on small sets a moving average clips what is seen late or seldom."""
+        """Widest ranges first: on few samples, a moving average clips values that come late or rarely."""
         if facts.quantized or not recipes.has_weights(facts.graph):
             return ()
         found = [
@@ -60,12 +59,12 @@ class LitertStatic(Packaged):
             Recipe(label="every operator", settings=LitertStaticSettings(scope="all"), rank=1),
             Recipe(label="moving average", settings=LitertStaticSettings(ranges="moving-average"), rank=1),
             Recipe(label="int8 in and out", settings=LitertStaticSettings(io="int8"), rank=1),
-            # XNNPACK has no int16 kernels at all, so that no operator would be left.
+            # XNNPACK has no int16 kernels, so the scope "accelerated" would leave no operator.
             Recipe(label="int16 activations", settings=LitertStaticSettings(activations=16, scope="all"), rank=2),
         ]
         stem = _find_stem(facts.graph)
         if stem and facts.graph.operators[len(stem) - 1].op == "DEPTHWISE_CONV_2D":
-            # Of one input channel: there int8 kernels have little to win and conversions to lose.
+            # With one input channel, int8 kernels gain little and conversions cost time.
             stem_recipe = Recipe(
                 label="first convolution in float", settings=LitertStaticSettings(stem="float"), rank=1
             )
@@ -89,7 +88,7 @@ class LitertStatic(Packaged):
                     quantizer = _build_quantizer(model, task)
                     recipes.spare(quantizer, slow)
                     content = recipes.quantize(quantizer, ranges)
-                    words += f"; {_count(slow)} stay in float, for which XNNPACK has no int{bits} kernel"
+                    words += f"; {_count(slow)} stay in float, because XNNPACK has no int{bits} kernel"
             return recipes.deliver(content, model, task, words=words, is_changed=recipes.computes_in_integers)
 
 
@@ -114,13 +113,13 @@ def _build_quantizer(model: FloatModel, task: PassTask[LitertStaticSettings]) ->
 
 
 def _find_stem(graph: Graph) -> tuple[str, ...]:
-    """Names of the operators up to the first with weights, that one included; none where there is none."""
+    """Names of the operators up to and with the first one that has weights."""
     at = next((operator.index for operator in graph.operators if operator.op in recipes.WEIGHTED), -1)
     return tuple(operator.name for operator in graph.operators[: at + 1])
 
 
 def _lost_kernels(model: FloatModel, content: bytes) -> list[str]:
-    """First outputs of the operators that XNNPACK computes in float and no longer in integers."""
+    """First outputs of the operators that XNNPACK computes in float but not in integers."""
     lost = _find_unaccelerated(content) - _find_unaccelerated(model.content)
     return sorted(lost & model.makers.keys())
 

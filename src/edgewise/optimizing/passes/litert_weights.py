@@ -34,7 +34,7 @@ class LitertWeights(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """int8, float16 where the weights are not of it already, and int4 where operators take it."""
+        """int8, float16 unless weights are float16 already, and int4 if operators support it."""
         if facts.quantized or not recipes.has_weights(facts.graph):
             return ()
         found = [Recipe(label="int8", settings=WeightSettings(weights="int8"))]

@@ -91,4 +91,4 @@ class NncfPtq(Packaged):
                     ignored_scope=make_scope(opened, float_stem=settings.float_stem),
                     advanced_parameters=opened.parameters(correct_biases=correction != "none"),
                 )
-            return opened.deliver(model, task.folder, nothing="NNCF found no operator to quantise in it")
+            return opened.deliver(model, task.folder, nothing="NNCF found no operator to quantise")

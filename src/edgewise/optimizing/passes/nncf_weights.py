@@ -47,7 +47,7 @@ class NncfWeights(Packaged):
         return tuple(found)
 
     def apply(self, task: PassTask[CompressionSettings]) -> PassResult:
-        """Compress. Raises `CannotApply` where no weight can be compressed."""
+        """Compress. Raises `CannotApply` if no weight can be compressed."""
         nncf = import_nncf()
         mode = task.settings.mode
         grouped = {"group_size": -1} if mode.startswith("int4") else {}
@@ -62,9 +62,9 @@ class NncfWeights(Packaged):
             kinds = [each.get_element_type().get_type_name() for each in constants]
             counts = {kind: kinds.count(kind) for kind in ("i8", "u8", "i4", "u4") if kind in kinds}
             if not counts:
-                raise CannotApply("NNCF found no weight to compress in it")
+                raise CannotApply("NNCF found no weight to compress")
             if grouped and not {"i4", "u4"} & set(counts):
-                raise CannotApply("it has no layer that NNCF stores in 4 bits: it keeps the last one in 8 bits")
+                raise CannotApply("NNCF stored no layer in 4 bits: it keeps the last layer in 8 bits")
             told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
             return PassResult(
                 model=opened.save(model, task.folder),

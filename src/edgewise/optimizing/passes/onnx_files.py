@@ -1,4 +1,4 @@
-"""ONNX files as passes take and make them: weights inside or beside them, every node with its operator's name."""
+"""Reads and writes ONNX files for passes: with weights inside or beside them, and a name for every node."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgewise.model.readers.base import order_by_needs
 from edgewise.model.readers.onnx import MAX_BYTES, OnnxReader
-from edgewise.model.readers.onnx_order import order_by_needs, replace_nodes
+from edgewise.model.readers.onnx_order import replace_nodes
 from edgewise.optimizing.libraries import CannotApply, refusing
 
 MAX_INSIDE = 2**30
-"""Models of more bytes are written with their weights in a file beside them: protobuf holds less than 2 GiB."""
+"""Larger models, in bytes, are written with their weights in a separate file: protobuf holds less than 2 GiB."""
 NATIVE = ("", "ai.onnx")
 _PER_CHANNEL_OPSET = 13
-"""The first in which QuantizeLinear and DequantizeLinear take a scale per channel."""
+"""First operator set in which QuantizeLinear and DequantizeLinear support a scale per channel."""
 
 
 def load_model(path: str | Path) -> Any:
-    """The ``onnx.ModelProto`` at `path` with its weights, its functions written out, its nodes named.
-
-    A node's name is that of its operator in the graph that edgewise reads (`name_nodes`).
+    """The ``onnx.ModelProto`` at `path` with its weights, its functions inlined, its nodes named (`name_nodes`).
 
     Raises:
-        BadModel: weights that lie outside the model's folder, are missing or too short.
-        CannotApply: more than protobuf holds.
+        BadModel: weights are outside the model's folder, missing or too short.
+        CannotApply: the model is too large for protobuf.
     """
     import onnx
 
     path = Path(path)
     files = OnnxReader().weight_files(path)
     if sum(file.stat().st_size for file in (path, *files)) > MAX_BYTES:
-        raise CannotApply("the model with its weights has more than 2 GiB, more than passes can hold in one message")
+        raise CannotApply("the model with its weights has more than 2 GiB, the limit of protobuf")
     model = onnx.load(str(path))
     if model.functions:
         import onnx.inliner
@@ -54,14 +53,14 @@ def save_model(model: Any, path: Path) -> Path:
 
 
 def name_nodes(model: Any, path: Path) -> None:
-    """Give every node of the main graph the name that edgewise's reader gives its operator: its own, else its output's.
+    """Give every node of the main graph the name of its operator in edgewise's graph: its own, else its output's.
 
     Args:
-        path: the file that `model` is from; read again only where names would not be unique.
+        path: the file of `model`, which is read again if names are not unique.
     """
     wanted = [node.name or first_output(node) for node in model.graph.node]
     if model.functions or len(set(wanted)) != len(wanted):
-        # Doubled names get numbers in the order in which the reader comes across them.
+        # The reader numbers equal names.
         graph = OnnxReader().read_graph(path)
         told = {next(filter(None, each.outputs), ""): each.name for each in graph.operators}
         wanted = _complete([told.get(first_output(node)) for node in model.graph.node], wanted)
@@ -70,7 +69,7 @@ def name_nodes(model: Any, path: Path) -> None:
 
 
 def _complete(told: Sequence[str | None], wanted: Sequence[str]) -> list[str]:
-    """`told`, and for nodes that are no operators (constants) `wanted` with a number where that name is taken."""
+    """`told`; for constants, which are not operators, `wanted`, with a number if that name is taken."""
     taken = {name for name in told if name is not None}
     names = []
     for name, other in zip(told, wanted, strict=True):
@@ -84,7 +83,7 @@ def _complete(told: Sequence[str | None], wanted: Sequence[str]) -> list[str]:
 
 
 def first_output(node: Any) -> str:
-    """The name of the first output that is there; "" where there is none."""
+    """The name of the first output; "" where there is none."""
     return next(filter(None, node.output), "")
 
 
@@ -94,7 +93,7 @@ def opset(model: Any) -> int:
 
 
 def raise_opset(model: Any, least: int = _PER_CHANNEL_OPSET) -> Any:
-    """The model with at least this version of ONNX's operator set. Raises `CannotApply` where it can't be converted."""
+    """The model with at least this version of ONNX's operator set. Raises `CannotApply` if the conversion fails."""
     if opset(model) >= least:
         return model
     from onnx import version_converter
@@ -105,7 +104,7 @@ def raise_opset(model: Any, least: int = _PER_CHANNEL_OPSET) -> Any:
 
 
 def _free_weights_of_inputs(model: Any) -> None:
-    """Weights that old files list as inputs too would be inputs that can change, which no optimiser may fold."""
+    """Remove weights from the inputs, where old files list them: optimisers don't fold inputs."""
     weights = {tensor.name for tensor in model.graph.initializer}
     kept = [info for info in model.graph.input if info.name not in weights]
     if len(kept) < len(model.graph.input):
@@ -115,28 +114,26 @@ def _free_weights_of_inputs(model: Any) -> None:
 
 
 def sort_nodes(model: Any) -> Any:
-    """Put the nodes of the main graph in the order in which they run, as ONNX wants it, in place. Returns `model`."""
+    """Sort the nodes of the main graph topologically, as ONNX requires, in place. Returns `model`."""
     replace_nodes(model.graph, in_order(model.graph.node))
     return model
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Nodes so that each follows what it reads; otherwise they keep their order.
-
-    Tools append what they add at the end, and engines put up with that.
+    """The nodes in topological order, otherwise in their own. Some tools append new nodes at the end.
 
     Raises:
-        CannotApply: some wait for one another.
+        CannotApply: the nodes form a cycle.
     """
     made = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     order, _ = order_by_needs([{made[name] for name in _taken(node) if name in made} for node in nodes])
     if len(order) < len(nodes):
-        raise CannotApply("its nodes wait for one another")
+        raise CannotApply("its nodes form a cycle")
     return [nodes[index] for index in order]
 
 
 def _taken(node: Any) -> Iterator[str]:
-    """Tensors that a node takes, those of the graphs within it too."""
+    """Tensors that a node and the graphs within it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -152,5 +149,5 @@ def copy_model(model: Any) -> Any:
 
 
 def count_nodes(model: Any) -> Counter[str]:
-    """Type of operator → how many nodes of it the main graph has."""
+    """Type of operator → number of nodes in the main graph."""
     return Counter(node.op_type for node in model.graph.node)

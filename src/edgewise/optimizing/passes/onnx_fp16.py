@@ -10,10 +10,7 @@ from edgewise.optimizing.passes.onnx_files import copy_model, count_nodes, load_
 
 
 class OnnxFp16(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``onnxruntime.transformers.float16``. It has no settings.
-
-    Inputs and outputs stay float32.
-    """
+    """`edgewise.optimizing.base.Pass` around ``onnxruntime.transformers.float16``. Inputs and outputs stay float32."""
 
     name = "onnx-fp16"
     title = "float16"
@@ -27,12 +24,12 @@ class OnnxFp16(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One, where there are float32 weights."""
+        """One, if there are float32 weights."""
         weights = (facts.graph.tensors[name] for each in facts.graph.operators for name in each.weights)
         return (Recipe(rank=1),) if any(weight.dtype == "float32" for weight in weights) else ()
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
-        """Convert. Raises `CannotApply` where the converter or the engine does not take the model."""
+        """Convert. Raises `CannotApply` if the converter fails or finds no weights."""
         from onnx import TensorProto
         from onnxruntime.transformers.float16 import convert_float_to_float16
 

@@ -1,7 +1,7 @@
 """Magnitude pruning of ONNX models: the smallest weights become zero.
 
-Unstructured: so many of all weights, or of every layer's. N:M: of every M neighbours along the input dimension the N
-largest stay, as sparse matrix units want it. The file keeps its size and its dense form; zeros pay where files are
+Unstructured: a share of all weights, or of every layer's. N:M: of every M neighbours along the input dimension the N
+largest stay, as sparse matrix units require. The file keeps its size and its dense form; zeros help where files are
 compressed or kernels are sparse.
 """
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 PRUNED = frozenset({"Conv", "Gemm", "MatMul"})
-_CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +32,9 @@ class PruneSettings(PassSettings):
     """Settings of onnx-prune.
 
     Attributes:
-        sparsity: share of the weights that go, between 0 and 1.
+        sparsity: share of the weights that become zero, between 0 and 1.
         scope: of the share: ``global``, all layers together, or ``layer``, each alone.
-        pattern: ``N:M``: instead, of M neighbours along the input dimension N stay.
+        pattern: ``N:M`` instead of a share: of M neighbours along the input dimension, N stay.
     """
 
     sparsity: float = 0.5
@@ -44,7 +43,7 @@ class PruneSettings(PassSettings):
 
 
 class OnnxPrune(Packaged):
-    """Sets the smallest weights of Conv, Gemm and MatMul to zero. Biases and normalisations stay."""
+    """Sets the smallest weights of Conv, Gemm and MatMul to zero, but no biases and normalisations."""
 
     name = "onnx-prune"
     title = "ONNX magnitude pruning"
@@ -53,7 +52,7 @@ class OnnxPrune(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """None is tried first: without sparse kernels nothing gets faster. Small networks bear 30 %, if that."""
+        """None is tried first: without sparse kernels nothing gets faster, and small networks tolerate 30 % at most."""
         operators = facts.graph.operators
         if facts.quantized or not any(operator.op in PRUNED and operator.weights for operator in operators):
             return ()
@@ -68,7 +67,9 @@ class OnnxPrune(Packaged):
         )
 
     def apply(self, task: PassTask[PruneSettings]) -> PassResult:
-        """Prune. Raises `CannotApply` where there is nothing to prune."""
+        """Prune. Raises `CannotApply` if there is nothing to prune."""
+        from onnx import numpy_helper
+
         source = Path(task.model)
         model = load_model(source)
         weights, notes = _choose(model, task)
@@ -77,7 +78,7 @@ class OnnxPrune(Packaged):
             fitting = [each for each in weights if each.array.shape[each.axis] % of == 0]
             if len(fitting) < len(weights):
                 notes.append(
-                    f"layers left as they are, whose input dimension is no multiple of {of}: "
+                    f"layers left alone because their input dimension is not a multiple of {of}: "
                     f"{len(weights) - len(fitting)}"
                 )
             weights = fitting
@@ -87,14 +88,15 @@ class OnnxPrune(Packaged):
         if not weights:
             raise CannotApply("; ".join(["nothing is left to prune", *notes]))
         for weight, mask in zip(weights, masks, strict=True):
-            weight.write(weight.array * mask)
+            pruned = (weight.array * mask).astype(weight.array.dtype)
+            weight.tensor.CopyFrom(numpy_helper.from_array(pruned, weight.tensor.name))
         path = save_model(model, task.folder / source.name)
         zeros = sum(int((~mask | (each.array == 0)).sum()) for each, mask in zip(weights, masks, strict=True))
         total = sum(mask.size for mask in masks)
         notes = [
             f"{zeros} of {total} weights of {len(weights)} layers are zero ({100 * zeros / total:.1f} %)",
             f"compressed by gzip: {_compressed(source)} bytes before, {_compressed(path)} bytes after",
-            "the file itself is no smaller, and dense kernels compute with zeros as with any number",
+            "the file is not smaller, and dense kernels compute zeros like any number",
             *notes,
         ]
         return PassResult(model=path, notes=tuple(notes), versions=versions_of("onnx", "numpy"))
@@ -113,17 +115,11 @@ class _Weight:
     array: Array
     axis: int
 
-    def write(self, array: Array) -> None:
-        """Replace its values."""
-        from onnx import numpy_helper
-
-        self.tensor.CopyFrom(numpy_helper.from_array(array.astype(self.array.dtype), self.tensor.name))
-
 
 def _choose(model: Any, task: PassTask[PruneSettings]) -> tuple[list[_Weight], list[str]]:
-    """Weights to prune, and notes of what is spared against expectation.
+    """Weights to prune, and notes on weights left alone.
 
-    A weight that also serves an operator to be left alone is left alone.
+    A weight that several operators share is pruned only if all of them may change.
     """
     from onnx import TensorProto, numpy_helper
 
@@ -146,7 +142,7 @@ def _choose(model: Any, task: PassTask[PruneSettings]) -> tuple[list[_Weight], l
     own = [name for name, (_, count) in chosen.items() if count == uses[name]]
     notes = []
     if len(own) < len(chosen):
-        notes.append(f"weights left as they are, which other operators share: {len(chosen) - len(own)}")
+        notes.append(f"weights left alone because other operators share them: {len(chosen) - len(own)}")
     weights = [
         _Weight(tensor=constants[name], array=numpy_helper.to_array(constants[name]), axis=chosen[name][0])
         for name in own
@@ -155,7 +151,7 @@ def _choose(model: Any, task: PassTask[PruneSettings]) -> tuple[list[_Weight], l
 
 
 def _constants(graph: Any) -> dict[str, Any]:
-    """Name → ``TensorProto`` of what the main graph holds itself."""
+    """Name → ``TensorProto`` of the constants of the main graph."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.domain in NATIVE:
@@ -165,7 +161,7 @@ def _constants(graph: Any) -> dict[str, Any]:
 
 
 def _taken(graph: Any) -> Iterator[str]:
-    """Every tensor that is taken, as often as it is, also from inside of branches and loop bodies."""
+    """Every use of a tensor, also in branches and loop bodies."""
     yield from (output.name for output in graph.output)
     for node in graph.node:
         yield from node.input
@@ -178,21 +174,20 @@ def _find_weight(node: Any, constants: dict[str, Any]) -> tuple[str, int] | None
     """Name and input dimension of the node's weight; None where it has none."""
     if node.op_type not in PRUNED or node.domain not in NATIVE or len(node.input) < 2:
         return None
-    left, right = node.input[0], node.input[1]
-    if node.op_type == "Conv":
-        return (right, 1) if right in constants and len(constants[right].dims) >= 2 else None
+    left, right = node.input[:2]
+    ranks = {name: len(constants[name].dims) for name in (left, right) if name in constants}
     if node.op_type == "Gemm":
         flags = {attribute.name: attribute.i for attribute in node.attribute}
-        return (right, 1 if flags.get("transB") else 0) if right in constants else None
-    if right in constants and len(constants[right].dims) >= 2:
-        return right, len(constants[right].dims) - 2
-    if left in constants and len(constants[left].dims) >= 2 and right not in constants:
-        return left, len(constants[left].dims) - 1
+        return (right, 1 if flags.get("transB") else 0) if right in ranks else None
+    if ranks.get(right, 0) >= 2:
+        return right, 1 if node.op_type == "Conv" else ranks[right] - 2
+    if node.op_type == "MatMul" and ranks.get(left, 0) >= 2 and right not in ranks:
+        return left, ranks[left] - 1
     return None
 
 
 def _mask_shares(weights: Sequence[_Weight], settings: PruneSettings) -> list[Array]:
-    """Per weight, what stays, for unstructured pruning."""
+    """Per weight, the mask of the elements that stay, for unstructured pruning."""
     import numpy as np
 
     sparsity = settings.sparsity
@@ -207,9 +202,9 @@ def _mask_shares(weights: Sequence[_Weight], settings: PruneSettings) -> list[Ar
 
 
 def mask_share(array: Array, sparsity: float) -> Array:
-    """What stays (bool, of the array's shape) when the smallest ``round(sparsity × size)`` magnitudes go.
+    """The mask of the elements that stay (bool, of the array's shape) without the smallest ``round(sparsity × size)``.
 
-    Of equal ones the first go.
+    Of equal magnitudes, the first are removed.
     """
     import numpy as np
 
@@ -221,9 +216,9 @@ def mask_share(array: Array, sparsity: float) -> Array:
 
 
 def mask_pattern(array: Array, keep: int, of: int, *, axis: int) -> Array:
-    """What stays (bool, of the array's shape): of every `of` neighbours along `axis` the `keep` largest magnitudes.
+    """The mask of the elements that stay (bool, of the array's shape): the `keep` largest of `of` neighbours on `axis`.
 
-    Of equal ones the last stay. Raises ValueError where `of` does not divide the axis.
+    Of equal magnitudes, the last stay. Raises ValueError if `of` does not divide the axis.
     """
     import numpy as np
 
@@ -239,11 +234,4 @@ def mask_pattern(array: Array, keep: int, of: int, *, axis: int) -> Array:
 
 def _compressed(path: Path) -> int:
     """Bytes of a model with its weight files after deflate, which gzip uses, at its usual level."""
-    total = 0
-    for file in (path, *OnnxReader().weight_files(path)):
-        packer = zlib.compressobj()
-        with file.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                total += len(packer.compress(chunk))
-        total += len(packer.flush())
-    return total
+    return sum(len(zlib.compress(file.read_bytes())) for file in (path, *OnnxReader().weight_files(path)))

@@ -10,7 +10,7 @@ from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_
 
 
 class OnnxSimplify(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``onnxslim.slim``. It has no settings."""
+    """`edgewise.optimizing.base.Pass` around ``onnxslim.slim``."""
 
     name = "onnx-simplify"
     title = "onnxslim"
@@ -19,7 +19,7 @@ class OnnxSimplify(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One. It changes nothing that a quantised model's engine looks for, so such models are taken too."""
+        """One, also for quantised models."""
         del facts
         return (Recipe(),)
 

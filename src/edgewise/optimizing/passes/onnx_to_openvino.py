@@ -1,4 +1,4 @@
-"""Conversion to OpenVINO's own format, which loads faster and is what NNCF compresses best."""
+"""Conversion to OpenVINO's own format, which loads faster and which NNCF compresses best."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PASSIVE = ("Constant", "Parameter", "Result")
 
 
 class OnnxToOpenVino(Packaged):
-    """`edgewise.optimizing.base.Pass` around ``openvino.convert_model``: weights keep their type, no settings."""
+    """`edgewise.optimizing.base.Pass` around ``openvino.convert_model``. Weights keep their type."""
 
     name = "onnx-to-openvino"
     title = "ONNX → OpenVINO IR"
@@ -30,12 +30,12 @@ class OnnxToOpenVino(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One. A quantised model stays as quantised as it is."""
+        """One, also for quantised models."""
         del facts
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
-        """Convert. Raises `CannotApply` where OpenVINO does not take the model."""
+        """Convert. Raises `CannotApply` if OpenVINO can't read the model."""
         self.check(Path(task.model))
         model = convert_model(task.model)
         operations = sum(each.get_type_name() not in _PASSIVE for each in model.get_ops())
@@ -45,16 +45,16 @@ class OnnxToOpenVino(Packaged):
         )
 
     def check(self, model: Path) -> None:
-        """Refuse weights outside the model's folder before the engine reads any. Raises `BadModel`."""
+        """Raise `BadModel` for weights outside the model's folder, before the engine reads them."""
         OnnxReader().weight_files(model)
 
 
 class LitertToOpenVino(OnnxToOpenVino):
-    """The same for TFLite files, which have no weights beside them. NNCF takes none of these as they are."""
+    """The same for TFLite files, which NNCF does not support."""
 
     name = "litert-to-openvino"
     title = "TFLite → OpenVINO IR"
     capabilities = replace(OnnxToOpenVino.capabilities, reads=("tflite",))
 
     def check(self, model: Path) -> None:
-        """Nothing can lie outside."""
+        """TFLite files contain their weights."""

@@ -1,4 +1,4 @@
-"""OpenVINO and NNCF for passes: without their output, on a given number of threads."""
+"""Shared by the passes of OpenVINO and NNCF: import, reading and writing of models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def import_nncf() -> ModuleType:
 
 
 def read_model(path: str | Path) -> Any:
-    """The ``openvino.Model`` at `path`. Raises `CannotApply` where OpenVINO does not take it."""
+    """The ``openvino.Model`` at `path`. Raises `CannotApply` if OpenVINO can't read it."""
     import openvino
 
     core = openvino.Core()
@@ -35,7 +35,7 @@ def read_model(path: str | Path) -> Any:
 def convert_model(path: str | Path) -> Any:
     """The ``openvino.Model`` of the ONNX file at `path`, constants folded. Raises `CannotApply`.
 
-    `read_model` would leave biases behind a Reshape, and NNCF corrects only those that are constants.
+    `read_model` leaves biases behind a Reshape, and NNCF corrects only biases that are constants.
     """
     import openvino
 
@@ -46,7 +46,7 @@ def convert_model(path: str | Path) -> Any:
 
 
 def hidden_biases(model: Any) -> int:
-    """How many biases of an ``openvino.Model`` NNCF does not see, because they are no plain constants."""
+    """Number of biases that NNCF does not find, because they are behind a Reshape."""
     sums = [each for each in model.get_ops() if each.get_type_name() == "Add"]
     return sum(
         each.input_value(0).get_node().get_type_name() in HEAVY
@@ -56,7 +56,7 @@ def hidden_biases(model: Any) -> int:
 
 
 def save_model(model: Any, path: Path) -> Path:
-    """Write an ``openvino.Model`` with weights as they are. Returns `path`, beside which the ``.bin`` lies."""
+    """Write an ``openvino.Model`` with unchanged weights, in a ``.bin`` beside `path`. Returns `path`."""
     import openvino
 
     openvino.save_model(model, str(path), compress_to_fp16=False)
@@ -64,7 +64,7 @@ def save_model(model: Any, path: Path) -> Path:
 
 
 def _telling_line(error: BaseException) -> str:
-    """The first line of the engine's message that is no place in its source."""
+    """The first line of the engine's message that is not a place in its source."""
     lines = [line.strip(" -") for line in str(error).splitlines()]
     noise = ("Exception from", "Check '", "FrontEnd API failed", "While validating")
     return next((line[:300] for line in lines if line and not line.startswith(noise)), first_line(error))

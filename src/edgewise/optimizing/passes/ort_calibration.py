@@ -1,4 +1,4 @@
-"""The ranges of a network's tensors on samples, found by onnxruntime's calibrators in bounded memory."""
+"""Finds the ranges of a network's tensors on samples by onnxruntime's calibrators, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgewise.optimizing.passes.ort_preparation import Prepared
 from edgewise.optimizing.passes.thread_limits import at_most
 
 CHUNK_BYTES = 2**28
-"""Activations that a histogram's calibrator may hold at once."""
+"""Most bytes of activations that a histogram calibrator holds at once."""
 Method = Literal["minmax", "entropy", "percentile"]
 _METHODS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
 
@@ -38,10 +38,10 @@ class FeedReader:
 def find_ranges(prepared: Prepared, task: PassTask[Any], *, method: Method, samples: int) -> Any:
     """Ranges of all tensors that can be quantised, an ``onnxruntime.quantization.TensorsData``.
 
-    Those of the last model and samples are remembered: one process quantises the same model layer by layer.
+    The last result is kept, since one process quantises the same model layer by layer.
 
     Args:
-        samples: look at this number at most.
+        samples: most samples to use.
     """
     names = model_inputs(prepared.model)
     calibration = load_calibration(task, inputs=len(names))
@@ -78,13 +78,13 @@ def _calibrate(prepared: Prepared, calibration: Calibration, *, method: Method, 
 
 
 def _chunk(session: Any, feed: dict[str, Any]) -> int:
-    """How many samples' activations fit in `CHUNK_BYTES`."""
+    """Number of samples whose activations fit in `CHUNK_BYTES`."""
     size = sum(array.nbytes for array in session.run(None, feed))
     return int(max(1, CHUNK_BYTES // max(1, size)))
 
 
 def quantizable_types() -> list[str]:
-    """Types of operators that onnxruntime's static quantiser takes, sorted."""
+    """Types of operators that onnxruntime's static quantiser supports, sorted."""
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return sorted({*QLinearOpsRegistry, *QDQRegistry})

@@ -1,4 +1,4 @@
-"""Dynamic 8-bit quantisation by onnxruntime: int8 weights, activations quantised anew in every inference."""
+"""Dynamic 8-bit quantisation by onnxruntime: 8-bit weights; every inference quantises the activations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgewise.optimizing.processor import sums_saturate
 _INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
 _MATRIX_PRODUCTS = ("MatMul", "Gemm", "LSTM", "Attention")
 _FEW = 3
-"""A classifier at the end of convolutions has so many of them at most."""
+"""Most products of matrices in a classifier behind convolutions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class DynamicSettings(PassSettings):
     """Settings of ort-dynamic.
 
     Attributes:
-        operators: ``all`` that it quantises by default, convolutions among them, or ``matmul``: products of matrices.
-        weights: their type. onnxruntime's ConvInteger has a kernel for uint8 weights only.
+        operators: ``all`` of onnxruntime's default, with convolutions, or ``matmul``: products of matrices only.
+        weights: type of the weights. onnxruntime's ConvInteger has a kernel for uint8 weights only.
         per_channel: a scale for every output channel of the weights.
         reduce_range: 7-bit weights, for processors whose 8-bit sums saturate.
     """
@@ -51,10 +51,10 @@ class OrtDynamic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The library's default with weights its engine has kernels for; products of matrices alone beside it.
+        """The default with weights for which the engine has kernels, and products of matrices alone.
 
-        These come first where a network is made of them, as transformers are: a convolution loses by it, and int8
-        weights multiply faster than uint8.
+        The latter come first in networks without convolutions, such as transformers: convolutions become slower, and
+        int8 weights multiply faster than uint8.
         """
         ops = {operator.op for operator in facts.graph.operators if operator.weights}
         if facts.quantized or not ops & {"Conv", *_MATRIX_PRODUCTS}:
@@ -96,7 +96,7 @@ class OrtDynamic(Packaged):
         found = {op: counts[op] for op in _INTEGER if counts[op]}
         if not found:
             path.unlink()
-            raise CannotApply("it has no operator that onnxruntime quantises dynamically")
+            raise CannotApply("it has no operator that onnxruntime can quantise dynamically")
         changed = ", ".join(f"{count} {op}" for op, count in found.items())
         return PassResult(
             model=path,
@@ -106,9 +106,9 @@ class OrtDynamic(Packaged):
 
 
 def _forget_shapes(path: Path) -> Path:
-    """The model beside it without the shapes that were inferred of its constants.
+    """Write the model without the inferred shapes of its constants beside it. Returns the new path.
 
-    The quantiser transposes weights of Gemm, and then trips over the shapes that they had.
+    The quantiser transposes weights of Gemm and fails if the model states their former shapes.
     """
     import onnx
 
@@ -123,5 +123,5 @@ def _forget_shapes(path: Path) -> Path:
 
 
 def _split(names: Sequence[str]) -> list[str]:
-    """`names`, and those of the MatMul nodes that the quantiser makes of Gemm nodes before it looks at any name."""
+    """`names`, and the names of the MatMul nodes into which the quantiser first turns Gemm nodes."""
     return [*names, *(f"{name}_MatMul" for name in names)]

@@ -1,4 +1,4 @@
-"""Fusion by onnxruntime's own optimiser, done once and kept in a file."""
+"""Fusion by onnxruntime's own optimiser, kept in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAYOUT_DOMAIN = "com.microsoft.nchwc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseSettings(PassSettings):
-    """Settings of ort-fuse. `level` ``all`` also changes layouts for the processor it runs on."""
+    """Settings of ort-fuse. `level` ``all`` also changes layouts for this processor."""
 
     level: Literal["extended", "all"] = "extended"
 
@@ -26,7 +26,7 @@ class FuseSettings(PassSettings):
 class OrtFuse(Packaged):
     """`edgewise.optimizing.base.Pass` around ``SessionOptions.optimized_model_filepath``.
 
-    onnxruntime does the same whenever it loads a model, so the gain is a faster start, not a faster inference.
+    onnxruntime does the same when it loads a model, so the start becomes faster, but not the inference.
     """
 
     name = "ort-fuse"
@@ -41,7 +41,7 @@ class OrtFuse(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """``extended``, then ``all``, whose result fits this processor only."""
+        """``extended``, then ``all``, for this processor only."""
         del facts
         return (
             Recipe(settings=FuseSettings(), rank=1),
@@ -63,9 +63,9 @@ class OrtFuse(Packaged):
         layouts = sum(node.domain == _LAYOUT_DOMAIN for node in fused.graph.node)
         notes = [
             f"{before.total()} → {after.total()} nodes",
-            f"meant for onnxruntime {versions['onnxruntime']}: fused operators are its own and may change with it",
+            f"for onnxruntime {versions['onnxruntime']} only: other versions may define these operators differently",
         ]
-        notes += [f"{layouts} nodes in this processor's own layout: not for other processors"] if layouts else []
+        notes += [f"{layouts} nodes use this processor's layout: not for other processors"] if layouts else []
         return PassResult(
             model=save_model(fused, task.folder / "model.onnx"),
             notes=tuple(notes),

@@ -10,7 +10,7 @@ from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, 
 from edgewise.optimizing.libraries import CannotApply, versions_of
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, raise_opset, save_model
 
-_NONE = "it has no MatMul with a constant matrix, the only operator that takes 4-bit weights"
+_NONE = "it has no MatMul with a constant matrix, the only operator with 4-bit weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Int4Settings(PassSettings):
     """Settings of ort-int4.
 
     Attributes:
-        block_size: weights that share a scale: a power of two from 16 on.
+        block_size: number of weights that share a scale: a power of two, at least 16.
         symmetric: no zero points.
         accuracy_level: of onnxruntime's kernel: 1 computes in float32, 4 in int8.
     """

@@ -1,4 +1,4 @@
-"""Static 8-bit quantisation by onnxruntime: QuantizeLinear and DequantizeLinear around every operator it knows."""
+"""Static 8-bit quantisation by onnxruntime: QuantizeLinear and DequantizeLinear around every supported operator."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class StaticSettings(PassSettings):
     Attributes:
         method: of calibration.
         per_channel: a scale for every output channel of the weights.
-        activations: their type; weights are int8 in both cases.
+        activations: type of the activations; weights are int8 in both cases.
         reduce_range: 7-bit weights, for processors whose 8-bit sums saturate.
-        float_stem: leave the first convolution in float where it takes four channels or fewer.
-        operators: ``all`` that the quantiser knows, or ``heavy`` ones only.
-        samples: to calibrate on, at most.
+        float_stem: leave the first convolution in float if it has at most four input channels.
+        operators: ``all`` that the quantiser supports, or ``heavy`` ones only.
+        samples: most samples to calibrate on.
     """
 
     method: Method = "minmax"
@@ -65,11 +65,11 @@ class OrtStatic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The usual one, one with a float stem where there is one, then other calibrations and types."""
+        """The usual one, one with a float stem if the network has a stem, then other calibrations and types."""
         if facts.quantized or not _has_weights(facts.graph):
             return ()
         channels = stem_channels(facts.graph)
-        # Measured with AVX-512 VNNI: one channel is faster in float, three are as fast or slower.
+        # Measured with AVX-512 VNNI: with one channel float is faster, with three it is not.
         stem = bool(channels and channels < _COLORS)
         base = StaticSettings(reduce_range=sums_saturate())
         first = replace(base, float_stem=stem)
@@ -100,11 +100,11 @@ class OrtStatic(Packaged):
             ranges = find_ranges(prepared, task, method=settings.method, samples=settings.samples)
             model = _quantize(prepared, ranges, settings, excluded=excluded, only=_only(prepared, task))
             if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
-                raise CannotApply("onnxruntime found no operator to quantise in it")
+                raise CannotApply("onnxruntime found no operator to quantise")
             protect_float_layers(model)
             notes = [describe_quantized(model, before=prepared.model, heavy=HEAVY), prepared.note]
         path = save_model(model, task.folder / "model.onnx")
-        notes += [f"kept in float because it takes few channels: {', '.join(stem)}"] if stem else []
+        notes += [f"kept in float because of few input channels: {', '.join(stem)}"] if stem else []
         return PassResult(model=path, notes=tuple(filter(None, notes)), versions=versions_of("onnxruntime", "onnx"))
 
 
@@ -147,7 +147,7 @@ def _has_weights(graph: Graph) -> bool:
 
 
 def stem_channels(graph: Graph) -> int | None:
-    """Input channels of an ungrouped convolution that takes an input of the network, where there are only a few."""
+    """Number of input channels of the stem, an ungrouped convolution on an input of the network; None above a few."""
     for operator in graph.operators:
         if operator.op == "Conv" and operator.inputs[0] in graph.inputs and operator.weights:
             shape = graph.tensors[operator.weights[0]].shape or ()

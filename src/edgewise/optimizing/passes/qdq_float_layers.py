@@ -1,8 +1,8 @@
-"""Keeps layers in float that a pass left in float: onnxruntime quantises some of them again when it loads the file.
+"""Protects layers that a pass left in float: onnxruntime quantises some of them when it loads the file.
 
-Between a DequantizeLinear and a QuantizeLinear onnxruntime (its WeightBiasQuantization) takes float weights of
-a convolution or Gemm for an oversight, and rounds them to 8 bits per tensor. It does so where the input is dequantised
-with one scale. The same scale once per channel says the same real numbers, and it leaves the layer alone.
+Between a DequantizeLinear with one scale and a QuantizeLinear, onnxruntime (its WeightBiasQuantization) rounds float
+weights of a convolution or Gemm to 8 bits per tensor. With the same scale repeated per channel, which gives the same
+numbers, it leaves the layer alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgewise.optimizing.passes.onnx_files import sort_nodes
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm")
 _CARRIERS = ("MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
-"""Steps past which onnxruntime moves a DequantizeLinear with one scale."""
+"""Operators across which onnxruntime moves a DequantizeLinear with one scale."""
 
 
 def protect_float_layers(model: Any) -> int:
@@ -24,7 +24,7 @@ def protect_float_layers(model: Any) -> int:
         model: an ``onnx.ModelProto`` with QuantizeLinear and DequantizeLinear nodes, operator set 13 or later.
 
     Returns:
-        How many layers were in danger and are not any more.
+        The number of protected layers.
     """
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     makers = {name: node for node in model.graph.node for name in node.output}
@@ -64,7 +64,7 @@ def _known_shapes(model: Any) -> Mapping[str, tuple[int, ...]]:
 
 
 def _shape_before(node: Any, constants: Mapping[str, Any]) -> tuple[int, ...]:
-    """What the weights tell of a layer's input: the size of its axis 1."""
+    """The shape of a layer's input as far as the weights determine it: the size of axis 1."""
     attributes = {each.name: each.i for each in node.attribute}
     dims = tuple(constants[node.input[1]].dims)
     if node.op_type == "Conv":
@@ -75,7 +75,7 @@ def _shape_before(node: Any, constants: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _place(shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """An axis with more than one value, channels first, and its size: one value alone is one scale."""
+    """An axis with more than one value and its size; channels first."""
     axes = sorted(range(len(shape)), key=lambda axis: axis != 1)
     return next(((axis, shape[axis]) for axis in axes if shape[axis] > 1), None)
 
@@ -85,14 +85,14 @@ def _is_float(tensor: Any) -> bool:
 
 
 def _has_one_scale(dequantize: Any, constants: Mapping[str, Any]) -> bool:
-    """Whether all of it is constant, and the scale one number."""
+    """Whether its scale is a constant number."""
     if dequantize.input[0] in constants or any(name not in constants for name in dequantize.input[1:] if name):
         return False
     return all(size == 1 for size in constants[dequantize.input[1]].dims)
 
 
 def _per_channel(dequantize: Any, axis: int, size: int, *, model: Any, constants: Mapping[str, Any]) -> Any:
-    """The same node with its scale and zero point once per value of `axis`."""
+    """The same node with its scale and zero point repeated for every value of `axis`."""
     import numpy as np
     from onnx import helper, numpy_helper
 

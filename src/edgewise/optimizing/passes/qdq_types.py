@@ -1,4 +1,4 @@
-"""Brings a QDQ model of another tool into the form that onnxruntime runs in integers from end to end."""
+"""Rewrites a QDQ model of another tool so that onnxruntime runs all of it in integers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from edgewise.model.readers.onnx_order import replace_nodes
 _THROUGH = (
     "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "MaxPool", "AveragePool", "GlobalAveragePool",
 )  # fmt: skip
-"""Their outputs lie in the range of their input, so its scale does for them."""
+"""Operators whose outputs are in the range of their input, so the input's scale is valid for the outputs."""
 
 
 def fit_for_onnxruntime(model: Any) -> str:
-    """Do all of it, in place. Returns what was changed, in words; "" where nothing was."""
+    """Apply all rewrites in place. Returns a note on the changes; "" where there are none."""
     carried, unsigned, biases = carry_through(model), make_unsigned(model), quantize_biases(model)
     told = [
         f"{carried} poolings and reshapes quantised with their input's scale" if carried else "",
@@ -24,13 +24,13 @@ def fit_for_onnxruntime(model: Any) -> str:
 
 
 def carry_through(model: Any) -> int:
-    """Quantise what poolings and reshapes make of quantised inputs, with the same scale.
+    """Quantise the outputs of poolings and reshapes with the scale of their quantised inputs.
 
-    Tools leave these steps in float between a DequantizeLinear and the next layer, which onnxruntime then runs in float
-    too, dequantising its weights in every inference. Only averages are rounded anew.
+    Tools leave these steps in float between a DequantizeLinear and the next layer. onnxruntime then runs that layer in
+    float too, and dequantises its weights in every inference. Only averages are rounded again.
 
     Returns:
-        How many were changed.
+        The number of changed nodes.
     """
     from onnx import helper
 
@@ -62,7 +62,7 @@ def carry_through(model: Any) -> int:
 
 
 def _is_weight(dequantize: Any, makers: dict[str, Any]) -> bool:
-    """Whether it dequantises a constant."""
+    """Whether the node dequantises a constant."""
     maker = makers.get(dequantize.input[0])
     return maker is None or maker.op_type != "QuantizeLinear"
 
@@ -70,11 +70,11 @@ def _is_weight(dequantize: Any, makers: dict[str, Any]) -> bool:
 def make_unsigned(model: Any) -> int:
     """Turn activations from int8 into uint8, zero points shifted by 128: the same real numbers in every inference.
 
-    onnxruntime runs a convolution in integers only where its input and its output are of one type, and tools mix them:
-    unsigned after a ReLU, signed elsewhere.
+    onnxruntime runs a convolution in integers only if its input and its output have the same type, and tools mix
+    types: unsigned after a ReLU, signed elsewhere.
 
     Returns:
-        How many QuantizeLinear nodes were changed.
+        The number of changed QuantizeLinear nodes.
     """
     import numpy as np
     from onnx import numpy_helper
@@ -108,13 +108,13 @@ def make_unsigned(model: Any) -> int:
 
 
 def quantize_biases(model: Any) -> int:
-    """Turn float biases of Gemm nodes with quantised inputs into int32: onnxruntime runs no others in integers.
+    """Turn float biases of Gemm nodes with quantised inputs into int32, which onnxruntime requires for integers.
 
-    The scale is the product of the inputs' scales, so that biases add to their products, as ONNX has it for QLinearConv
-    (https://onnx.ai/onnx/operators/onnx__QLinearConv.html). Biases that do not fit into int32 stay as they are.
+    The scale is the product of the inputs' scales, as ONNX defines it for QLinearConv
+    (https://onnx.ai/onnx/operators/onnx__QLinearConv.html). Biases that do not fit into int32 stay float.
 
     Returns:
-        How many were changed.
+        The number of changed biases.
     """
     from onnx import helper
 
@@ -145,7 +145,7 @@ def quantize_biases(model: Any) -> int:
 
 
 def _as_integers(bias: Any, data_scale: Any, weight_scale: Any, *, name: str) -> list[Any] | None:
-    """The bias as int32, its scale and its zero point; None where that can't be."""
+    """The bias as int32, its scale and its zero point; None where it can't be represented."""
     import numpy as np
     from onnx import numpy_helper
 
@@ -165,7 +165,7 @@ def _as_integers(bias: Any, data_scale: Any, weight_scale: Any, *, name: str) ->
 
 
 def _forget_types(model: Any) -> None:
-    """Declared types of what QuantizeLinear makes are no longer true."""
+    """Remove the declared types of outputs of QuantizeLinear, which are wrong now."""
     made = {name for node in model.graph.node if node.op_type == "QuantizeLinear" for name in node.output}
     kept = [info for info in model.graph.value_info if info.name not in made]
     del model.graph.value_info[:]

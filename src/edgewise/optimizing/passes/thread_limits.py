@@ -1,4 +1,4 @@
-"""Keeps libraries that open sessions by themselves to the threads a pass may use."""
+"""Limits the threads of libraries that open sessions of engines by themselves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def at_most(threads: int) -> Iterator[None]:
-    """Within it, onnxruntime's sessions and OpenVINO's models that others open run on so many threads.
+    """Inside, sessions of onnxruntime and OpenVINO that libraries open run on at most this number of threads.
 
-    onnxruntime's quantisers and NNCF make sessions with the engine's default, every core, and take no setting for it:
-    onnxruntime is given other defaults. OpenVINO looks at the cores its process may run on.
+    onnxruntime's quantisers and NNCF open sessions on all cores and have no setting for that, so onnxruntime gets
+    other defaults. OpenVINO uses the cores on which its process may run.
     """
     import onnxruntime
 

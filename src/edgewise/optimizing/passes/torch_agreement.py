@@ -1,4 +1,4 @@
-"""Whether an exported file computes what the module does, on a few inputs, before anybody builds on it."""
+"""Compares the outputs of an exported file with those of the module, on a few inputs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-3
 """Largest error of an output, as a share of its largest magnitude: far above float32's rounding (about 1e-6 in shallow
-nets), far below what a wrongly translated operator does."""
+nets), far below the error of a wrongly translated operator."""
 TOLERANCE_INT8 = 0.05
-"""The same for quantised modules: where two engines round a tie differently, one step of 1/255 may spread."""
+"""The same for quantised modules: two engines may round a tie differently, and the step of 1/255 may grow."""
 
 
 def check_agreement(
@@ -34,7 +34,7 @@ def check_agreement(
         tolerance: largest error of an output, as a share of its largest magnitude.
 
     Returns:
-        What was found, one line.
+        A note with the largest error.
 
     Raises:
         CannotApply: the outputs differ, in number, shape or by more than `tolerance`, or the file can't be run.
@@ -57,12 +57,12 @@ def _compare(made: Sequence[Array], wanted: Sequence[Array], tolerance: float) -
     worst = 0.0
     for got, want in zip(made, wanted, strict=True):
         if want.dtype.kind in "iub":
-            # Places of ties may fall either way; anything else is an error.
+            # Ties may be decided differently; any other difference is an error.
             error = 0.0 if not want.size or float((got == want).mean()) >= 0.99 else 1.0
         else:
             scale = float(np.abs(want).max(initial=0.0)) or 1.0
             error = float(np.abs(got.astype(np.float64) - want).max(initial=0.0)) / scale
-        if not error <= tolerance:  # also where it is not a number
+        if not error <= tolerance:  # also for NaN
             raise CannotApply(f"the exported file differs from the module by {error:.1e} of the largest output")
         worst = max(worst, error)
     return worst
@@ -120,5 +120,5 @@ def _open_tflite(path: Path) -> Callable[[Sequence[Array]], list[Array]]:
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
-    """``args_0``, ``args_1``, …, ``args_10``: by their number."""
+    """Sort ``args_0``, ``args_1``, …, ``args_10`` by their number."""
     return sorted(names, key=lambda name: (len(name), name))

@@ -18,20 +18,20 @@ ROUND_TO = 8
 
 
 class ChannelPruner:
-    """Removes the share `ratio` of the channels of every layer in `steps` steps, those of the least group norm first.
+    """Removes a share of the channels of every layer in steps, those with the least group norm first.
 
     The group norm is that of G. Fang et al., "DepGraph: Towards Any Structural Pruning", arXiv:2301.12900. The layers
-    that make the outputs keep their channels. Works on a copy, `module`; the original stays as it is.
+    that make the outputs keep their channels. The pruner changes a copy, `module`.
 
     Args:
-        ratio: share of the channels, in all steps together.
-        steps: how many times `shrink` will be called, with training between.
-        keep: operators whose layers stay as they are, inputs included.
-        only: if not empty, the operators whose layers lose channels (and with them those that must lose the same).
+        ratio: share of the channels to remove, in all steps together.
+        steps: number of calls of `shrink`, with training between them.
+        keep: operators whose layers keep all channels and inputs.
+        only: if not empty, the operators whose layers lose channels; coupled layers lose the same channels.
 
     Raises:
         CannotApply: the module can't be traced.
-        BadInput: an operator is none of the module's.
+        BadInput: the module has no such operator.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ChannelPruner:
         self._widths = dict(_widths(self.module))
         self._shapes = self._run()
         losing = [count for _, count in _widths(self.module, without=ignored)]
-        # What is left is a multiple of it.
+        # The number of remaining channels is a multiple of this.
         round_to = ROUND_TO if losing and min(losing) >= 2 * ROUND_TO else 1
         with _explained("traced"):
             self._pruner = _make_pruner(
@@ -62,7 +62,7 @@ class ChannelPruner:
             )
 
     def shrink(self) -> bool:
-        """One step; whether it removed anything: small layers lose nothing in the first of many steps.
+        """Do one step. Returns whether channels were removed: small layers may lose none in the first of many steps.
 
         Raises:
             CannotApply: the module does not work with fewer channels.
@@ -71,7 +71,7 @@ class ChannelPruner:
         before = dict(_widths(self.module))
         with _explained("run with fewer channels"):
             for group in self._pruner.step(interactive=True):
-                # A layer that is to stay as it is loses no inputs either.
+                # A kept layer must keep its inputs, too.
                 if all(dependency.target.module is not each for dependency, _ in group for each in self._kept):
                     group.prune()
             shapes = self._run()
@@ -80,11 +80,11 @@ class ChannelPruner:
         return dict(_widths(self.module)) != before
 
     def describe(self) -> str:
-        """What was removed so far. Raises `CannotApply` where that is nothing."""
+        """A note on the removed channels. Raises `CannotApply` where there are none."""
         after = dict(_widths(self.module))
         before, left = sum(self._widths.values()), sum(after.values())
         if before == left:
-            raise CannotApply(f"no layer has channels to spare at a ratio of {self._ratio:g}")
+            raise CannotApply(f"no layer has channels to remove at a ratio of {self._ratio:g}")
         fewer = sum(after[name] < count for name, count in self._widths.items())
         return f"channels {before} → {left}, fewer in {fewer} layers"
 
@@ -97,7 +97,7 @@ class ChannelPruner:
 
 @contextlib.contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """What the module's own code or the tracer raises, as `CannotApply`."""
+    """Turn errors of the module's code or the tracer into `CannotApply`."""
     with warnings.catch_warnings(), refusing(f"the module can't be {what}"):
         warnings.simplefilter("ignore")
         yield
@@ -124,7 +124,7 @@ def _make_pruner(
 
 
 def find_heads(graph: Graph) -> list[str]:
-    """Layers with weights whose results reach an output with no other such layer between: its width is theirs."""
+    """Layers with weights that determine the width of an output: no other such layer is between."""
     makers = {output: each for each in graph.operators for output in each.outputs}
     found: dict[str, None] = {}
     seen: set[str] = set()

@@ -1,6 +1,6 @@
-"""A small training loop for passes: labels, a teacher's outputs, or both; the best state on held-out samples wins.
+"""A small training loop on labels, a teacher's outputs, or both; the best state on held-out samples is kept.
 
-Nothing is assumed to have helped: the state before training competes too, and the notes say what was reached.
+The state before training is one of the candidates, and the notes report the losses.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from edgewise.optimizing.base import PassSettings
 Form = Literal["logits", "probabilities", "values"]
 
 STEPS = 1600
-"""With these, 128 samples and half of the channels the bundled digits network got from 99.6 % to 97.8 % of its test
-images (one seed)."""
+"""With this number of steps, 128 samples and half of the channels, the bundled digits network went from 99.6 % to
+97.8 % of its test images (one seed)."""
 MIN_EPOCHS = 10
 MIN_HELD_OUT = 5
-"""Fewer samples than this say nothing; then all are trained on and nothing is held out."""
+"""With fewer held-out samples than this, none are held out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ class TrainingSettings(PassSettings):
     """How to train.
 
     Attributes:
-        epochs: at most; 0: as many as make about `STEPS` steps, `MIN_EPOCHS` at least.
+        epochs: most epochs; 0: about `STEPS` steps, but at least `MIN_EPOCHS` epochs.
         learning_rate: of AdamW at the start; it falls to 0 along a cosine.
-        batch: samples of one step.
-        held_out: share of the samples that training never sees and the best state is chosen by.
-        patience: epochs without a better held-out loss before it stops.
+        batch: samples per step.
+        held_out: share of the samples that are not trained on, to choose the best state.
+        patience: epochs without a better held-out loss before training stops.
         temperature: of the softened distributions, T.
         hard, soft: weights of the labels' and the teacher's part of the loss.
     """
@@ -49,19 +49,19 @@ class TrainingSettings(PassSettings):
     soft: float = 1.0
 
     def epochs_for(self, samples: int) -> int:
-        """How many to run over `samples` samples."""
+        """Number of epochs over `samples` samples."""
         return self.epochs or max(MIN_EPOCHS, math.ceil(STEPS / math.ceil(max(1, samples) / self.batch)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingData:
-    """What there is to learn from.
+    """Samples to train on.
 
     Attributes:
-        inputs: per input of the module a tensor, samples along the first axis.
-        targets: the teacher's outputs on them, likewise; empty without a teacher.
+        inputs: a tensor per input of the module, samples along the first axis.
+        targets: the teacher's outputs, likewise.
         labels: class indices, or None.
-        form: what the first output is.
+        form: meaning of the first output.
     """
 
     inputs: tuple[Any, ...]
@@ -73,24 +73,24 @@ class TrainingData:
         return len(self.inputs[0])
 
     def describe(self) -> str:
-        """For a product's notes."""
+        """A note for the pass."""
         whom = "the labels and the module's own outputs" if self.labels is not None else "the module's own outputs"
         return f"learned from {whom} on {len(self)} samples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingResult:
-    """What training came to.
+    """The result of a training.
 
     Attributes:
         before, after: loss on the held-out samples (on all where none are held out).
         accuracy_before, accuracy_after: top-1 on the same samples; None without labels.
-        epochs: that were run.
-        best_epoch: whose state was kept; 0 is the state before training.
-        judged_on: how many samples the losses are of.
-        held_out: whether training never saw them.
+        epochs: number of epochs that were run.
+        best_epoch: the epoch whose state was kept; 0 is the state before training.
+        judged_on: number of samples of the losses.
+        held_out: whether these samples were not trained on.
         why_stopped: one line.
-        cut: whether the clock allowed fewer epochs than were wanted, so that another run may differ.
+        cut: whether time allowed fewer epochs than intended, so that another run may differ.
     """
 
     before: float
@@ -105,24 +105,24 @@ class TrainingResult:
     cut: bool
 
     def describe(self) -> tuple[str, ...]:
-        """For a product's notes."""
+        """Notes for the pass."""
         kind = "held-out" if self.held_out else "training (too few to hold any out)"
         lines = [
             f"trained for {self.epochs} epochs ({self.why_stopped}), kept the state after epoch {self.best_epoch}: "
             f"loss {self.before:.3g} → {self.after:.3g} on {self.judged_on} {kind} samples"
         ]
         if self.cut:
-            lines.append("the time limit cut the training short: another run may end elsewhere")
+            lines.append("the time limit cut the training short: another run may give another result")
         if self.accuracy_before is not None and self.accuracy_after is not None:
             lines.append(f"accuracy on them {self.accuracy_before:.1%} → {self.accuracy_after:.1%}")
         return tuple(lines)
 
 
 def make_training_data(teacher: Any, inputs: tuple[Any, ...], labels: Any, *, batch: int) -> TrainingData:
-    """Ask the teacher about every sample, and find out whether its first output scores classes.
+    """Run the teacher on every sample, and find the meaning of its first output.
 
     Raises:
-        BadInput: a label is no class of a module that scores classes.
+        BadInput: a label is not a class of a module that scores classes.
     """
     import torch
 
@@ -153,7 +153,7 @@ def predict(module: Any, inputs: tuple[Any, ...], *, batch: int) -> tuple[Any, .
 
 
 def flatten_outputs(value: Any) -> list[Any]:
-    """The tensors of whatever a module gives, in the order in which exporters write them."""
+    """The tensors in any output of a module, in the order of exported files."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -166,7 +166,7 @@ def flatten_outputs(value: Any) -> list[Any]:
 
 
 def _find_form(scores: Any, *, labelled: bool) -> Form:
-    """Probabilities can be seen; that other numbers are logits is known only where there are labels for them."""
+    """The meaning of scores: probabilities by their sums; other numbers are logits only if there are labels."""
     import torch
 
     if scores.dim() != 2 or scores.shape[1] < 2 or not scores.dtype.is_floating_point:
@@ -209,7 +209,7 @@ def find_loss(outputs: Sequence[Any], data: TrainingData, chosen: Any, settings:
 
 
 def _as_logits(scores: Any, form: Form) -> Any:
-    """Logits up to a constant, which softmax does not see."""
+    """Logits up to a constant, which cancels out in softmax."""
     return scores.clamp_min(1e-12).log() if form == "probabilities" else scores
 
 
@@ -218,11 +218,11 @@ def train(
 ) -> TrainingResult:
     """Train `student` in place and leave it in its best state, in inference mode.
 
-    The same seed, threads and versions give the same weights, unless `max_seconds` end it. What is held out
-    depends on `seed` alone, so that no later `stage` is judged by what an earlier one has seen.
+    The same seed, threads and versions give the same weights, unless the time ends. The held-out samples depend on
+    `seed` alone, so no later `stage` is judged on samples that an earlier one was trained on.
 
     Args:
-        max_seconds: on the clock. Where the first epoch shows that they are too few, fewer epochs are run.
+        max_seconds: time limit, s. After the first epoch, the number of epochs is reduced to fit.
     """
     import torch
 
@@ -262,7 +262,7 @@ def train(
 def _run_epoch(
     student: Any, data: TrainingData, order: Any, settings: TrainingSettings, optimizer: Any, *, deadline: float
 ) -> bool:
-    """One pass over the samples in `order`; False where the clock ended it."""
+    """Train one epoch on the samples in `order`. Returns False if the time ended."""
     student.train()
     for chosen in order.split(settings.batch):
         if time.monotonic() >= deadline:

@@ -1,4 +1,4 @@
-"""Engine settings that may be faster for this model, the file as it is: threads, graph level, precision, hints."""
+"""Engine settings that may make an unchanged file faster: threads, graph level, precision, hints."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Tune:
     capabilities = Capabilities(kind="tuning", reads=("onnx", "tflite", "openvino"), writes="", extra="engines")
 
     def availability(self) -> Availability:
-        """Always there; what it can offer depends on the engines."""
+        """Always available; the recipes depend on the engines."""
         return Availability(True)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Settings of the installed engines that read the format: threads first, where there are cores for more."""
+        """Settings of the installed engines that read the format; on several cores, numbers of threads first."""
         found: list[Recipe] = []
         for runtime in facts.runtimes:
             formats, settings = _ENGINES.get(runtime, ((), None))
@@ -51,12 +51,12 @@ def _recipe(label: str, settings: EngineSettings, *, rank: int) -> Recipe:
 
 
 def _onnxruntime(facts: Facts) -> Iterator[Recipe]:
-    """Settings by the names that onnxruntime's session configuration has."""
+    """Settings of onnxruntime by their names in its session configuration."""
     if facts.quantized:
-        # The model in float: faster where integer kernels are missing.
+        # Computes in float, which is faster where integer kernels are missing.
         yield _onnxruntime_options("float arithmetic", {"session.disable_quant_qdq": "1"}, rank=1)
     for label, options, rank in (
-        # Whether results below 1e-38 become 0: slow where a network's activations are that small.
+        # Results below 1e-38 become 0: computing with such numbers is slow.
         ("denormals as zero", {"session.set_denormal_as_zero": "1"}, 1),
         ("graph level extended", {"graph_optimization_level": "extended"}, 2),
         ("graph level basic", {"graph_optimization_level": "basic"}, 2),
@@ -89,7 +89,7 @@ def _openvino(facts: Facts) -> Iterator[Recipe]:
 
 
 def _litert(facts: Facts) -> Iterator[Recipe]:
-    """LiteRT's other ways to run a model: compiled, and its own kernels without XNNPACK."""
+    """Other ways of LiteRT to run a model: compiled, or without XNNPACK."""
     del facts
     yield _recipe("compiled", EngineSettings(runtime="litert", provider="compiled"), rank=1)
     yield _recipe("without XNNPACK", EngineSettings(runtime="litert", provider="interpreter-noxnnpack"), rank=2)

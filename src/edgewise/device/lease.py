@@ -1,0 +1,112 @@
+"""One measurement at a time on a machine: a lock that every measuring command holds while it runs.
+
+The lock is an ``flock`` on a file of the machine that is measured: the kernel releases it however its holder ends. On
+another machine the agent there holds it: two hosts, and a local user, exclude one another as two local commands do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+
+from edgewise.cancellation import sleep
+from edgewise.device.agent import lock_file, try_lock
+from edgewise.device.devices import LOCAL
+from edgewise.device.target import RemoteTarget, find_target
+from edgewise.progress import LogLine, emit
+from edgewise.text import one_line
+
+RETRY_S = 1.0
+INHERITED = "EDGEWISE_MEASURING"
+"""Set while this machine's lock is held: a command that `edgewise exec` starts does not wait for its parent."""
+
+_inherited = INHERITED in os.environ
+_held: ContextVar[frozenset[str]] = ContextVar("edgewise_held_devices", default=frozenset())
+
+
+@contextlib.contextmanager
+def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
+    """Hold the lock of a device; wait until it is free, and report the holder as progress.
+
+    Args:
+        device: its name or URL.
+        needed: whether something is measured at all; otherwise only the name is checked.
+
+    Raises:
+        Unavailable: the device is unknown or can't be reached.
+        BadInput: its registration can't be used.
+        Cancelled: the wait was stopped.
+    """
+    target = find_target(device)
+    key = LOCAL if target.is_here else device
+    if not needed or key in _held.get() or (target.is_here and _inherited):
+        yield
+        return
+    before = _held.set(_held.get() | {key})
+    try:
+        with _held_there(target) if isinstance(target, RemoteTarget) else _held_here():
+            yield
+    finally:
+        _held.reset(before)
+
+
+@contextlib.contextmanager
+def _held_here() -> Iterator[None]:
+    descriptor = -1
+
+    def attempt() -> str | None:
+        nonlocal descriptor
+        found = try_lock(lock_file(), holder())
+        if isinstance(found, str):
+            return found
+        descriptor = found
+        return None
+
+    wait_for_lock(LOCAL, attempt)
+    os.environ[INHERITED] = LOCAL
+    try:
+        yield
+    finally:
+        os.environ.pop(INHERITED, None)
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _held_there(target: RemoteTarget) -> Iterator[None]:
+    try:
+        target.hold(holder(), wait=lambda attempt: wait_for_lock(target.name, attempt))
+    except OSError as error:
+        raise target.unavailable(error) from error
+    try:
+        yield
+    finally:
+        target.release()
+
+
+def wait_for_lock(device: str, attempt: Callable[[], str | None]) -> None:
+    """Call `attempt` until it returns None; every new holder that it returns is reported. Raises `Cancelled`."""
+    told = ""
+    while (found := attempt()) is not None:
+        if found != told:
+            told = found
+            emit(LogLine(text=f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"))
+        sleep(RETRY_S)
+
+
+def holder() -> str:
+    """This process, as those who wait for it read it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
+    return f"{user}@{socket.gethostname()}, process {os.getpid()} ({command}), since {began}"
