@@ -12,7 +12,6 @@ from pathlib import Path
 
 from edgewise.cancellation import Cancelled
 from edgewise.device.devices import LOCAL
-from edgewise.device.lease import measuring_on
 from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
 from edgewise.record import (
@@ -83,7 +82,7 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
             jobs[index], done[index], environment=environment, group=group, not_applied=request.not_applied
         )
 
-    with measuring_on(LOCAL), context.saving() as saver:
+    with context.measuring(LOCAL), context.saving() as saver:
         try:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):
