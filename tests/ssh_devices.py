@@ -38,6 +38,7 @@ class Cable:
         self.drops: list[int] = []
         self.silent = False
         self.bytes_per_s = 0.0
+        self._stranded: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._live: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -55,7 +56,13 @@ class Cable:
             except OSError:
                 continue
 
+    def strand(self) -> None:
+        """Carry nothing over the present connections any more, and let neither side know; new ones work."""
+        with self._lock:
+            self._stranded |= set(self._live)
+
     def close(self) -> None:
+        self._stranded.clear()
         if self._listener.fileno() >= 0:
             # Closing alone would leave it open for one more connection: a thread waits in `accept`.
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -81,7 +88,7 @@ class Cable:
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
         try:
             while piece := source.recv(8192):
-                while self.silent:
+                while self.silent or source in self._stranded:
                     time.sleep(0.05)
                 if self.bytes_per_s:
                     time.sleep(len(piece) / self.bytes_per_s)

@@ -18,7 +18,7 @@ from edgewise.record import Run, Scenario
 from edgewise.report.files import runs_document
 from edgewise.service.subjects import pair_runs, read_subjects, split_vary
 from edgewise.store import open_store
-from edgewise.store.exchange import bundle_document, export_runs
+from edgewise.store.exchange import export_runs
 from sample_runs import KWS, VWW, make_run, run_id, same_model_runs
 
 
@@ -172,7 +172,8 @@ def test_a_file_comes_before_a_run_of_the_same_name(store, folder):
 @pytest.mark.parametrize("name", ["bundle.json", "baseline.onnx", "noending"])
 @pytest.mark.parametrize("start", ["", "\n  ", "\ufeff"])
 def test_content_and_not_the_name_says_what_a_file_is(folder, name, start):
-    (folder / name).write_text(start + json.dumps(bundle_document(same_model_runs())))
+    export_runs(same_model_runs(), folder / "runs.json")
+    (folder / name).write_text(start + (folder / "runs.json").read_text())
     found = read_subjects([f"old={name}"], store=None)
     assert [run.id for run in runs_among(found)] == [run_id(number) for number in (1, 2, 3, 4)]
     assert {(one.label, one.file) for one in found} == {("old", Path(name))}

@@ -119,7 +119,9 @@ def test_exec_runs_an_environment_file(example, capfd):
 def test_the_old_command_line_prints_and_appends_the_same_summary(example, capfd):
     Path("models.txt").write_text("a.tflite\nb.tflite\n")
     assert main(["-e", "env.template", "-f", "models.txt"]) == ExitCode.DONE
-    title, headings, dashes, *rows = capfd.readouterr().out.splitlines()
+    told = capfd.readouterr()
+    assert "caution: not applied: IMAGEREPO=tensorflow" in told.err
+    title, headings, dashes, *rows = told.out.splitlines()
     assert title == "Final Usage Stats"
     assert [word.strip() for word in headings.split("  ") if word.strip()] == list(HEADINGS)
     assert set(dashes) == {"-", " "}

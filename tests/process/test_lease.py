@@ -188,6 +188,28 @@ def test_a_user_on_the_device_waits_too_and_a_killed_host_releases_it(ssh_device
     assert is_free()
 
 
+def test_a_connection_that_the_device_believes_in_does_not_keep_its_lock(ssh_device, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("edgewise.device.transports.ssh.KEEPALIVE_S", 0.5)
+    with measuring_on("board"):
+        there = target.find_target("board")
+        (tmp_path / "job").mkdir()
+        workspace = there.workspace(tmp_path / "job")
+        worker = workspace.start("edgewise.run.worker")
+        before = ssh_device.logins()
+        assert worker.pid in before
+        ssh_device.cable.strand()
+        with pytest.raises(OSError):
+            there.link.request("ping")
+        there.close()
+        assert there.insist(lambda: there.link.request("ping"))
+        # Its server has not noticed, but the worker and the agent of the old connection are gone.
+        deadline = time.monotonic() + 10.0
+        while worker.pid in ssh_device.logins() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert worker.pid not in ssh_device.logins()
+        worker.kill()
+
+
 def test_the_lock_is_taken_again_over_a_new_connection(ssh_device, monkeypatch):  # noqa: F811
     with measuring_on("board"):
         there = target.find_target("board")

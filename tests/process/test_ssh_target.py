@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -25,7 +27,7 @@ from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.testing import check_target, write_fake_model
-from ssh_devices import far_python, register, ssh_device, ssh_server  # noqa: F401
+from ssh_devices import SSHD, SshServer, far_python, register, ssh_device, ssh_server  # noqa: F401
 
 pytestmark = pytest.mark.engine
 pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
@@ -354,3 +356,99 @@ def test_a_check_of_a_device_that_does_not_answer(board, capsys):
     assert edgewise_command(["devices", "check", "board", "--json"]) == 3
     (missing,) = json.loads(capsys.readouterr().out)["missing"]
     assert "no connection to 127.0.0.1" in missing["what"] and missing["advice"]
+
+
+# --- what takes long ---
+
+
+@pytest.mark.long
+def test_100_random_cuts_hang_no_command_and_lose_no_finished_run(board, tmp_path):
+    path = tmp_path / "m.fake"
+    write_fake_model(path, latency_ns=[1_000_000])
+    chance = random.Random(17)
+    plan, saved, runs, cuts = plan_of(path, iterations=5), [], [], 0
+    while cuts < 100:
+        # A job moves about 60 kB once its files are there: most cuts hit files, start, session or end of the first.
+        board.cable.drops = [chance.randrange(1_000, 60_000)]
+        begin = time.monotonic()
+        runs += Dispatcher(save=saved.append, sensors=METERS_OFF).execute(plan)
+        assert time.monotonic() - begin < 60.0
+        cuts += not board.cable.drops
+    assert len(runs) >= 50 and {run.id for run in saved} == {run.id for run in runs}
+    causes = {run.failure.cause for run in runs if run.failure is not None}
+    assert causes <= {"LinkLost"}, causes
+    assert all(run.status == "done" and run.measurement("latency").value > 0 for run in runs if run.failure is None)
+    board.cable.drops = []
+    assert measure(plan_of()).status == "done"
+    target.close_targets()
+    deadline = time.monotonic() + 30.0
+    while board.logins() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not board.logins()
+    left = [each for each in (board.home / "edgewise" / "work").iterdir() if time.time() - each.stat().st_mtime > 60]
+    assert not left
+
+
+@pytest.mark.long
+def test_optimize_measures_its_variants_there(board, capsys, tmp_path):
+    words = (
+        "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "40", "-d", "board",
+        "--passes", "ort-static:float-stem", "-r", "onnxruntime", "--time-budget", "60s", "-o", tmp_path / "out",
+        "--no-sensitivity",
+    )  # fmt: skip
+    found = command(capsys, *words)
+    assert any(each["stage"] == "raced" for each in found["variants"]), found["variants"]
+    assert 0 < found["baseline"]["metrics"]["latency"]["value"] < 0.05
+
+
+@pytest.fixture
+def namespace():
+    """A network namespace with a link of its own to this machine; removed afterwards."""
+    name, near, far = (f"edgewise{os.getpid()}{end}"[-15:] for end in "nab")
+    subnet = f"10.{200 + os.getpid() % 50}.{os.getpid() % 250}"
+    steps = (
+        f"ip netns add {name}",
+        f"ip link add {near} type veth peer name {far}",
+        f"ip link set {far} netns {name}",
+        f"ip addr add {subnet}.1/24 dev {near}",
+        f"ip link set {near} up",
+        f"ip -n {name} addr add {subnet}.2/24 dev {far}",
+        f"ip -n {name} link set {far} up",
+    )
+    try:
+        for step in steps:
+            done = subprocess.run(step.split(), capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"no network namespace with a link can be made here: {step}: {done.stderr.strip()}")
+        yield name, near, f"{subnet}.2"
+    finally:
+        for step in (f"ip link del {near}", f"ip netns del {name}"):
+            subprocess.run(step.split(), capture_output=True, check=False)
+
+
+@pytest.mark.skipif(SSHD is None or shutil.which("ip") is None or os.getuid() != 0, reason="needs sshd, ip and root")
+def test_a_device_in_a_network_namespace_whose_link_goes_down(namespace, far_python, tmp_path, monkeypatch):  # noqa: F811
+    name, link, address = namespace
+    monkeypatch.setattr("edgewise.device.transports.ssh.KEEPALIVE_S", 0.5)
+    server = SshServer(tmp_path / "sshd", namespace=name, address=address)
+    try:
+        register(server, tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+        run = measure(plan_of())
+        assert run.status == "done", run.failure
+
+        def turn(state):
+            subprocess.run(["ip", "link", "set", link, state], check=True)
+
+        run = cut_in_session(hanging(tmp_path), lambda: turn("down"))
+        assert run.failure.cause == "LinkLost", run.failure
+        turn("up")
+        assert measure(plan_of()).status == "done"
+        slow = subprocess.run(
+            ["tc", "qdisc", "add", "dev", link, "root", "netem", "delay", "100ms"], capture_output=True
+        )
+        if slow.returncode == 0:  # not every kernel has netem
+            run = measure(plan_of())
+            assert run.status == "done" and run.sessions[0].facts["link"]["clock_error_s"] > 0.04
+    finally:
+        target.close_targets()
+        server.close()

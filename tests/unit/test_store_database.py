@@ -804,3 +804,62 @@ def test_flipped_bytes_are_never_an_internal_error(tmp_path, seed):
                 ask(store)
         except (StoreError, BadInput) as error:
             assert error.message
+
+
+# --- leases ---
+
+
+def test_a_lease_is_one_holders_until_it_is_released(store):
+    first = store.leases.acquire("ssh://board", "anna", seconds=60.0)
+    assert (first.device, first.fence) == ("ssh://board", 1)
+    assert store.leases.acquire("ssh://board", "ben", seconds=60.0) == "anna"
+    assert store.leases.acquire("ssh://other", "ben", seconds=60.0).fence == 1
+    assert store.leases.renew(first, seconds=60.0)
+    store.leases.release(first)
+    second = store.leases.acquire("ssh://board", "ben", seconds=60.0)
+    assert second.fence == 2
+    # What comes late from the first holder changes nothing.
+    assert not store.leases.renew(first, seconds=60.0)
+    store.leases.release(first)
+    assert store.leases.acquire("ssh://board", "anna", seconds=60.0) == "ben"
+
+
+def test_a_lease_expires_on_the_databases_clock(store, monkeypatch):
+    lease = store.leases.acquire("ssh://board", "anna", seconds=-1.0)
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    assert store.leases.renew(lease, seconds=-1.0)  # nobody has taken it
+    assert store.leases.acquire("ssh://board", "ben", seconds=60.0).fence == 2
+    assert not store.leases.renew(lease, seconds=60.0)
+
+
+def test_one_of_many_gets_a_lease(store):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda name: store.leases.acquire("ssh://board", str(name), seconds=60.0), range(8)))
+    holders = [each for each in found if isinstance(each, str)]
+    assert len(holders) == 7 and len(set(holders)) == 1
+
+
+def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path):
+    from edgewise.progress import LogLine, reporting_to
+    from edgewise.service import leasing
+
+    monkeypatch.setattr(leasing, "open_store", lambda url: store)
+    monkeypatch.setattr(store, "close", lambda: None)
+    monkeypatch.setattr("edgewise.device.lease.RETRY_S", 0.01)
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
+    lines = []
+
+    def note(event):
+        if isinstance(event, LogLine):
+            lines.append(event.text)
+            store.leases.release(other)
+
+    other = store.leases.acquire("ssh://board", "ben", seconds=60.0)
+    with reporting_to(note), leasing.leased("postgresql://server/runs", "ssh://board"):
+        assert "process" in store.leases.acquire("ssh://board", "ben", seconds=60.0)
+    assert lines == ["waiting for ssh://board: in use by ben"]
+    assert store.leases.acquire("ssh://board", "ben", seconds=60.0).fence == 3
+    with leasing.leased(str(tmp_path / "runs.db"), "ssh://third"), leasing.leased("postgresql://x/y", "local"):
+        assert store.leases.acquire("ssh://third", "ben", seconds=60.0).fence == 1

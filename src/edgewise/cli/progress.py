@@ -55,11 +55,13 @@ class ProgressLines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_live()
+        self.close()
 
     def close(self) -> None:
         """End the live line, so that other lines can be printed."""
-        self._end_live()
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def __call__(self, event: Event, /) -> None:
         """Draw one event."""
@@ -71,7 +73,7 @@ class ProgressLines:
             case SamplesStarted() | SamplesDone() | SamplesFinished():
                 self._draw_samples(event)
             case _:
-                self._end_live()
+                self.close()
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
     def _draw_measuring(self, event: JobStarted | SessionStarted | InferencesDone | RunFinished) -> None:
@@ -98,7 +100,7 @@ class ProgressLines:
     def _draw_samples(self, event: SamplesStarted | SamplesDone | SamplesFinished) -> None:
         match event:
             case SamplesStarted(job=job, total=total):
-                self._end_live()
+                self.close()
                 self._job = None
                 self._title = escape(one_line(job.label))
                 self._samples_begin = self._samples_said = time.monotonic()
@@ -108,7 +110,7 @@ class ProgressLines:
                 self._move(done, total)
                 self._say_samples(done, total)
             case SamplesFinished():
-                self._end_live()
+                self.close()
                 words = f"{event.answered} samples in {format_duration(event.seconds)}"
                 words += f", {event.skipped} skipped" if event.skipped else ""
                 words += f" ({event.resumed} from an earlier pass)" if event.resumed else ""
@@ -148,11 +150,6 @@ class ProgressLines:
             self._live.start()
         (task,) = self._live.task_ids
         self._live.update(task, description=self._title, completed=done, total=total)
-
-    def _end_live(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, markup=True)

@@ -83,33 +83,16 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
 
     A reference that is an existing file is read as an export; every other one is looked up in the store.
     """
+    from edgewise.comparing.jobs import runs_among
     from edgewise.errors import BadInput
+    from edgewise.service.subjects import read_subjects
 
+    subjects = read_subjects(references, store=store)
+    if model := next((one.thing for one in subjects if isinstance(one.thing, Path)), None):
+        raise BadInput(f"{model} is not an export of runs", advice="name a stored run or a file of exported runs")
     found: dict[str, Run] = {}
-    named: list[str] = []
-
-    def look_up() -> None:
-        if named:
-            from edgewise.store import open_store
-
-            with open_store(store, create=False) as opened:
-                found.update((run.id, run) for run in opened.resolve(named) if run.id not in found)
-            named.clear()
-
-    for reference in references:
-        path = Path(reference)
-        if path.is_file():
-            from edgewise.store.exchange import import_runs
-
-            look_up()
-            found.update((run.id, run) for run in import_runs(path) if run.id not in found)
-        elif path.suffix and ("/" in reference or path.suffix.lower() in (".json", ".zip", ".tar", ".gz", ".jsonl")):
-            raise BadInput(f"no such file: {reference}", advice="check the path, or name a stored run instead")
-        else:
-            named.append(reference)
-    look_up()
-    if not found:
-        raise BadInput("there is nothing to report", advice="name a run: see 'edgewise runs list'")
+    for run in runs_among(subjects):
+        found.setdefault(run.id, run)
     return list(found.values())
 
 
@@ -155,11 +138,11 @@ def _print(runs: Sequence[Run], document: Document, settings: ReportSettings, *,
         from edgewise.store.redaction import redact_run_paths
 
         typer.echo(redact_run_paths(render_markdown(document, only_tables=only_tables), runs), nl=False)
-    elif table_of(runs, settings["table"]) == "profile":
-        from edgewise.report.profile_text import render_profile_text
+        return
+    from edgewise.report.text import print_document
 
-        render_profile_text(runs, console, details=details)
-    else:
-        from edgewise.report.text import print_document
+    if table_of(runs, settings["table"]) == "profile":
+        from edgewise.report.profile import profile_document
 
-        print_document(document, console, details=details)
+        document = profile_document(runs, width=console.width)
+    print_document(document, console, details=details)

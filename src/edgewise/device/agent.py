@@ -8,12 +8,14 @@ Standard library only.
 from __future__ import annotations
 
 import compileall
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -23,6 +25,8 @@ from typing import Any, BinaryIO
 
 BLOCK = 2**16
 MOST_HOLDER = 500
+PATIENCE_S = 5.0
+"""How long a killed agent may take to end."""
 
 
 def lock_file() -> Path:
@@ -98,12 +102,44 @@ class Agent:
 
     def do_lock(self, *, holder: str) -> None:
         """Hold this machine's lock until `do_unlock` or the agent's end, or tell who holds it."""
-        found = try_lock(lock_file(), holder) if self._lock < 0 else self._lock
+        own = f"{holder}\n{os.getpid()}"
+        found = try_lock(lock_file(), own) if self._lock < 0 else self._lock
+        if isinstance(found, str) and found.startswith(f"{holder}\n"):
+            self._end_predecessor(found)
+            found = try_lock(lock_file(), own)
         if isinstance(found, str):
-            self._answer(held_by=found)
+            self._answer(held_by=found.partition("\n")[0])
         else:
             self._lock = found
             self._answer(held_by=None)
+
+    def _end_predecessor(self, told: str) -> None:
+        """End the agent and the workers of this host's earlier connection, which nobody has told that it is gone."""
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(told.rpartition("\n")[2]), signal.SIGKILL)
+        give_up = time.monotonic() + PATIENCE_S
+        while not self._is_free(lock_file()) and time.monotonic() < give_up:
+            time.sleep(0.05)
+        stale = [str(folder) for folder in self._work.iterdir() if self._is_free(folder)]
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(process / "cwd").removesuffix(" (deleted)") in stale:  # noqa: PTH115
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    @staticmethod
+    def _is_free(path: Path) -> bool:
+        """Whether no process holds the lock of a file or folder."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
 
     def do_unlock(self) -> None:
         """Release the lock."""

@@ -97,7 +97,7 @@ def wait_for_lock(device: str, attempt: Callable[[], str | None]) -> None:
     while (found := attempt()) is not None:
         if found != told:
             told = found
-            emit(LogLine(text=f"waiting for {device}: in use by {one_line(found) or 'another process'}"))
+            emit(LogLine(text=f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"))
         sleep(RETRY_S)
 
 

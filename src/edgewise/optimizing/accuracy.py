@@ -222,11 +222,23 @@ class AccuracyChecker:
             yield self._adapter
 
     def _run_few(self) -> None:
-        """Run the original on a few samples, once. Raises `BadInput`, `InferenceFailed`."""
-        if not self._outputs:
-            wanted = choose_samples(len(self._data), limit=FEW, seed=self._settings.seed)
-            self._few = self._usable([sample for index in wanted if (sample := self._read(index)) is not None])
-            self._outputs = self._run(self._job)
+        """Run the original on the first few samples that it takes, once. Raises `BadInput`, `InferenceFailed`."""
+        if self._outputs:
+            return
+        adapter = self._adapt(self._job)
+        refused: BadInput | None = None
+        for index in choose_samples(len(self._data), limit=FEW, seed=self._settings.seed):
+            try:
+                sample = self._data.read(index)
+                adapter.prepare(sample)
+                self._few.append(sample)
+            except CorruptSample:
+                continue
+            except BadInput as error:  # the first sample may be the only one that does not fit
+                refused = refused or error
+        if refused is not None and not self._few:
+            raise refused
+        self._outputs = self._run(self._job)
 
     def check_outputs(self, job: Job) -> OutputCheck:
         """A variant's outputs on a few samples against the original's."""
@@ -417,29 +429,6 @@ class AccuracyChecker:
         """Outputs of a model on the few samples. Raises `InferenceFailed`, `CorruptSample`, `BadInput`."""
         with self._running(job) as adapter:
             return adapter.infer([adapter.prepare(sample)[0] for sample in self._few])
-
-    def _usable(self, samples: Sequence[Sample]) -> list[Sample]:
-        """The samples that the original takes. Raises `BadInput` where it takes none."""
-        adapter = self._adapt(self._job)
-        found: list[Sample] = []
-        refused: BadInput | None = None
-        for sample in samples:
-            try:
-                adapter.prepare(sample)
-                found.append(sample)
-            except CorruptSample:
-                continue
-            except BadInput as error:
-                refused = refused or error
-        if refused is not None and not found:
-            raise refused
-        return found
-
-    def _read(self, index: int) -> Sample | None:
-        try:
-            return self._data.read(index)
-        except CorruptSample:
-            return None
 
 
 def _find_broken(outputs: Sequence[Sequence[Array]], reference: Sequence[Sequence[Array]] | None = None) -> str:

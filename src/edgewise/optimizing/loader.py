@@ -275,17 +275,13 @@ def _arithmetic(step: Step, channels: int | None) -> list[str] | None:
     if len(value) > 1:
         if axis not in (0, -1):
             return None
-        numbers = f"np.array({[_number(each) for each in value]}, np.float32)".replace("'", "")
+        numbers = f"np.array({[str(each) for each in value]}, np.float32)".replace("'", "")
         return [f"x = x.astype(np.float32) {_SIGNS[step.name]} {numbers}{'[:, None, None]' if axis == 0 else ''}"]
     above, slash, below = str(value[0]).partition("/")
     if slash and step.name == "scale":
         times = "" if float(above) == 1.0 else f" * np.float32({above})"
         return [f"x = x.astype(np.float32){times} / np.float32({below})"]
-    return [f"x = x.astype(np.float32) {_SIGNS[step.name]} np.float32({_number(value[0])})"]
-
-
-def _number(value: Any) -> str:
-    return str(value)
+    return [f"x = x.astype(np.float32) {_SIGNS[step.name]} np.float32({value[0]})"]
 
 
 def _finish(quantization: Quantization | None, spec: InputSpec) -> list[str]:

@@ -65,7 +65,7 @@ def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimizat
     original = job_of(model, RuntimeSpec(name=engines[0]), settings)
     if not settings.is_module:
         _check_layers((model, *given), settings)
-    checker = AccuracyChecker(settings, original, builder=RunBuilder(save=_forget, sensors=METERS_OFF))
+    checker = AccuracyChecker(settings, original, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF))
     settings = _settle_bounds(settings, checker)
     others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), settings) for one in given]
     calibration, notes = _calibrate(settings, [original, *others], checker, cache)
@@ -254,7 +254,3 @@ def _keep_samples(
         sha256=prepared.digest,
     )
     return (file, prepared.fed), found
-
-
-def _forget(run: Run) -> None:
-    """Judging stores no runs of its own."""

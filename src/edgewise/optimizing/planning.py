@@ -16,7 +16,7 @@ from edgewise.record import TargetSpec
 from edgewise.registry import Registry, availability_of
 from edgewise.run.facts import availability_at
 from edgewise.run.plan import count_cores
-from edgewise.runtime.base import Runtime, runtimes
+from edgewise.runtime.base import runtimes
 from edgewise.workload.resolved_graph import resolve_shapes
 
 NO_SAMPLES = "it needs samples: give --data"
@@ -272,7 +272,8 @@ def is_quantized(graph: Graph) -> bool:
 def installed_runtimes(form: str, target: TargetSpec | None = None) -> tuple[str, ...]:
     """Engines that are installed on `target`, read the format and are used by default."""
     place = target or TargetSpec()
-    return tuple(name for name, one in runtimes() if _reads(one, form) and availability_at(place, name, one))
+    usable = ((name, one) for name, one in runtimes() if one.in_default and form in one.formats)
+    return tuple(name for name, one in usable if availability_at(place, name, one))
 
 
 def find_readers(form: str, names: Sequence[str]) -> list[str]:
@@ -280,7 +281,3 @@ def find_readers(form: str, names: Sequence[str]) -> list[str]:
     registry = runtimes()
     readers = [name for name in names if form in registry.get(name).formats]
     return sorted(readers, key=lambda name: name != NATIVE.get(form))
-
-
-def _reads(one: Runtime, form: str) -> bool:
-    return one.in_default and form in one.formats

@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -231,21 +231,10 @@ def _find_obstacle(one: Pass, facts: Facts, engine: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
-    """Tasks with their predictions.
-
-    Attributes:
-        tasks: by rank, then by predicted speed, the fastest first.
-        predictions: id of the result → prediction.
-    """
-
-    tasks: tuple[PlannedTask, ...] = ()
-    predictions: Mapping[str, Prediction]
-
-
-def predict_tasks(tasks: Sequence[PlannedTask], settings: SearchSettings, *, left: float) -> Predicted:
-    """Predict the results of tasks, and order the tasks.
+def predict_tasks(
+    tasks: Sequence[PlannedTask], settings: SearchSettings, *, left: float
+) -> tuple[list[PlannedTask], dict[str, Prediction]]:
+    """The tasks by rank and predicted speed, the fastest first; and the predictions by the ids of the results.
 
     Among equals, the first recipe of every pass and the first of every file come first, and an engine's own format
     comes before others: with little time, something of everything is tried.
@@ -254,7 +243,7 @@ def predict_tasks(tasks: Sequence[PlannedTask], settings: SearchSettings, *, lef
         left: time before the races, s.
     """
     if not tasks:
-        return Predicted(predictions={})
+        return [], {}
     emit(StageStarted(title="Pre-flight: what should help here?"))
     found: dict[str, Prediction] = {}
     keyed: list[tuple[tuple[int, float, int, bool], PlannedTask]] = []
@@ -272,7 +261,7 @@ def predict_tasks(tasks: Sequence[PlannedTask], settings: SearchSettings, *, lef
             found |= results
         room -= time.monotonic() - begin
     _emit(found)
-    return Predicted(tasks=tuple(task for _, task in sorted(keyed, key=itemgetter(0))), predictions=found)
+    return [task for _, task in sorted(keyed, key=itemgetter(0))], found
 
 
 def predict_with_data(

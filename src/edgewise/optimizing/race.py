@@ -10,7 +10,7 @@ from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_runs
 from edgewise.comparing.trial import TrialSettings, run_trial
-from edgewise.progress import Event, reporting_to
+from edgewise.progress import reporting_to
 from edgewise.record import Job, Run, Stopping
 from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Plan
@@ -74,13 +74,13 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
     for begin in range(0, len(candidates), MOST):
         some = [original, *candidates[begin : begin + MOST]]
         budget_s = max(1.0, end_by - time.monotonic())
-        with reporting_to(_ignore):
+        with reporting_to(lambda event: None):  # a few seconds need no progress
             found = run_trial(
                 [job for _, job in some],
                 labels=[name for name, _ in some],
                 criteria=_LATENCY,
                 trial=TrialSettings(budget_s=budget_s, seed=seed, rounds=1, turns=SHORT_TURNS),
-                save=_forget,
+                save=lambda run: None,
                 sensors=METERS_OFF,
             )
         if found.interrupted:
@@ -98,7 +98,7 @@ def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> 
     dispatcher = Dispatcher(save=save, sensors=METERS_OFF)
     stopping = Stopping(sessions=3, max_s=max(0.1, min(2.0, budget_s / 6)), min_s=0.1)
     job = replace(job, workload=replace(job.workload, stopping=stopping))
-    with reporting_to(_ignore):
+    with reporting_to(lambda event: None):
         return dispatcher.execute(Plan(jobs=(job,)))[0]
 
 
@@ -149,11 +149,3 @@ def _settled(variants: Sequence[Variant]) -> str | None:
     if faster and all(row.low is not None and row.low > min(faster) for row in open_rows):
         return "no variant with an open verdict can be the fastest"
     return None
-
-
-def _forget(run: Run) -> None:
-    """Short measurements are not stored."""
-
-
-def _ignore(event: Event) -> None:
-    """Short measurements have no progress."""

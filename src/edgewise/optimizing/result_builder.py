@@ -78,7 +78,14 @@ def build_result(
         stopped_because=found.stopped or "everything that was planned is done",
         elapsed_s=elapsed_s,
         judged_by=None if form is None else form.to_document(),
-        conditions=_conditions(standings.original, settings),
+        conditions={
+            "threads": settings.threads or 1,
+            "seed": settings.seed,
+            "budget_s": settings.budget_s,
+            "aim": settings.aim,
+            "original_runtime": standings.original.runtime.name,
+            "shapes": {name: list(shape) for name, shape in settings.shapes.items()},
+        },
         interrupted=found.interrupted,
     )
     if chosen is not None:
@@ -146,17 +153,6 @@ def _as_variant(original: Candidate) -> Candidate:
     """The original as a variant of itself, without a loss."""
     none = MetricValue(value=0.0, low=0.0, high=0.0, basis="derived", method="the original against itself")
     return replace(original, metrics={**original.metrics, "accuracy_drop": none, "output_max_abs_error": none})
-
-
-def _conditions(original: Candidate, settings: SearchSettings) -> dict[str, Any]:
-    return {
-        "threads": settings.threads or 1,
-        "seed": settings.seed,
-        "budget_s": settings.budget_s,
-        "aim": settings.aim,
-        "original_runtime": original.runtime.name,
-        "shapes": {name: list(shape) for name, shape in settings.shapes.items()},
-    }
 
 
 def _with_files(result: Optimization, settings: SearchSettings, candidate: Candidate) -> Optimization:

@@ -251,9 +251,9 @@ class Search:
         ])  # fmt: skip
 
     def _make_predicted(self, tasks: Sequence[PlannedTask]) -> None:
-        found = predict_tasks(tasks, self._settings, left=self._left())
-        self._predictions |= found.predictions
-        self._make_all(found.tasks)
+        ordered, predictions = predict_tasks(tasks, self._settings, left=self._left())
+        self._predictions |= predictions
+        self._make_all(ordered)
 
     def _try_engines(self) -> None:
         """Check the original in every other engine, unless the user named passes."""

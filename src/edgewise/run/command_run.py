@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from edgewise.child_process import signal_name
-from edgewise.metrics import METRICS
-from edgewise.record import Caution, Constraints, Failure, Job, Measurement, ModelRef, Run, SessionRecord, new_run_id
+from edgewise.record import Caution, Constraints, Failure, Job, Measurement, Run, SessionRecord, new_run_id
 from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import distribution
@@ -44,9 +43,9 @@ def build_run(
     good = [one for one, why in zip(executions, failures, strict=True) if why is None]
     rows = measurements_of(good or executions, limits)
     if job.model.format not in NOT_A_MODEL:
-        rows.append(_size(job.model))
+        rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the file"))
     if not good and failure is not None:
-        rows = [_absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
+        rows = [Measurement.absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
     cautions = tuple(cautions_of(good or executions, limits, failed=failure is not None))
     if not_applied:
         cautions += (Caution.of("native-environment", f"not applied: {'; '.join(not_applied)}"),)
@@ -117,7 +116,7 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
         values = [value(one) for one in executions]
         known = [[float(each)] for each in values if each is not None]
         if len(known) < n:
-            return _absent(metric, because or _NO_COUNTER.format(mechanism=mechanism))
+            return Measurement.absent(metric, because or _NO_COUNTER.format(mechanism=mechanism))
         return distribution(metric, known, f"{method}, {over}")
 
     too_short = "the command ended before the second sample; use a shorter --sample"
@@ -155,7 +154,7 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
     ):
         rows.append(row(metric, _rusage_sum(fields), rusage))
     if limits.memory_bytes is None:
-        rows.append(_absent("memory_limit", "no memory limit was set"))
+        rows.append(Measurement.absent("memory_limit", "no memory limit was set"))
     else:
         rows.append(row("memory_limit", lambda _: limits.memory_bytes, f"set through {mechanism}"))
     return rows
@@ -208,15 +207,3 @@ def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed:
     if len(executions) == 1:
         found.append(Caution.of("single-session", "one execution: there is no interval; use --repeat"))
     return found
-
-
-def _size(model: ModelRef) -> Measurement:
-    return Measurement(
-        metric="model_size", unit="B", basis="measured", method="size of the file", value=float(model.size_bytes)
-    )
-
-
-def _absent(metric: str, reason: str) -> Measurement:
-    return Measurement(
-        metric=metric, unit=METRICS[metric].unit, basis=None, method="", value=None, absent_because=reason
-    )

@@ -40,7 +40,7 @@ class Dispatcher:
 
     Args:
         save: keeps a run; called once a job is done and again when its outputs were compared.
-        find_peaks: tells what the machine can do, for the roofline of profiles; None measures it.
+        find_peaks: returns the machine's peaks for the roofline of profiles; None measures them.
         sensors: None asks the meters; ``Sensors(absences=…)`` without locations measures without them.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
     """
@@ -62,7 +62,7 @@ class Dispatcher:
         """One run per job, in order. Raises `Interrupted` with what was finished.
 
         Args:
-            budget_s: all of it ends by then; a job that has a session keeps what it has, one without fails.
+            budget_s: time limit of the whole plan, s; at its end a job with a session keeps it, one without fails.
         """
         runs: list[Run] = []
         self._end_by = None if budget_s is None else time.monotonic() + budget_s

@@ -1,4 +1,4 @@
-"""What is known of the target of a job, asked there: engines, cores, sensors, the fingerprint of the machine."""
+"""Facts about the target of a job, collected there: engines, cores, sensors, the fingerprint of the machine."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ class HostProtocol:
     def _longest(self) -> float:
         """How long this phase or order may last in all, whatever the worker sends.
 
-        The first inference tells what the others take, since it is the slowest.
+        The first inference bounds the time of the others, since it is the slowest.
         """
         workload = self.request.job.workload
         stopping, fps = workload.stopping, workload.scenario.fps

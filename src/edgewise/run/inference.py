@@ -42,7 +42,7 @@ class Inference:
     """A context in which a worker holds the model of `job` and answers samples.
 
     Attributes:
-        effective: what came into force in the engine; complete once the context was left without a failure.
+        effective: settings in effect in the engine; complete once the context was left without a failure.
         seconds: of each of the last inferences by the worker's clock, copying in and out included.
 
     Args:

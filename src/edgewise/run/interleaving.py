@@ -52,7 +52,7 @@ class Schedule:
     """How long and in which way jobs are measured side by side.
 
     Attributes:
-        budget_s: all of it ends by then, s.
+        budget_s: time limit of the whole comparison, s.
         duet: at once instead of in turns.
         seed: of the order of turns and of cores.
         looks: numbers of rounds at which the judge is asked; it is asked once more when the budget ends.
@@ -70,7 +70,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaved:
-    """What came of it.
+    """Results of a schedule.
 
     Attributes:
         runs: one per job, in order; session `i` of each belongs to session `i` of the others.

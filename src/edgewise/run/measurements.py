@@ -58,7 +58,7 @@ def measurements_of(
 
 
 def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
-    """What it took to bring the job to its target, and what crossed the link."""
+    """Time to bring the job to its target, and bytes that crossed the link."""
     links = [session.link for session in sessions if session.link is not None]
     if not links:
         return [

@@ -51,15 +51,15 @@ KEPT_OUTPUT_BYTES = 2**30
 """Of the outputs of all runs of a command that are kept for their comparison."""
 
 METERED = ("energy", "power", "temperature", "clock_rate")
-"""What sensors tell, in a pass of its own."""
+"""Metrics that sensors measure, in a pass of its own."""
 
 METERS_OFF = Sensors(absences=dict.fromkeys(METERED, "meters were switched off"))
-"""Nothing is read, as was asked."""
+"""Measure without sensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """What is known of one target."""
+    """Facts about one target."""
 
     environment: Mapping[str, Any]
     sensors: Sensors
@@ -123,7 +123,7 @@ class RunBuilder:
         return self._place(target).environment
 
     def _place(self, target: TargetSpec) -> _Place:
-        """What is known of a target, asked once."""
+        """Facts about a target, collected once."""
         key = (target.device, target.constraints)
         if key not in self._places:
             environment = _limited(environment_at(target), target.constraints)

@@ -139,7 +139,7 @@ def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock
 
 
 def _prescribed(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> Steady:
-    """Measure as was asked: `recorder` holds the warm-up, and no look at the data moves what was prescribed."""
+    """Measure as prescribed, whatever the data show; `recorder` holds the warm-up."""
     offset, step, count = len(recorder.wall), stopping["report_every"], stopping["iterations"]
     rule = StoppingRule(stopping)
     begin, done = clock.now(), 0
@@ -227,7 +227,7 @@ def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
 def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock, reporter: Reporter) -> Steady:
     """Inputs arrive every 1/fps s whether or not the last inference is done; the worker sleeps in between.
 
-    Afterwards a short back-to-back pass in the same process tells what the idle gaps cost.
+    Afterwards a short back-to-back pass in the same process shows the cost of the idle gaps.
     """
     period = round(1e9 / fps)
     count = arrivals(stopping, fps)

@@ -74,7 +74,7 @@ class Session(Protocol):
 
     Attributes:
         inputs, outputs: as the engine sees them, in the model's order.
-        effective: what came into force, JSON-shaped: ``precision``, ``threads``, ``provider``, ``streams`` and any
+        effective: settings in effect, JSON-shaped: ``precision``, ``threads``, ``provider``, ``streams`` and any
             engine detail; a value the engine does not tell is None, never the value that was asked for.
         invoke: runs one inference on the bound inputs; takes nothing, returns nothing that must be kept. It must do the
             least the engine's API allows: no copies, no conversions, no checks of our own.
@@ -127,7 +127,7 @@ class Runtime(Protocol):
 
 @runtime_checkable
 class DescribesModels(Protocol):
-    """A runtime that tells what a model takes and gives, for formats that only it takes apart."""
+    """A runtime that describes a model's inputs and outputs, for formats that only its engine reads."""
 
     def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
         """Inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.

@@ -10,7 +10,6 @@ from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.jobs import Subject, runs_among
 from edgewise.comparing.subjects import ComparisonSettings, compare_matched, compare_subjects
 from edgewise.comparing.trial import TrialSettings
-from edgewise.device.lease import measuring_on
 from edgewise.device.target import find_target
 from edgewise.errors import BadField
 from edgewise.run.run_builder import METERED, METERS_OFF
@@ -33,7 +32,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
             names = sides[0][0].label, sides[1][0].label
             return compare_matched(pairs, request.criteria(), names=names, notes=left_out)
         measures = len(runs_among(subjects)) < len(subjects)
-        with measuring_on(request.device, needed=measures), context.saving() as saver:
+        with context.measuring(request.device, needed=measures), context.saving() as saver:
             settings = ComparisonSettings(
                 criteria=request.criteria(),
                 trial=TrialSettings(

@@ -1,4 +1,4 @@
-"""Where a request is carried out: the store, who is told of progress, and what stops it."""
+"""The context of a request: its store, its progress events and its cancel token."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from edgewise.cancellation import CancelToken, cancellable
+from edgewise.device.lease import measuring_on
 from edgewise.errors import StoreError
 from edgewise.progress import Progress, reporting_to
 from edgewise.record import Run
 from edgewise.run.variation import History, stored_history
+from edgewise.service.leasing import leased
 from edgewise.store import Store, open_store
 
 Unsaved = Callable[[StoreError, Sequence[Run]], None]
@@ -30,10 +32,10 @@ class Context:
     Attributes:
         store: where runs are kept and looked up: a store, or its URL; None is the user's own.
         keep: whether runs are saved at all.
-        progress: is told what happens; None leaves that in force.
+        progress: receives the events; None leaves the one in force.
         cancel: stops the work; None leaves the one in force.
         runs: by id, runs that a request names and that the caller holds already.
-        on_unsaved: is told of runs that could not be saved, once the work is done, however it ended.
+        on_unsaved: called with runs that could not be saved, once the work has ended in any way.
     """
 
     store: str | Store | None = None
@@ -55,6 +57,19 @@ class Context:
     def in_force(self) -> Iterator[None]:
         """Progress is reported, and the work can be cancelled, inside."""
         with reporting_to(self.progress), cancellable(self.cancel):
+            yield
+
+    @contextmanager
+    def measuring(self, device: str, *, needed: bool = True) -> Iterator[None]:
+        """Holds a device inside: its machine's lock, and a lease in the store where this is a server's.
+
+        Args:
+            device: its name or URL.
+            needed: whether something is measured at all.
+
+        Raises `Unavailable`, `BadInput` and `Cancelled`, as `edgewise.device.lease.measuring_on`.
+        """
+        with measuring_on(device, needed=needed), leased(self.store if needed else None, device):
             yield
 
     @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgewise.device.lease import measuring_on
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
@@ -38,7 +37,7 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         latency=request.latency,
         fresh=request.fresh,
     )
-    with measuring_on(request.device), context.saving() as saver:
+    with context.measuring(request.device), context.saving() as saver:
         results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF)
     return replace(results, save_errors=saver.errors)
 

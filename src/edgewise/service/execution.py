@@ -12,7 +12,6 @@ from pathlib import Path
 
 from edgewise.cancellation import Cancelled
 from edgewise.device.devices import LOCAL
-from edgewise.device.lease import measuring_on
 from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.progress import RunFinished, StageStarted, emit
 from edgewise.record import (
@@ -48,7 +47,8 @@ def plan_commands(request: ExecRequest) -> list[Job]:
     if not folder.is_dir():
         raise BadField(f"{{run_in={folder}}} is not a folder")
     jobs = []
-    for model in dict.fromkeys(models) or [""]:
+    names = list(dict.fromkeys(models)) or [""]
+    for model in names:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
         jobs.append(
             Job(
@@ -58,6 +58,7 @@ def plan_commands(request: ExecRequest) -> list[Job]:
                 workload=Workload(
                     scenario=Scenario(kind="command"),
                     seed=request.seed,
+                    interleave="rounds" if len(names) > 1 else None,
                     stopping=Stopping(sessions=request.repeat, timeout_s=request.timeout or 0.0),
                 ),
                 command=command,
@@ -81,7 +82,7 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
             jobs[index], done[index], environment=environment, group=group, not_applied=request.not_applied
         )
 
-    with measuring_on(LOCAL), context.saving() as saver:
+    with context.measuring(LOCAL), context.saving() as saver:
         try:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):

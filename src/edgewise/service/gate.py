@@ -9,7 +9,6 @@ from pathlib import Path
 from edgewise.comparing.gate import GateResult
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
-from edgewise.device.lease import measuring_on
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.record import Run
@@ -31,7 +30,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
     measures = isinstance(candidate.thing, Path)
-    with measuring_on(request.device, needed=measures), context.saving() as saver:
+    with context.measuring(request.device, needed=measures), context.saving() as saver:
         result = run_gate(
             Gate(
                 requirements=request.requirements(),

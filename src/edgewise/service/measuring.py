@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.device.devices import LOCAL
-from edgewise.device.lease import measuring_on
 from edgewise.device.target import find_target
 from edgewise.errors import StoreError
 from edgewise.record import Run
@@ -71,7 +70,7 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
 def execute(plan: Plan, context: Context, *, meters: bool) -> Measured:
     """Execute `plan` while its device is held, saving each run as soon as it is there."""
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
-    with measuring_on(device, needed=bool(plan.jobs)), context.saving() as saver:
+    with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
         sensors = None if meters else METERS_OFF
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgewise.device.lease import measuring_on
 from edgewise.device.target import find_target
 from edgewise.optimizing.pipeline import find_best_variant
 from edgewise.optimizing.search_settings import Limits, SearchSettings, build_settings
@@ -58,6 +57,6 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization:
         calibrate_on=request.calibrate_on,
         calibration_limit=request.calibration_limit,
     )
-    with measuring_on(request.device), context.saving() as saver:
+    with context.measuring(request.device), context.saving() as saver:
         result = find_best_variant(settings, save=saver.save)
     return replace(result, save_errors=saver.errors)

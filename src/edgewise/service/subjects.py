@@ -37,18 +37,16 @@ SettingValue = str | int
 
 def build_words(stack: ExitStack, words: Sequence[str], *, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     """`words` with a model file in place of every ``FILE.py:function`` in them; see `edgewise.service.factories`."""
-    return [_build_word(stack, word, shapes) for word in words]
-
-
-def _build_word(stack: ExitStack, word: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
     from edgewise.service.factories import build_files
 
-    found = _function_in(word)
-    if found is None:
-        return word
-    label, function, settings = found
-    (file,) = build_files(stack, [function], shapes=shapes)
-    return _join_word(label, file, settings)
+    def build(word: str) -> str:
+        if (found := _function_in(word)) is None:
+            return word
+        label, function, settings = found
+        (file,) = build_files(stack, [function], shapes=shapes)
+        return _join_word(label, file, settings)
+
+    return [build(word) for word in words]
 
 
 def _function_in(word: str) -> tuple[str | None, str, str] | None:
@@ -297,31 +295,31 @@ def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[R
 
 
 def _by_kind(runs: Sequence[Run], *, named: bool, notes: list[str]) -> dict[tuple[object, ...], Run]:
-    found: dict[tuple[object, ...], Run] = {}
-    counts: dict[tuple[object, ...], int] = {}
+    """The newest run of each kind."""
+    groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        job = run.job
-        runtime, workload = job.runtime, job.workload
+        runtime, workload = run.job.runtime, run.job.workload
         kind = (
-            job.model.name if named else None,
+            run.job.model.name if named else None,
             runtime.name,
             runtime.provider,
             runtime.threads,
             runtime.precision,
             workload.batch,
             workload.scenario,
-            job.target.device,
+            run.job.target.device,
         )
-        counts[kind] = counts.get(kind, 0) + 1
-        if kind not in found or _moment(run) >= _moment(found[kind]):
-            found[kind] = run
+        groups.setdefault(kind, []).append(run)
+    found = {kind: max(each, key=_moment) for kind, each in groups.items()}
     notes += [
-        f"of {count} runs of {_describe(found[kind])} the newest counts" for kind, count in counts.items() if count > 1
+        f"of {len(each)} runs of {_describe(found[kind])} the newest counts"
+        for kind, each in groups.items()
+        if len(each) > 1
     ]
     return found
 
 
-def _moment(run: Run) -> tuple[object, ...]:
+def _moment(run: Run) -> tuple[float, str]:
     from edgewise.store.codec import parse_time
 
     return parse_time(run.created_at).timestamp(), run.id

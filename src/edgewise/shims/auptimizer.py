@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from edgewise.cli.exec import PRESENTATION, request_from_env_file
+from edgewise.cli.exec import PRESENTATION
 from edgewise.cli.main import explain
 from edgewise.cli.verb import Output, carry_out_here
 from edgewise.errors import BadInput, ExitCode
 from edgewise.service.command_line import named_for_python
 from edgewise.service.env_file import read_env_file
+from edgewise.service.reading import make_request
+from edgewise.service.requests import ExecRequest
+from edgewise.text import one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,13 +42,15 @@ def _profile(environment: Path, models: str, models_file: Path | None) -> int:
 
     env_file = read_env_file(environment)
     names = tuple(word.strip() for word in models.split(",") if word.strip())
-    request = request_from_env_file(
-        env_file, model_names=names, models_file=None if models_file is None else str(models_file)
-    )
+    listed = None if models_file is None else str(models_file)
+    fields = env_file.fields(has_models=bool(names or listed))
+    request = make_request(ExecRequest, **fields, model_names=names, models_file=listed)
     output = Output()
     result = carry_out_here(request, output)
     text = as_text(usage_table(result.runs))
     print(f"Final Usage Stats\n{text}", end="")
+    for caution in dict.fromkeys(f"{one.message} → {one.advice}" for run in result.runs for one in run.cautions):
+        print(f"caution: {one_line(caution)}", file=sys.stderr)
     try:
         with env_file.output.open("a", encoding="utf-8") as file:
             file.write(f"Usage stats for Experiment ran on : {datetime.now()}\n{text}\n\n")

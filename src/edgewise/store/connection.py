@@ -33,7 +33,7 @@ from edgewise.errors import StoreError
 from edgewise.store.location import DatabaseLocation
 from edgewise.store.tables import metadata
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
 BUSY_TIMEOUT_S = 30.0
@@ -173,7 +173,7 @@ def _read_only_connector(path: Path) -> Callable[[], sqlite3.Connection]:
     """Opens a file, or one in a folder, that can't be written.
 
     A store in WAL mode is read with the help of two files beside it. Where they are not there and can't be created,
-    nobody has the store open, all of it is in the one file, and SQLite may be told that it does not change.
+    no process has the store open and all of it is in the one file, so SQLite can open it as immutable.
     """
 
     def connect() -> sqlite3.Connection:

@@ -24,6 +24,7 @@ from edgewise.record.reference import Reading
 from edgewise.store import tables
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
+from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
 from edgewise.store.tables import RunRow, documents, index_rows, runs
@@ -126,6 +127,11 @@ class Store:
         """Whether this store can only be read."""
         return self._database.read_only
 
+    @property
+    def leases(self) -> Leases:
+        """Leases of devices, for hosts that share this store."""
+        return Leases(self._database)
+
     def close(self) -> None:
         """Close all connections."""
         self._database.engine.dispose()
@@ -202,7 +208,7 @@ class Store:
         """The runs of `resolve`, read one after the other from one state of the store, however many there are.
 
         Args:
-            unreadable: told of each run whose document can't be read, which is then left out; None raises instead.
+            unreadable: called for each run whose document can't be read; the run is left out. None raises instead.
         """
         with self._database.reading() as connection:
             for one in self._find_all(connection, references):

@@ -40,11 +40,6 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def bundle_document(runs: Iterable[Run]) -> dict[str, Any]:
-    """`runs` as the JSON document of a bundle. Raises `BadInput` as `to_document` does."""
-    return {"schema": SCHEMA, "kind": KIND, "runs": [to_document(run) for run in runs]}
-
-
 def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False, redact: bool = False) -> int:
     """Write `runs` to `path`, one after the other, and say how many they were.
 
@@ -88,7 +83,7 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
 
 
 def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The document of `bundle_document`, each run on a line of its own."""
+    """The JSON document of a bundle, each run on a line of its own."""
     yield json.dumps({"schema": SCHEMA, "kind": KIND, "runs": []})[: -len(_END)]
     between = "\n"
     for line in lines:

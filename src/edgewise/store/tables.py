@@ -27,6 +27,15 @@ documents = Table(
     Column("document", Text, nullable=False),
 )
 
+leases = Table(
+    "leases",
+    metadata,
+    Column("device", String(512), primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("expires", Double, nullable=False),  # s since 1970, on the database's clock
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
@@ -206,7 +215,7 @@ def _text(value: str | None) -> Any:
 
 
 def _integer(value: int | None) -> int | None:
-    """`value` within what a database's integer holds; a count beyond that is nobody's."""
+    """`value` within what a database's integer holds; no real count is larger."""
     return None if value is None else max(-(2**31), min(value, 2**31 - 1))
 
 
