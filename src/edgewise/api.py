@@ -158,7 +158,7 @@ def bench(
         device: where to run; ``local`` is this machine.
         meters: read sensors in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.
-        progress: is told what happens while it happens, see `edgewise.progress`.
+        progress: called with each event as it happens, see `edgewise.progress`.
 
     Returns:
         One run per job in the plan's order. A job that failed is a run too; its `status` says so.

@@ -26,7 +26,7 @@ GRACE_S = 0.4
 
 
 class Cancelled(KeyboardInterrupt):
-    """The work was stopped on request; whoever catches it keeps what is finished.
+    """The work was stopped on request; code that catches it keeps what is finished.
 
     A `KeyboardInterrupt`, since that is what Ctrl-C raises where no token is in force, and both mean the same.
     """
@@ -64,7 +64,7 @@ class CancelToken:
 
     @property
     def seen(self) -> bool:
-        """Whether `Cancelled` was raised for it: whoever works has heard of it."""
+        """Whether `Cancelled` was raised for it: the work has noticed."""
         return self._seen
 
     @property

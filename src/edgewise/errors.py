@@ -50,7 +50,7 @@ class BadField(BadInput):
     """A field of a request that can't be used.
 
     Args:
-        message: as in `EdgewiseError`. ``{iterations}`` stands for the field of that name, ``{scenario=paced}`` for the
+        message: as in `EdgewiseError`. ``{iterations}`` is the field of that name, ``{scenario=paced}`` for the
             field with that value. Python users read ``iterations`` and ``scenario='paced'``; `named` words it for
             those who know fields by other names.
         advice: the same.

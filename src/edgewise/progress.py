@@ -155,7 +155,7 @@ Event = (
 
 
 class Progress(Protocol):
-    """Told what happens while it happens. What it raises ends the work, so it had better not raise."""
+    """Receives events as they happen. An exception that it raises ends the work."""
 
     def __call__(self, event: Event, /) -> None:
         """Something happened."""
@@ -165,7 +165,7 @@ _PROGRESS: ContextVar[Progress | None] = ContextVar("edgewise_progress", default
 
 
 def emit(event: Event) -> None:
-    """Tell the progress in force, if there is one."""
+    """Send `event` to the progress in force, if there is one."""
     progress = _PROGRESS.get()
     if progress is not None:
         progress(event)
@@ -173,7 +173,7 @@ def emit(event: Event) -> None:
 
 @contextlib.contextmanager
 def reporting_to(progress: Progress | None) -> Iterator[None]:
-    """`progress` is told what happens inside; None leaves the one that is in force."""
+    """`progress` receives the events of the block; None leaves the one in force."""
     if progress is None:
         yield
         return

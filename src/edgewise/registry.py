@@ -24,7 +24,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 PATIENCE_S = 20.0
-"""How long somebody else's plug-in may take to be imported, and to say whether it can be used."""
+"""Longest time, in s, for importing a third-party plug-in and for its check of availability."""
 
 _silent: set[str] = set()
 """Plug-ins that took longer; they are not asked again."""
@@ -65,7 +65,7 @@ def availability_of(plugin: ReportsAvailability) -> Availability:
 
 
 def _ask(question: Callable[[], A], *, home: str) -> A:
-    """What `question` answers. Somebody else's code may raise anything, end the process, or never answer.
+    """The answer of `question`. Third-party code may raise anything, end the process, or never answer.
 
     Raises:
         TimeoutError: it takes longer than `PATIENCE_S`; it is left behind.
@@ -145,7 +145,7 @@ class Registry(Generic[T]):
             point = self._entry_point(name)
             try:
                 self._instances[name] = _ask(lambda: cast(T, point.load()()), home=point.value)
-            except Exception as error:  # somebody else's code may raise anything, and must not take the others down
+            except Exception as error:  # third-party code may raise anything; the other plug-ins stay usable
                 raise Unavailable(
                     f"{self.noun} {name!r} can't be loaded: {error}",
                     advice=(f"reinstall the package that provides {point.value}"),

@@ -207,7 +207,7 @@ def _document(found: Mapping[str, Any]) -> Document:
 
 
 def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callable[[Mapping[str, Any]], str]) -> Table:
-    """What was found; or why nothing was, with the command that changes it as a footnote."""
+    """Plug-ins that are available, and why others are not; the command that installs one is a footnote."""
 
     def status(row: Mapping[str, Any]) -> Cell:
         if row["available"]:

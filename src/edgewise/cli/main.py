@@ -113,10 +113,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def explain(error: Exception, *, debug: bool, command: str = "") -> int:
-    """Print `error` for a person, with a traceback for `debug`, and return the exit code it stands for.
+    """Print `error` for a person, with a traceback for `debug`, and return its exit code.
 
     Args:
-        command: whose help is named where a field has no advice of its own.
+        command: the command whose help is named where a field has no advice of its own.
     """
     if debug:
         traceback.print_exception(error)

@@ -28,7 +28,7 @@ MEASURE, VARY, OUTPUT, MODEL = "How to measure", "What to vary", "Output", "Whic
 LIMITS, VERDICT, DATA = "Limits", "What decides a verdict", "Data and task"
 
 Values = Mapping[str, Any]
-"""What was typed, by the options' names."""
+"""The values given on the command line, by the names of the options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class Option:
         name: of the command's parameter, and key of `Values`.
         type: as Typer reads it; optional where the default is None.
         info: the flags, the help and the panel.
-        default: where it is not typed; None leaves it to the request.
-        read: the field's value from what was typed.
+        default: the value where the option is not given; None leaves it to the request.
+        read: converts the given value to that of the field.
     """
 
     name: str
@@ -128,10 +128,10 @@ def takes(*options: Option) -> Callable[[Callable[[Values], int]], Callable[...,
 
 
 def request_of(kind: type[R], options: Sequence[Option], values: Values, **fields: Any) -> R:
-    """The request that was typed.
+    """The request that the command line describes.
 
     Args:
-        fields: of the request, where no option fills them alone.
+        fields: fields of the request that no single option fills.
 
     Raises:
         BadInput: a value that can't be used, named by its flag.
@@ -270,7 +270,7 @@ JUDGING = (
 
 
 def models_or_factory(models: Sequence[str] | None, build: str | None) -> tuple[str, ...]:
-    """The models that were typed, or the factory. Raises `BadInput` where both are given, or neither."""
+    """The given models, or the factory. Raises `BadInput` where both are given, or neither."""
     if bool(models) == bool(build):
         raise BadInput("give model files or a factory with --build, and not both", advice="a model's file is enough")
     return tuple(models or ()) or (str(build),)

@@ -262,7 +262,7 @@ def compare_request(runs: Sequence[Run], result: Optimization | None, *, cores: 
     if len(words) > 1:
         return "Compare: is the fastest really faster than the runner-up?", _comparison(words)
     if cores < 2:
-        return "one run, and no more than one core is known to be usable"
+        return "only one run, and only one usable core is known"
     return "Compare: one thread or two?", _comparison(words, threads=(1, 2))
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What the options of a command say about its output.
+    """The options about output of a command.
 
     Attributes:
         files: reports to write.
@@ -51,7 +51,7 @@ class Output:
 
 
 def output_of(values: Values, *, files: str = "output") -> Output:
-    """What was typed.
+    """The options about output, as given on the command line.
 
     Args:
         files: the name of the option for reports.

@@ -25,7 +25,7 @@ _LONGEST, _DEEPEST = 200, 6
 _MOMENTARY = frozenset({"state", "absent", "load", "load_average", "temperature_k"})
 #: settings that the fingerprint keeps among what changes
 _SETTINGS_OF_STATE = ("on_mains",)
-#: what an engine says of the model rather than of itself, and what is told as the point of a comparison
+#: settings that describe the model rather than the engine, and those that a comparison states as intended differences
 _NO_CONDITION = frozenset({
     "provider", "precision", "precision_of_operators", "precision_of_products", "threads", "intra_op_threads", "inputs",
     "outputs", "engine_version", "requests", "operators", "operators_delegated", "delegate_partitions",

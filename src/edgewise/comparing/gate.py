@@ -86,7 +86,7 @@ class GateResult:
 
     Attributes:
         findings: the comparison that the checks rest on; without comparisons where there was no baseline to measure.
-        policy: what an inconclusive check stands for in the end.
+        policy: how an inconclusive check counts in the end.
         attempts: how many times was measured; 0 where stored runs were compared or nothing could be measured.
         notes: one-line statements about how it was done.
     """

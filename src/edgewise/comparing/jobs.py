@@ -49,7 +49,7 @@ class JobSettings:
 
     Attributes:
         runtime: a name, or ``name/provider``.
-        shapes: input name → shape; "" stands for the only input.
+        shapes: input name → shape; "" is the only input.
         stopping: used where there is no other job to take it from.
         timeout_s: how long a worker may be silent.
     """

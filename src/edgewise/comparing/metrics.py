@@ -105,7 +105,7 @@ def check_criteria(criteria: Criteria) -> None:
         check_metric(metric)
     if not 0.0 <= criteria.threshold < math.inf:
         raise BadInput(
-            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 stands for 3 %"
+            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 is 3 %"
         )
     for metric, floor in criteria.floors.items():
         if check_metric(metric) and not 0.0 <= floor < math.inf:
@@ -135,7 +135,7 @@ def compare_runs(
 
     Args:
         seconds_per_pair: what one more fresh process of every variant takes, where processes take turns; with it,
-            rows that are not decided tell how much longer it would take.
+            undecided rows have the time until a decision.
 
     Raises:
         BadInput: fewer than two variants, two of one label, or a metric that can't be compared.
@@ -266,7 +266,7 @@ def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds
     if needed is None:
         return None
     pairs = math.ceil(needed * one.processes_each)
-    # Nobody looks in between, nor after the last look.
+    # Verdicts are sought only at the looks, the last of which ends measuring.
     look = next((look for look in LOOKS if look >= pairs), None)
     return None if look is None else max(1, look - round(one.contrast.replicates * one.processes_each)) * seconds
 

@@ -20,7 +20,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     """The variants from best to worst in `metric`, every one compared with every other.
 
     Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
-    Graphical Statistics 13, 2004), as far as nothing between them in the order is told apart from either.
+    Graphical Statistics 13, 2004), provided that no variant between them in the order is proven different from either.
 
     Returns:
         None with fewer than three variants, or where fewer than two can be compared in this metric.
@@ -100,7 +100,7 @@ def _ratio_to(
 
 
 def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str]:
-    """Letters of the longest stretches of the order in which no pair is told apart."""
+    """Letters of the longest stretches of the order in which no pair is proven different."""
     stretches: list[tuple[int, int]] = []
     for start in range(len(order)):
         end = start + 1

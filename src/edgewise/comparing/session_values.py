@@ -165,7 +165,7 @@ def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples
 
 
 def _reduce(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[float, ...]:
-    """One number per process. `batch`: samples are times of so many inputs each, and a rate is sought; 0 otherwise."""
+    """One number per process. `batch`: inputs per sample where times become a rate; otherwise 0."""
     how = METRICS[metric].aggregation
     with np.errstate(all="ignore"):  # the caller looks at what comes out
         if batch:

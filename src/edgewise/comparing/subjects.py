@@ -100,7 +100,7 @@ def compare_matched(
     """Compare the runs of each pair, corrected for all rows together. Raises `BadInput`.
 
     Args:
-        names: what the two sides are called; None stands for before and after.
+        names: names of the two sides; None means ``before`` and ``after``.
     """
     if len(pairs) == 1:
         sides = zip(pairs[0], names, strict=True)

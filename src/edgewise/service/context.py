@@ -1,4 +1,4 @@
-"""Where a request is carried out: the store, who is told of progress, and what stops it."""
+"""The context of a request: its store, its progress events and its cancel token."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Context:
     Attributes:
         store: where runs are kept and looked up: a store, or its URL; None is the user's own.
         keep: whether runs are saved at all.
-        progress: is told what happens; None leaves that in force.
+        progress: receives the events; None leaves the one in force.
         cancel: stops the work; None leaves the one in force.
         runs: by id, runs that a request names and that the caller holds already.
-        on_unsaved: is told of runs that could not be saved, once the work is done, however it ended.
+        on_unsaved: called with runs that could not be saved, once the work has ended in any way.
     """
 
     store: str | Store | None = None

@@ -38,7 +38,7 @@ def build_files(
         for case in cases:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-build-")))
             file = export_runnable(build_graph(model, what_if=case, shapes=shapes), folder)
-            # Runs are told apart by their model's name.
+            # The name of its model identifies a run for people.
             module, _, function = model.rpartition(":")
             words = [Path(module).stem, function, *(f"{name}={value}" for name, value in case.items())]
             name = re.sub(r"[^\w.=+-]", "_", "-".join(words))[:100] + file.suffix

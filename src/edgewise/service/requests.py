@@ -33,7 +33,7 @@ class _Target(Request):
 
     Attributes:
         device: its name or URL; ``local`` is this machine.
-        shapes: input name → shape, for inputs with open dimensions; "" stands for the only input.
+        shapes: input name → shape, for inputs with open dimensions; "" is the only input.
         memory_limit: bytes that a worker may allocate; None is the available memory.
     """
 

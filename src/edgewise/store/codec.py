@@ -33,7 +33,7 @@ _NULLABLE = (
     ("sessions", "*", "phases"),
     *(("measurements", "*", "summary", name) for name in (*_SUMMARY_NUMBERS, "percentiles")),
 )
-"""Where null stands for a number that was not finite: raw samples, statistics and phases."""
+"""Paths of numbers that are null where they were not finite: raw samples, statistics and phases."""
 _UNITS = {
     "s": "second", "B": "byte", "J": "joule", "W": "watt", "K": "kelvin", "Hz": "hertz", "1/s": "per second",
     "1": "a pure number", "dB": "decibel",
@@ -263,7 +263,7 @@ def _require_finite(value: Any, *, path: str) -> None:
 
 
 def _with_nan(value: Any, path: tuple[str, ...]) -> Any:
-    """`value` with NaN where null stands for it at `path`; ``*`` in it is every item of a list."""
+    """`value` with NaN in place of null at `path`; ``*`` in the path is every item of a list."""
     if not path:
         return _nan_for_null(value)
     first, *rest = path

@@ -173,7 +173,7 @@ def _read_only_connector(path: Path) -> Callable[[], sqlite3.Connection]:
     """Opens a file, or one in a folder, that can't be written.
 
     A store in WAL mode is read with the help of two files beside it. Where they are not there and can't be created,
-    nobody has the store open, all of it is in the one file, and SQLite may be told that it does not change.
+    no process has the store open and all of it is in the one file, so SQLite can open it as immutable.
     """
 
     def connect() -> sqlite3.Connection:

@@ -208,7 +208,7 @@ class Store:
         """The runs of `resolve`, read one after the other from one state of the store, however many there are.
 
         Args:
-            unreadable: told of each run whose document can't be read, which is then left out; None raises instead.
+            unreadable: called for each run whose document can't be read; the run is left out. None raises instead.
         """
         with self._database.reading() as connection:
             for one in self._find_all(connection, references):

@@ -25,7 +25,7 @@ class DatabaseLocation:
     Attributes:
         url: for SQLAlchemy; empty for a SQLite file, which is named by `path` alone.
         path: the SQLite file, absolute; None for a server or for a store in memory.
-        chosen: whether somebody named it (argument or environment), so that a missing file is likely a slip.
+        chosen: whether an argument or the environment names it, so that a missing file is likely a mistake.
     """
 
     url: str

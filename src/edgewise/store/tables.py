@@ -215,7 +215,7 @@ def _text(value: str | None) -> Any:
 
 
 def _integer(value: int | None) -> int | None:
-    """`value` within what a database's integer holds; a count beyond that is nobody's."""
+    """`value` within what a database's integer holds; no real count is larger."""
     return None if value is None else max(-(2**31), min(value, 2**31 - 1))
 
 
