@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -172,17 +173,13 @@ def open_data(
             return _not_empty(found.open(path, options or {}), source)
     if not exists:
         raise BadInput(f"no data found at {source}", advice="give a file, a folder, or MODULE:FUNCTION")
-    if _is_empty(path):
+    empty = False
+    with suppress(OSError):  # a folder that may not be read
+        empty = path.is_dir() and not any(path.iterdir())
+    if empty:
         raise BadInput(f"{source} is an empty folder", advice="is it the right one? Was it unpacked, or mounted?")
     known = ", ".join(registry.names())
     raise BadInput(f"{source} is not a known data set", advice=f"set its format with --data-format: {known}")
-
-
-def _is_empty(path: Path) -> bool:
-    try:
-        return path.is_dir() and not any(path.iterdir())
-    except OSError:  # it may not be read
-        return False
 
 
 def _exists(path: Path) -> bool:

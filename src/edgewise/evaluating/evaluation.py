@@ -284,8 +284,9 @@ class _Evaluator:
         if results.interrupted and not results.records:
             return ModelEvaluation(run=replace(run, status="cancelled"), headline=scorer.headline, notes=results.notes)
         if not results.records:
+            why = next((f" ({entry.name}: {entry.reason})" for entry in results.entries if entry.reason), "")
             raise BadInput(
-                f"none of the samples of {selection.data.name} could be used{_first_reason(results)}",
+                f"none of the samples of {selection.data.name} could be used{why}",
                 advice="check the data, and how samples are prepared (--prepare)",
             )
         table = scorer.tabulate(results.records)
@@ -293,7 +294,9 @@ class _Evaluator:
         wanted = () if results.interrupted else None
         scores = score(table, seed=selection.seed, only=wanted)
         if results.interrupted:
-            scores = tuple(_of_a_part(one) for one in scores)
+            # The first samples of a data set, often ordered by class, are not a random part: there is no interval.
+            how = f"of the first {table.n} samples in the data's order, not the rest"
+            scores = tuple(replace(one, low=None, high=None, method=how) for one in scores)
         differences = self._compare(results, scorer, only=wanted)
         if self._first is None:
             self._first = results, scorer
@@ -348,13 +351,3 @@ class _Evaluator:
             seed=self._plan.selection.seed,
             only=only,
         )
-
-
-def _of_a_part(one: Score) -> Score:
-    """The score without an interval: the first samples of a data set, often ordered by class, are not a random part."""
-    return replace(one, low=None, high=None, method=f"of the first {one.n} samples in the data's order, not the rest")
-
-
-def _first_reason(results: SampleResults) -> str:
-    entry = next((entry for entry in results.entries if entry.reason), None)
-    return "" if entry is None else f" ({entry.name}: {entry.reason})"

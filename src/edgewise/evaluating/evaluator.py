@@ -24,7 +24,7 @@ from edgewise.evaluating.task import Preparation, RanksClasses, ReadsAhead, Reco
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, emit
-from edgewise.record import Failure, InputSpec, Job
+from edgewise.record import Failure, Job
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.run_builder import RunBuilder
 from edgewise.workload.input_shapes import with_sizes_of
@@ -120,11 +120,15 @@ class ModelAdapter:
         self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
 
         def make_preparer(batch: int) -> Preparer:
-            single = [_single(spec, batch) for spec in specs]
+            """For one sample of a batch."""
+            single = [
+                replace(spec, shape=(spec.shape[0] // batch, *spec.shape[1:])) if spec.shape else spec for spec in specs
+            ]
             return Preparer(tested.instructions, specs=single, quantizations=self._fed, kind=data.kind)
 
         self._preparer = make_preparer(self._batch)
-        fixed = _leading(specs) if self._batch == 1 else 1
+        leading = {spec.shape[0] if spec.shape else 1 for spec in specs}
+        fixed = leading.pop() if self._batch == 1 and len(leading) == 1 else 1
         # A leading dimension fixed by the model may be a batch: the first sample decides, by which shape it fits.
         self._batched = (fixed, make_preparer(fixed)) if fixed > 1 else None
         self.notes = tuple(self._preparer.notes)
@@ -320,7 +324,9 @@ class _SampleLoop:
     ) -> None:
         self.example: Mapping[str, Any] | None = None
         self._adapter, self._selection, self._scorer, self._checkpoint = adapter, selection, scorer, checkpoint
-        self._left = [index for index in selection.indices if not self._is_done(checkpoint.entries.get(index))]
+        # With `strict` a skipped sample is read again, to raise its error.
+        known = {index for index, entry in checkpoint.entries.items() if not (selection.strict and entry.reason)}
+        self._left = [index for index in selection.indices if index not in known]
         self._total = len(selection.indices)
         self.resumed = self._total - len(self._left)
 
@@ -348,10 +354,6 @@ class _SampleLoop:
                 else:
                     self._run_batch(batch)
                 emit(SamplesDone(done=len(self._checkpoint.entries) - others, total=self._total))
-
-    def _is_done(self, entry: Entry | None) -> bool:
-        """Whether the checkpoint has a sample. With `strict`, a skipped one is read again, to raise its error."""
-        return entry is not None and not (self._selection.strict and entry.reason)
 
     def _batches(self) -> Iterator[list[Prepared]]:
         """Prepared samples, as many as are handed to the worker at once; unusable ones are noted and left out."""
@@ -442,17 +444,6 @@ def _digest_files(instructions: Instructions) -> dict[str, str]:
             with contextlib.suppress(OSError), Path(word).open("rb") as file:
                 found[word] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
-
-
-def _single(spec: InputSpec, batch: int) -> InputSpec:
-    """The input as one sample of a batch fills it."""
-    return spec if batch == 1 or not spec.shape else replace(spec, shape=(spec.shape[0] // batch, *spec.shape[1:]))
-
-
-def _leading(specs: Sequence[InputSpec]) -> int:
-    """The leading dimension that all inputs share; 1 where they don't."""
-    sizes = {spec.shape[0] if spec.shape else 1 for spec in specs}
-    return sizes.pop() if len(sizes) == 1 else 1
 
 
 def _dequantize(array: Array, scale: Quantization | None, name: str) -> Array:

@@ -95,7 +95,9 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
         BadInput: a file that is broken or names an unknown step, key or value: the file, the key and what is possible.
     """
     found = Instructions()
-    beside = _find_file(model) if file is None else file
+    named = (model.with_name(name) for name in (f"{model.name}.yaml", f"{model.stem}.yaml"))
+    ours = (each for each in named if each != model and each.is_file() and says_edgewise(each))
+    beside = next(ours, None) if file is None else file
     if form == "tflite":
         try:
             found = _read_metadata(model)
@@ -105,7 +107,10 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
             # The user says how the model is used: broken metadata is not in the way, but it is reported.
             found = Instructions(origins=(f"metadata left out: {error.message}",))
     if beside is not None:
-        written = read_document(_load(beside, must=file is not None), folder=beside.parent, name=beside.name)
+        document = parse_mapping(read_text(beside), beside.name)
+        if "edgewise" not in document:
+            raise BadInput(f"{beside.name} has no key 'edgewise'", advice="begin it with edgewise: 1")
+        written = read_document(document, folder=beside.parent, name=beside.name)
         found = Instructions(
             steps=written.steps or found.steps,
             task=written.task,
@@ -127,22 +132,6 @@ def _read_metadata(model: Path) -> Instructions:
         name: tuple(parse_step(step, raw, where=origin) for step, raw in listed) for name, listed in known.steps.items()
     }
     return Instructions(steps=steps, classes=known.classes, origins=(origin,))
-
-
-def _find_file(model: Path) -> Path | None:
-    """The first YAML file beside a model that has the key ``edgewise``."""
-    for name in (f"{model.name}.yaml", f"{model.stem}.yaml"):
-        file = model.with_name(name)
-        if file != model and file.is_file() and says_edgewise(file):
-            return file
-    return None
-
-
-def _load(file: Path, *, must: bool) -> Mapping[str, Any]:
-    document = parse_mapping(read_text(file), file.name)
-    if must and "edgewise" not in document:
-        raise BadInput(f"{file.name} has no key 'edgewise'", advice="begin it with edgewise: 1")
-    return document
 
 
 class _Document(BaseModel):

@@ -211,7 +211,7 @@ def _class_scores(samples: Sequence[Sequence[Array]], *, names: int) -> str:
     if all(each[0].shape[-1] >= 2 and all(map(_are_probabilities, each)) for each in columns):
         return "their rows are probabilities: none is below 0, and each row adds up to 1"
     flat = [array.reshape(-1) for array in columns[0]]
-    if len(columns) != 1 or not _is_row(columns[0][0]) or flat[0].size < 2:
+    if len(columns) != 1 or sum(size != 1 for size in columns[0][0].shape) != 1 or flat[0].size < 2:
         return ""
     if all(_are_probabilities(array[None]) for array in flat):
         return "they are probabilities: none is below 0, and they add up to 1"
@@ -223,10 +223,6 @@ def _class_scores(samples: Sequence[Sequence[Array]], *, names: int) -> str:
     if own <= _OWN_MEANS and len(set(rows.argmax(axis=1).tolist())) > 1:
         return "it is one row of numbers whose order changes from sample to sample, as logits do"
     return ""
-
-
-def _is_row(array: Array) -> bool:
-    return [size != 1 for size in array.shape].count(True) == 1
 
 
 def _are_probabilities(array: Array) -> bool:

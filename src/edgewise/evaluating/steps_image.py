@@ -7,6 +7,7 @@ keeps account of where they went, so that boxes can be brought back: x now = x a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -74,27 +75,6 @@ def size_by_shorter(height: int, width: int, side: int) -> tuple[int, int]:
     return side * height // width, side
 
 
-def crop_centre(pixels: Array, size: tuple[int, int]) -> tuple[Array, tuple[int, int]]:
-    """The centre of `pixels`, of `size` (height, width), and the (left, top) of where it was.
-
-    Half a pixel goes to the even side, as in torchvision.transforms.CenterCrop: ``round((h − size) / 2)``.
-    """
-    top, left = (round((have - want) / 2) for have, want in zip(pixels.shape[:2], size, strict=True))
-    return pixels[top : top + size[0], left : left + size[1]], (left, top)
-
-
-def pad_pixels(pixels: Array, size: tuple[int, int], *, value: float, centre: bool) -> tuple[Array, tuple[int, int]]:
-    """`pixels` on a ground of `value` of `size` (height, width), and the (left, top) of where they are.
-
-    In the centre an odd pixel goes right and below; else all padding is right and below.
-    """
-    height, width = pixels.shape[:2]
-    top, left = ((size[0] - height) // 2, (size[1] - width) // 2) if centre else (0, 0)
-    ground = np.full((*size, *pixels.shape[2:]), value, dtype=pixels.dtype)
-    ground[top : top + height, left : left + width] = pixels
-    return ground, (left, top)
-
-
 def to_gray(pixels: Array) -> Array:
     """ITU-R BT.601 luma of RGB, (height, width, 1): 0.299 R + 0.587 G + 0.114 B.
 
@@ -146,9 +126,16 @@ def _check_value(padding: int | float | str, item: Item) -> None:
         )
 
 
-def _pad(item: Item, size: list[int], value: int | float | str, place: str) -> None:
-    item.data, shift = pad_pixels(item.data, (size[0], size[1]), value=to_number(value), centre=place == "centre")
-    _moved(item, (1.0, 1.0), shift)
+def _pad(item: Item, size: Sequence[int], value: int | float | str, place: str) -> None:
+    """Put the image on an area of `value` of `size` (height, width): in its centre, an odd pixel right and below it,
+    or in its upper left corner.
+    """
+    (height, width), (tall, wide) = item.data.shape[:2], size
+    top, left = ((tall - height) // 2, (wide - width) // 2) if place == "centre" else (0, 0)
+    ground = np.full((tall, wide, *item.data.shape[2:]), to_number(value), dtype=item.data.dtype)
+    ground[top : top + height, left : left + width] = item.data
+    item.data = ground
+    _moved(item, (1.0, 1.0), (left, top))
 
 
 def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: bool) -> tuple[int, int]:
@@ -192,7 +179,9 @@ class Crop(Step, name="crop", main="size", takes=_KINDS):
             raise CorruptSample(
                 item.sample, f"{width}×{height} pixels can't be cropped to {wide}×{tall}; resize or pad it first"
             )
-        item.data, (left, top) = crop_centre(item.data, (tall, wide))
+        # Half a pixel goes to the even side, as in torchvision.transforms.CenterCrop.
+        top, left = round((height - tall) / 2), round((width - wide) / 2)
+        item.data = item.data[top : top + tall, left : left + wide]
         _moved(item, (1.0, 1.0), (-left, -top))
 
 

@@ -94,12 +94,14 @@ def read_words(
     empty = next((index for index, word in enumerate(words) if not word.strip()), None)
     if empty is not None and kind != "text":
         raise BadInput(f"{place(empty)} has no label", advice="fill it in, or remove the row")
-    kind = kind or _guess(words)
+    whole = all(_WHOLE.fullmatch(word.strip()) for word in words)
+    if kind is None and not whole and all(is_number(word) for word in words):
+        kind = "float"
     if kind == "text":
         return Labels(values=References(words, separator), kind="text")
     if kind == "float":
         return Labels(values=_read_floats(words, place), kind="float")
-    if not classes and all(_WHOLE.fullmatch(word.strip()) for word in words):
+    if not classes and whole:
         return Labels(values=check_indices(np.array([int(word) for word in words], np.int64), place))
     names = tuple(classes) or tuple(sorted({word.strip() for word in words}))
     index = {name: number for number, name in enumerate(names)}
@@ -108,7 +110,7 @@ def read_words(
         if word.strip() not in index:
             raise BadInput(
                 f"{place(number)} has the label {word.strip()!r}, which is not a class",
-                advice=f"classes: {_list(names)}",
+                advice=f"classes: {', '.join(names[:12])}{' …' if len(names) > 12 else ''}",
             )
         values.append(index[word.strip()])
     return Labels(values=values, classes=names)
@@ -125,7 +127,8 @@ def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]
         BadInput: negative class indices, values that are not finite, or a kind that they can't be.
     """
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if flat.ndim == 2 and kind != "float" and _is_one_hot(flat):
+    one_hot = flat.ndim == 2 and flat.size and np.isin(flat, (0, 1)).all() and (flat.sum(axis=1) == 1).all()
+    if one_hot and kind != "float":
         return Labels(values=check_indices(flat.argmax(axis=1), place))
     if flat.dtype.kind == "f":
         wrong = np.flatnonzero(~np.isfinite(flat).reshape(len(flat), -1).all(axis=1))
@@ -154,12 +157,6 @@ def check_indices(values: Array, place: Callable[[int], str]) -> Sequence[int]:
     return array("q", values.astype(np.int64).tolist())
 
 
-def _guess(words: Sequence[str]) -> str:
-    if all(_WHOLE.fullmatch(word.strip()) for word in words):
-        return "class"
-    return "float" if all(is_number(word) for word in words) else "class"
-
-
 def is_number(word: str) -> bool:
     """Whether `word` is a number as tables have them."""
     try:
@@ -176,11 +173,3 @@ def _read_floats(words: Sequence[str], place: Callable[[int], str]) -> Sequence[
             raise BadInput(f"{place(index)} has the label {word.strip()!r}, which is not a number", advice=_ADVICE)
         values.append(float(word))
     return values
-
-
-def _is_one_hot(rows: Array) -> bool:
-    return bool(rows.size and np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all())
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:12]) + (" …" if len(names) > 12 else "")

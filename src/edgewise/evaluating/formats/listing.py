@@ -94,7 +94,10 @@ def glance_media(folder: str | Path) -> Medium | None:
     pending = [(os.fspath(folder), 0)]
     while pending and looked < _GLANCE:
         at, depth = pending.pop(0)
-        folders, names = _glance_names(at)
+        try:
+            folders, names = _scan(at, limit=_GLANCE)
+        except OSError:
+            continue
         looked += len(names) + 1
         for name in names:
             ending = suffix_of(name)
@@ -107,13 +110,6 @@ def glance_media(folder: str | Path) -> Medium | None:
         if depth < _DEPTH:
             pending += [(os.path.join(at, name), depth + 1) for name in folders]  # noqa: PTH118
     return None
-
-
-def _glance_names(folder: str) -> tuple[list[str], list[str]]:
-    try:
-        return _scan(folder, limit=_GLANCE)
-    except OSError:
-        return [], []
 
 
 class Strings(Sequence[str]):

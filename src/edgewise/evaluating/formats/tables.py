@@ -73,8 +73,9 @@ def find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) -
     if "columns" in options:
         features = [_find(file, names, name) for name in parse_words(options["columns"])]
         return Columns(names=names, features=features, label=label, split=split)
-    path = None if "text" in options else _not_taken(find("path", PATHS), taken)
-    text = None if "path" in options else _not_taken(find("text", TEXTS), taken)
+    path = None if "text" in options else find("path", PATHS)
+    text = None if "path" in options else find("text", TEXTS)
+    path, text = (None if number in taken else number for number in (path, text))
     if path is not None and text is not None:
         raise BadInput(
             f"{file.name} has files in {names[path]!r} and texts in {names[text]!r}",
@@ -148,7 +149,3 @@ def _find(file: Path, names: Sequence[str], wanted: str) -> int:
         known = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
         raise BadInput(f"{file.name} has no column {wanted!r}", advice=f"it has: {known}")
     return small.index(wanted.strip().lower())
-
-
-def _not_taken(number: int | None, taken: Sequence[int]) -> int | None:
-    return None if number in taken else number

@@ -15,6 +15,7 @@ from edgewise.evaluating.steps_text import ROLES, load_tokenizer
 from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.classification import Classification
 from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, Count, OutputOptions, OutputTask, YesNo, choose_output
+from edgewise.evaluating.tasks.text_scores import Bleu, TextTable
 from edgewise.model.signature import TensorSpec
 from edgewise.text import one_line
 
@@ -69,15 +70,24 @@ class GenerationScorer:
         self._writes = spec.dtype in WIDE_INTEGERS
         self._roles = _roles(context.signature.inputs)
         self._options = options
-        self._tokenizer, tokenizer = _open_tokenizer(options.tokenizer)
+        if options.tokenizer is None:
+            raise BadInput("text generation needs a tokenizer", advice="--task-option tokenizer=tokenizer.json")
+        self._tokenizer, sha256 = load_tokenizer(Path(options.tokenizer))
+        # The model decides the length of its input, not the file's settings from training.
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
         self._most = min(options.max_new_tokens, _MOST_TOKENS)
         self._eos = self._find_token(options.eos)
         if "{}" not in options.prompt:
             raise BadInput(f"prompt={options.prompt!r} has no place for the sample", advice="put {} where it goes")
-        self._bleu, self._missing = _open_bleu()
+        self._bleu, self._missing = None, ""
+        try:
+            self._bleu = Bleu()
+        except Unavailable as error:
+            self._missing = f"{error.message}; {error.advice}"
         self.settings: Mapping[str, Any] = {
             "output": spec.name,
-            "tokenizer": tokenizer,
+            "tokenizer": f"sha256:{sha256}",
             "decoding": "the model writes tokens itself" if self._writes else "greedy",
             "max_new_tokens": self._most,
             "eos": self._eos,
@@ -133,8 +143,6 @@ class GenerationScorer:
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """As `Scorer.tabulate`."""
-        from edgewise.evaluating.tasks.text_scores import TextTable
-
         return TextTable(
             [each["answer"] for each in records],
             [each["references"] for each in records],
@@ -240,27 +248,6 @@ def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
     if roles.count("ids") != 1:
         raise BadInput("the model has no input of token numbers", advice="call it input_ids")
     return roles
-
-
-def _open_tokenizer(word: str | None) -> tuple[Any, str]:
-    """The tokenizer in the file `word`, and the file's SHA-256. Raises `BadInput`, `Unavailable`."""
-    if word is None:
-        raise BadInput("text generation needs a tokenizer", advice="--task-option tokenizer=tokenizer.json")
-    found, sha256 = load_tokenizer(Path(word))
-    # The model decides the length of its input, not the file's settings from training.
-    found.no_truncation()
-    found.no_padding()
-    return found, f"sha256:{sha256}"
-
-
-def _open_bleu() -> tuple[Any, str]:
-    """What computes BLEU, or why it is not available."""
-    from edgewise.evaluating.tasks.text_scores import Bleu
-
-    try:
-        return Bleu(), ""
-    except Unavailable as error:
-        return None, f"{error.message}; {error.advice}"
 
 
 def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
