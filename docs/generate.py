@@ -33,8 +33,8 @@ def metrics_page() -> str:
         "# Metrics\n\n"
         "Every number in edgewise has one of these ids. Records, `--json` and the database hold SI base units; text "
         "and tables are rendered in ms, MB (10⁶ bytes), °C and so on. The *headline* is how one value follows from the "
-        "samples. Which of them a run has depends on the scenario, the runtime and the sensors of the machine; one "
-        "that can't be known is absent with the reason.\n\n"
+        "samples. Which metrics a run has depends on the scenario, the runtime and the sensors of the machine; a "
+        "metric that can't be known is absent, with the reason.\n\n"
     )
     better = {"lower": "lower", "higher": "higher", "none": "neither"}
     rows = (
@@ -72,12 +72,12 @@ def findings_table() -> str:
     """The catalogue of findings with the bounds that they go by, which the page on profiling includes."""
     rows = ((f"`{code}`", meaning) for code, meaning in findings.FINDINGS.items())
     bounds = (
-        ("least saving that is worth telling", f"{findings.LEAST_SHARE:.0%} of the latency"),
+        ("smallest saving that is reported", f"{findings.LEAST_SHARE:.0%} of the latency"),
         ("far from its roof", f"below {findings.FAR_FROM_ROOF:.0%} of it"),
         (
             "tiny",
             f"under {findings.TINY_SHARE:.1%} of the latency and under {findings.TINY_OPS:,} operations; "
-            f"told from {findings.STORM_LAYERS} such layers on",
+            f"reported if there are at least {findings.STORM_LAYERS} such layers",
         ),
         (
             "slow first inference",
@@ -118,9 +118,9 @@ def operators_page() -> str:
     parts = [
         "# Operators\n\n",
         "Which of the [kinds](costs.md) each operator of each format is counted as. An operator that is not on this "
-        "page has an unknown cost, and a model with one has unknown totals; it is never counted as 0. Some operators "
-        "are one kind or another, or unknown, by their options and shapes: those stand in the last row where no kind "
-        "could be told for plain tensors, and under their usual kind otherwise.\n",
+        "page has an unknown cost, and a model with one has unknown totals; it is never counted as 0. The kind "
+        "of some operators depends on their options and shapes. Such an operator is in the row of the kind that it has "
+        "for plain tensors; if it has none for these, it is in the last row.\n",
     ]
     for title, read, names in DIALECTS:
         by_kind: dict[str, list[str]] = {}
@@ -185,7 +185,7 @@ MEANING = {
     "BAD_INPUT": "bad usage or bad input; nothing was measured",
     "UNAVAILABLE": "a runtime, device, sensor, store or library is not available",
     "RUN_FAILED": "at least one run failed, the others are complete; or nothing meets the bounds of `optimize`",
-    "BUDGET_EXCEEDED": "a gate or a budget was exceeded",
+    "BUDGET_EXCEEDED": "a check of `gate` failed or stayed inconclusive",
     "INTERRUPTED": "interrupted with Ctrl-C; what was finished is kept",
 }
 ENVIRONMENT = (

@@ -69,7 +69,7 @@ def two_variants() -> ComparisonResult:
         variants=(Variant(label="A", run=first), Variant(label="B", run=second)),
         comparisons=rows_of_two(),
         stated=("engine: onnxruntime 1.2.3 → openvino 1.2.3",),
-        stopped_because="every verdict is safe",
+        stopped_because="every verdict is decided",
         elapsed_s=42.1,
         pairs=18,
     )

@@ -206,7 +206,7 @@ def compare(
 ) -> ComparisonResult:
     """Compare models, settings or runs; the later ones with the first.
 
-    Models are measured side by side, in turns, until the verdict is safe. Several runtimes, threads, batches or
+    Models are measured side by side, in turns, until the verdict is decided. Several runtimes, threads, batches or
     precisions make a variant of each.
 
     Args:

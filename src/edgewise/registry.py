@@ -167,6 +167,6 @@ class Registry(Generic[T]):
             from difflib import get_close_matches  # only a mistake needs it
 
             near = get_close_matches(name, self.names(), n=1)
-            known = f"known: {', '.join(self.names()) or 'none'}"
+            known = f"existing: {', '.join(self.names()) or 'none'}"
             advice = f"did you mean {near[0]!r}? {known}" if near else known
             raise Unavailable(f"unknown {self.noun} {name!r}", advice=advice) from None

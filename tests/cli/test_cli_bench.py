@@ -131,7 +131,7 @@ def test_the_tensorflow_throughput_recipe_to_the_digit(tmp_path, capsys):
     row = measurements(record)["throughput"]
     assert row["value"] == pytest.approx(throughput, rel=1e-9)
     assert f"{row['value']:.0f}" == f"{throughput:.0f}"
-    assert row["method"].startswith("runs × batch / time: 1000 × 8 / ")
+    assert row["method"].startswith("inferences × batch / time: 1000 × 8 / ")
     printed = [line for line in captured.err.splitlines() if line.startswith("Steps")]
     # As many lines in the same words, each the mean of the very runs that its label names …
     assert len(printed) == len(recipe_lines) == 20

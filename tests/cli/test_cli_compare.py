@@ -117,7 +117,7 @@ def test_the_document_has_the_shape_of_the_contract(models, capsys):
     assert latency["verdict"] == "slower" and document["passed"] is False
     assert latency["p_adjusted"] < 0.01
     assert row(document, "throughput")["verdict"] == "slower"
-    assert document["pairs"] == 5 and document["stopped_because"] == "the verdict on latency is safe"
+    assert document["pairs"] == 5 and document["stopped_because"] == "the verdict on latency is decided"
     # Progress is on standard error, in plain lines, and nothing of it on standard output.
     assert captured.out.startswith("{") and captured.out.endswith("}\n")
     assert captured.err and "\x1b" not in captured.err and "\r" not in captured.err

@@ -182,7 +182,7 @@ def test_the_variation_between_runs_is_told_before_and_after_it_was_learnt(capsy
     assert told["sigma"] == pytest.approx(0.005, rel=0.1)
     assert "'compute': 40 blocks of sessions over 20 min" in told["method"]
     assert run(["doctor"]) == 0
-    assert "Speed between runs: ± 1.0% (95 %), learnt" in capsys.readouterr().out
+    assert "Variation of the machine's speed between runs: ± 1.0% (95 %), learnt" in capsys.readouterr().out
 
 
 def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monkeypatch):

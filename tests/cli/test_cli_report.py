@@ -91,7 +91,7 @@ def test_a_person_gets_the_terminal_table(stored, capsys, monkeypatch, width):
     [
         (["-o", "x.pdf"], "reports can't be written as .pdf", ".md, .html, .csv, .json"),
         (["--table", "fancy"], "there is no table 'fancy'", "bench, zoo, long, watch, platform"),
-        (["nowhere.json"], "'nowhere.json' is no file that can be read", "check the path"),
+        (["nowhere.json"], "'nowhere.json' is not a readable file", "check the path"),
     ],
 )
 def test_bad_input_is_one_line_and_advice(stored, capsys, arguments, message, advice):

@@ -217,17 +217,17 @@ def test_a_wrong_file_of_runs_is_told(folder, text, message):
 @pytest.mark.parametrize(
     ("word", "what", "run"),
     [
-        ("nowhere.onnx", "'nowhere.onnx' is no file that can be read", "there is no run 'nowhere.onnx'"),
-        ("x=nowhere.onnx,threads=2", "'nowhere.onnx' is no file", "there is no run 'nowhere.onnx'"),
-        ("./a=b/nowhere.onnx", "'./a=b/nowhere.onnx' is no file", "there is no run './a=b/nowhere.onnx'"),
-        ("nothing", "is no file", "there is no run 'nothing'"),
+        ("nowhere.onnx", "'nowhere.onnx' is not a readable file", "there is no run 'nowhere.onnx'"),
+        ("x=nowhere.onnx,threads=2", "'nowhere.onnx' is not a readable file", "there is no run 'nowhere.onnx'"),
+        ("./a=b/nowhere.onnx", "'./a=b/nowhere.onnx' is not a readable file", "there is no run './a=b/nowhere.onnx'"),
+        ("nothing", "is not a readable file", "there is no run 'nothing'"),
         ("folder", "'folder' is a folder, not a model file", "there is no run 'folder'"),
-        ("last~99", "is no file", "the store has 4"),
-        ("group:none", "is no file", "there is no group"),
-        ("0195f0c0", "is no file", "'0195f0c0' matches several"),
-        ("x" * 5000, "is no file", "there is no run"),
-        ("a\0b", "is no file", "there is no run"),
-        ("\udcff", "is no file", "there is no run"),
+        ("last~99", "is not a readable file", "the store has 4"),
+        ("group:none", "is not a readable file", "there is no group"),
+        ("0195f0c0", "is not a readable file", "'0195f0c0' matches several"),
+        ("x" * 5000, "is not a readable file", "there is no run"),
+        ("a\0b", "is not a readable file", "there is no run"),
+        ("\udcff", "is not a readable file", "there is no run"),
     ],
 )
 def test_what_is_neither_a_file_nor_a_run_says_that_both_were_tried(store, folder, word, what, run):
@@ -235,7 +235,7 @@ def test_what_is_neither_a_file_nor_a_run_says_that_both_were_tried(store, folde
     with pytest.raises(BadInput) as caught:
         only(word, store=store)
     assert what in caught.value.message
-    assert "as a stored run: " in caught.value.message
+    assert "nor a stored run: " in caught.value.message
     assert run in caught.value.message
     assert "check the path" in caught.value.advice
 

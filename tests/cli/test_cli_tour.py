@@ -50,7 +50,7 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     names = [row["model"].partition(".")[0] for row in json.loads(capsys.readouterr().out)["rows"]]
     # Four benchmarked, one profiled, two judged, the original in the race and two compared at the end.
     assert names.count("digits_cnn") >= 10
-    order = ["Fastest: ", "Layers by time", "Accuracy and latency", "Before and after", "What the verdicts rest on"]
+    order = ["Fastest: ", "Layers by time", "Accuracy and latency", "Before and after", "Basis of the verdicts"]
     assert sorted(order, key=captured.out.index) == order
     assert "of fresh processes in " in captured.out
     lines = captured.err.splitlines()
@@ -166,7 +166,7 @@ def test_a_single_run_meets_itself_with_two_threads_where_there_are_two_cores():
     _, request = compare_request([failed_run(), only], None, cores=2)
     assert (request.subjects, request.threads) == ((word,), (1, 2))
     assert command_of(request) == f"edgewise compare {word} --threads 1,2 --time-budget 30s"
-    assert "no more than one core" in compare_request([only], None, cores=1)
+    assert "only one usable core" in compare_request([only], None, cores=1)
     assert "nothing was measured" in compare_request([failed_run()], None, cores=2)
 
 

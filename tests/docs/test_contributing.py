@@ -27,7 +27,7 @@ def test_every_path_in_contributing_exists(path: str):
 
 
 def test_every_package_and_module_of_the_house_has_its_line():
-    table = TEXT.split("## The house")[1].split("### How a command runs")[0]
+    table = TEXT.split("## How the code is organised")[1].split("### How a command runs")[0]
     for path in PACKAGE.iterdir():
         if path.name.startswith("__") or path.name == "py.typed" or path.name == "data":
             continue

@@ -31,7 +31,7 @@ def test_findings_hold_all_that_is_known():
     findings = assess(
         variants(*runs),
         Criteria(),
-        stopped_because="every verdict is safe",
+        stopped_because="every verdict is decided",
         elapsed_s=12.5,
         pairs=5,
         notes=("a note",),
@@ -41,7 +41,7 @@ def test_findings_hold_all_that_is_known():
     assert latency.ratio == pytest.approx(0.5, abs=0.01)
     assert findings.stated == ("engine: A onnxruntime 1.2.3 (cpu), B openvino 1.2.3 (cpu)",)
     assert findings.notes == ("a note",)
-    assert (findings.stopped_because, findings.elapsed_s, findings.pairs) == ("every verdict is safe", 12.5, 5)
+    assert (findings.stopped_because, findings.elapsed_s, findings.pairs) == ("every verdict is decided", 12.5, 5)
     assert findings.obstacles == findings.not_excluded == findings.environments == ()
     assert findings.failures == {}
     assert findings.ranking is None

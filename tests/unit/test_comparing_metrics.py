@@ -321,7 +321,7 @@ def test_an_open_question_tells_how_long_it_would_take():
     (row,) = compare_runs(variants, Criteria(metrics=("latency",)), seconds_per_pair=2.0)
     contrast = contrast_of(variants[0].run, variants[1].run, "latency").contrast
     assert row.verdict == "inconclusive"
-    assert row.because == "neither a difference nor equality within 3 % is proven yet"
+    assert row.because == "not yet proven: a difference, or equality within 3 %"
     assert replicates_to_decide(contrast, margin=0.03) == 38
     assert row.decides_in_s == 2.0 * (40 - 5)  # the next look after 38 pairs
     (row,) = compare_runs(variants, Criteria(metrics=("latency",)))

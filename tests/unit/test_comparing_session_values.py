@@ -179,8 +179,8 @@ def test_percentiles_of_too_few_samples_say_how_many_they_need():
     ]
     row = only(*runs, metric="latency_p99")
     assert (row.ratio, row.verdict, row.design, row.margin) == (None, "inconclusive", "none", None)
-    assert "needs 3000 samples a side" in row.because
-    assert "before has 1500 in 5, after has 4500 in 5" in row.because
+    assert "needs 3 groups of fresh processes per side, each with 1000 samples" in row.because
+    assert "before has 1500 samples in 5 processes, after has 4500 samples in 5 processes" in row.because
     assert row.before.value is not None  # 1500 samples do give a percentile
     few = run_of(row_of("latency", [[1e-3] * 999]), processes=1)
     assert evidence(few, "latency_p99").side.value is None

@@ -143,7 +143,7 @@ def test_what_is_not_tried_is_told_once_with_the_reason(facts):
 def test_labels_are_asked_for_where_there_are_samples_only(facts, calibrates):
     one = catalog(Learning, calibrates=calibrates, labels=False)
     assert choose(one, facts) == []
-    assert why(one)["learning"] == ("it needs labels" if calibrates else "it needs samples: give --data")
+    assert why(one)["learning"] == ("needs labels" if calibrates else "needs samples: give --data")
 
 
 def test_a_plug_in_that_does_not_load_or_trips_takes_nobody_down(facts):
@@ -277,5 +277,5 @@ def test_what_only_lacks_samples_is_known_for_the_pre_flight(facts):
     assert {task.one.name for task in choose(one, facts)} == {"plain"}
     # Its usual recipe only, and nothing that lacks labels as well.
     assert [(each.name, each.engines) for each in one.lacking] == [("calibrated", ("onnxruntime",))]
-    assert {each.name: each.why for each in one.skipped}["calibrated"] == "it needs samples: give --data"
+    assert {each.name: each.why for each in one.skipped}["calibrated"] == "needs samples: give --data"
     assert catalog(Calibrated).lacking == []

@@ -80,19 +80,19 @@ What differs
 Inputs
   all runs: input float32 1×49×10×1; random from seed 0
 
-What the verdicts rest on
+Basis of the verdicts
   fresh processes of all variants took turns in random order (Student's t on the
   log ratios of 18 pairs of fresh processes, several looks allowed for):
   latency, latency p99, throughput and peak memory
   both numbers are exact: model size
   no evidence: energy
   18 pairs of fresh processes in 42.1 s of measuring; stopped because: every
-  verdict is safe
+  verdict is decided
   too small to matter: ± 3 %
   a difference needs p < 0.01 after Holm's correction over all rows; 'same'
   needs the whole interval within what is too small to matter, at every look
 
-Cautions on each one's own numbers
+Cautions about the variants' own numbers
   single-session: B: one process only; the interval is ± 2.6 %
 """
 
@@ -185,7 +185,7 @@ def test_four_variants_are_ranked():
         "1       D         a        174 µs   1.004 (0.995 to 1.012)",
         "4       B         c        500 µs   2.882 (2.831 to 2.934)",
         "B is 1.19× slower than A (ratio 1.188, 95 % interval 1.170 to 1.206)",
-        "  not beaten over latency and peak memory: C and D",
+        "  variants that no other beats in latency and peak memory: C and D",
         "  B is beaten by A, C and D",
         "  27 rounds of fresh processes in 60.3 s of measuring; stopped because: the time",
     ):
@@ -207,7 +207,7 @@ def test_a_failed_variant_leaves_nothing_to_compare():
     text = comparison_text(one_failed())
     assert text.startswith("Nothing could be compared: B failed\n")
     assert "Failed\n  B: Unsupported: operator 'Einsum' is not supported\n" in text
-    assert "What the verdicts rest on" not in text
+    assert "Basis of the verdicts" not in text
 
 
 def test_a_failure_beside_a_result_is_in_the_conclusion():
@@ -245,7 +245,7 @@ def test_interruptions_and_lost_runs_are_said():
     document = comparison_document(findings)
     sections = {section.title: section.lines for section in document.sections}
     assert sections["Not saved"] == ("the disk is full",)
-    assert "18 pairs of fresh processes in 42.1 s of measuring, interrupted" in sections["What the verdicts rest on"]
+    assert "18 pairs of fresh processes in 42.1 s of measuring, interrupted" in sections["Basis of the verdicts"]
 
 
 def test_markdown():
@@ -359,7 +359,7 @@ def test_other_endings_are_refused_with_those_that_work(tmp_path, name):
 def test_the_page_has_every_part():
     page = Text(COMPARISON.render(four_variants(), ".html"))
     for words in ("C and D share the first place", "Ranking by latency", "Pareto front", "Latency: samples",
-                  "process by process", "Ratios", "What the verdicts rest on", "What was compared", "Time of one call of the engine",
+                  "process by process", "Ratios", "Basis of the verdicts", "What was compared", "Time of one call of the engine",
                   "B is 1.19× slower than A"):  # fmt: skip
         assert words in page.text, words
     assert page.tags.count("h1") == 1

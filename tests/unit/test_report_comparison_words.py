@@ -81,10 +81,10 @@ def test_ends_of_binary_fractions_stay_what_they_are():
         ({"verdict": "same", "ratio": 1.002, "low": 0.991, "high": 1.013},
          "B is as fast as A (within ± 3 %, ratio 1.002, 95 % interval 0.991 to 1.013)"),
         ({"verdict": "inconclusive", "ratio": 1.02, "low": 0.97, "high": 1.08, "decides_in_s": 39.2},
-         "Whether B differs from A in latency can't be told yet (ratio 1.020, 95 % interval 0.970 to 1.080, ≈ 40 s more "
+         "No verdict yet on B against A in latency (ratio 1.020, 95 % interval 0.970 to 1.080, ≈ 40 s more "
          "would decide)"),
         ({"verdict": "inconclusive", "ratio": None, "because": "one process only"},
-         "Whether B differs from A in latency can't be told (one process only)"),
+         "No verdict on B against A in latency (one process only)"),
         ({"metric": "energy", "ratio": 0.5, "low": 0.4, "high": 0.6},
          "B needs 2.00× less energy than A (ratio 0.500, 95 % interval 0.400 to 0.600)"),
         ({"metric": "model_size", "ratio": 0.25, "low": 0.25, "high": 0.25},

@@ -52,7 +52,7 @@ vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     333     14.4
 """
 
 DIFFERENCES = """\
-vww.tflite less kws.onnx, sample by sample
+vww.tflite minus kws.onnx on the same samples
 Metric             Difference    95 % interval         p     n
 ──────────────────────────────────────────────────────────────
 Top-1 accuracy   −2.22 pt [5]   [−3.61, −0.89]   < 0.001   900
@@ -89,7 +89,7 @@ def test_one_model_has_its_accuracy_in_the_headline():
 def test_the_conditions_are_told():
     text = evaluation_text(one_model(), width=200)
     assert (
-        "kws_test.npz (npz, split test): 900 of 1000 samples judged (at most 902, chosen by seed 7), sha256 dddd"
+        "kws_test.npz (npz, split test): 900 of 1000 samples evaluated (at most 902, chosen by seed 7), sha256 dddd"
         in text
     )
     assert "2 skipped: a.wav (truncated); b.wav (no frames)" in text

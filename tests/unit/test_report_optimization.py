@@ -78,7 +78,7 @@ def test_at_80_columns_the_conclusion_comes_first_then_before_and_after_then_var
     wanted = [
         "Pareto front",
         "Layer sensitivity",
-        "Why the others lost",
+        "Why other variants were rejected",
         "Files",
         "To make it again",
         "Conditions",
@@ -105,7 +105,7 @@ def test_what_is_absent_is_never_0_and_every_footnote_is_told(make):
 
 def test_why_each_variant_lost_is_told_once():
     lines = optimization_text(found(), width=300)
-    section = lines.partition("Why the others lost\n")[2].partition("\n\n")[0]
+    section = lines.partition("Why other variants were rejected\n")[2].partition("\n\n")[0]
     assert "ort-dynamic @ onnxruntime: slower: 0.410× [0.400, 0.420]; ConvInteger has no VNNI kernel here" in section
     assert "torch-prune @ openvino: MemoryError: the pass needed more than 4 GB" in section
     assert len(section.splitlines()) == len(losers())
@@ -438,7 +438,7 @@ def test_other_files_are_refused(tmp_path):
 
 def test_what_was_not_saved_is_said_first():
     text = optimization_text(replace(found(), save_errors=(StoreError("the disk is full", advice=""),)))
-    assert text.index("the disk is full") < text.index("Why the others lost")
+    assert text.index("the disk is full") < text.index("Why other variants were rejected")
 
 
 def test_a_hostile_headline_is_one_line():
@@ -451,7 +451,7 @@ def test_the_first_line_says_what_there_was_no_time_for():
     """A search of three minutes tried no int8 at all, which its first line did not say."""
     untried = NotTried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
     first, _ = headline_of(replace(found(), not_tried=untried))
-    assert first.endswith("; no time for 2 of 3 variants, all int8 among them (--time-budget 6min)")
+    assert first.endswith("; no time for 2 of 3 variants, including every int8 one (--time-budget 6min)")
     first, _ = headline_of(replace(nothing_found(), not_tried=replace(untried, families=(), budget_s=90.5)))
     assert first.endswith("; no time for 2 of 3 variants (--time-budget 90.5s)")
     assert "no time" not in headline_of(replace(found(), not_tried=NotTried(of=3)))[0]

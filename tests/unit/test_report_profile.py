@@ -358,7 +358,7 @@ def test_every_time_of_an_inference_has_its_own_name():
     page = render_profile_html([run])
     tile = re.search(r"<h3>Latency.*?</div>", page, re.DOTALL)[0]
     assert ">950 <small>µs</small>" in tile and "median; 95 % interval ± 10 µs" in tile
-    assert "the whole is an inference without the profiler" in page and "end to end" not in page
+    assert "the whole is the mean of inferences without the profiler" in page and "end to end" not in page
 
 
 def test_the_tile_of_a_lopsided_latency_has_its_interval_apart():

@@ -135,7 +135,7 @@ def test_one_model_has_the_runtime_to_take_or_why_there_is_none():
     assert answer_of([make_run(1)]) == ("kws.onnx on onnxruntime/cpu: latency 420 ± 11 µs, grade B",)
     unreliable = [replace(make_run(1), trust=GRADE_D), failed_run()]
     (line,) = answer_of(unreliable)
-    assert line.startswith("No recommendation: nothing qualifies, ")
+    assert line.startswith("No run can be recommended: ")
     assert "(grade D)" in line and "(Unsupported)" in line
 
 

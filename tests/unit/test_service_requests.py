@@ -90,6 +90,13 @@ def test_errors_of_parts_that_speak_of_flags_are_told_to_python_in_fields():
     assert caught.value.advice == "add max_accuracy_drop 1pt"
 
 
+def test_command_lines_in_advice_keep_their_flags():
+    with pytest.raises(BadInput) as caught, named_for_python():
+        raise BadInput("no --batch fits", advice="'edgewise bench MODEL --dry-run --json' writes one; add --batch 1")
+    assert caught.value.message == "no batches fits"
+    assert caught.value.advice == "'edgewise bench MODEL --dry-run --json' writes one; add batches 1"
+
+
 @pytest.mark.parametrize(
     ("document", "words"),
     [

@@ -88,7 +88,7 @@ def test_the_scripts_ratio_is_the_ratio_and_five_rounds_do(tmp_path, b_ns, ratio
     assert latency.ratio == pytest.approx(ratio, rel=1e-9)
     assert (latency.low, latency.high) == pytest.approx((ratio, ratio), rel=1e-9)
     assert (latency.verdict, findings.passed, latency.design) == (verdict, passed, "interleaved")
-    assert (findings.pairs, findings.stopped_because) == (LOOKS[0], "the verdict on latency is safe")
+    assert (findings.pairs, findings.stopped_because) == (LOOKS[0], "the verdict on latency is decided")
     assert latency.before.replicates == latency.after.replicates == LOOKS[0]
     assert findings.elapsed_s > 0 and not findings.failures
 
@@ -116,7 +116,7 @@ def test_offline_compares_throughput(tmp_path):
     findings = compare(jobs)
     assert row(findings, "throughput").ratio == pytest.approx(0.5, rel=0.01)
     assert row(findings, "throughput").verdict == "slower"
-    assert findings.stopped_because == "the verdict on throughput is safe"
+    assert findings.stopped_because == "the verdict on throughput is decided"
     assert {variant.run.job.workload.interleave for variant in findings.variants} == {"rounds"}
 
 
@@ -125,7 +125,7 @@ def test_paced_compares_paced_latency(tmp_path):
     jobs = [job_of(tmp_path, "a", scenario=scenario), job_of(tmp_path, "b", scenario=scenario, latency_ns=[2 * MS])]
     findings = compare(jobs)
     assert row(findings, "latency_paced").ratio == pytest.approx(2.0)
-    assert findings.stopped_because == "the verdict on latency_paced is safe"
+    assert findings.stopped_because == "the verdict on latency_paced is decided"
 
 
 def test_a_duet_says_that_times_are_those_of_a_duet(tmp_path, monkeypatch):
@@ -139,7 +139,7 @@ def test_a_duet_says_that_times_are_those_of_a_duet(tmp_path, monkeypatch):
 def test_three_variants_are_ranked_and_all_verdicts_are_awaited(tmp_path):
     jobs = [job_of(tmp_path, name, latency_ns=[ns]) for name, ns in {"a": MS, "b": MS, "c": 2 * MS}.items()]
     findings = compare(jobs)
-    assert findings.stopped_because == "all verdicts on latency are safe"
+    assert findings.stopped_because == "all verdicts on latency are decided"
     assert [(one.label, one.groups) for one in findings.ranking.places] == [("a", "a"), ("b", "a"), ("c", "b")]
     assert {row(findings, "latency", b).verdict for b in "bc"} == {"same", "slower"}
 
@@ -183,14 +183,14 @@ def test_fewer_rounds_than_a_verdict_needs_are_inconclusive(tmp_path, rounds):
 
 def test_until_another_metric(tmp_path):
     findings = compare([job_of(tmp_path, "a"), job_of(tmp_path, "b")], until="throughput")
-    assert findings.stopped_because == "the verdict on throughput is safe"
+    assert findings.stopped_because == "the verdict on throughput is decided"
 
 
 def test_metrics_without_the_headline_do_not_measure_to_the_end_of_the_budget(tmp_path):
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b")]
     findings = compare(jobs, criteria=Criteria(metrics=("model_size",)), rounds=6)
     assert findings.pairs <= LOOKS[0]
-    assert findings.stopped_because == "the verdict on model_size is safe"
+    assert findings.stopped_because == "the verdict on model_size is decided"
 
 
 def test_a_failed_baseline_ends_it_where_no_verdict_can_come(tmp_path, transport):
@@ -222,7 +222,7 @@ def test_a_variant_that_fails_leaves_the_others_to_be_compared(tmp_path, transpo
     assert findings.failures == {"b": "no such operator"} and not findings.passed
     assert row(findings, "latency", "c").verdict == "slower" and findings.pairs == LOOKS[0]
     assert "b failed" in row(findings, "latency", "b").because
-    assert findings.stopped_because == "the verdict on latency is safe"
+    assert findings.stopped_because == "the verdict on latency is decided"
 
 
 def test_both_of_two_fail(tmp_path, transport):

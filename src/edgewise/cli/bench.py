@@ -35,7 +35,7 @@ OPTIONS = (
     option(
         "--spread 10min",
         options.MEASURE,
-        "Spread the sessions over this time (default: 10 sessions), so that the interval includes the "
+        "Spread the session starts over this time (10 unless --sessions is given), so that the interval includes the "
         "variation of the machine's speed",
         read=parse_duration,
     ),

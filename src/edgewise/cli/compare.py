@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 OPTIONS = (
     argument(
         "subjects",
-        "Models (files or FILE.py:FUNCTION), stored runs or exported files; NAME=MODEL names one, MODEL,threads=2 sets "
-        "its engine",
+        "Models (files or FILE.py:FUNCTION), stored runs or exported files; NAME=MODEL gives a label, MODEL,threads=2 "
+        "its settings",
         list[str],
         metavar="A B…",
     ),
@@ -52,7 +52,7 @@ OPTIONS = (
         max=90,
     ),
     option("--duet", options.MEASURE, "Measure all variants at the same time, each on its own cores", bool),
-    option("--stored", options.MEASURE, "Don't measure the models of stored runs again", bool),
+    option("--stored", options.MEASURE, "Use the samples of stored runs instead of measuring their models again", bool),
     option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per process", bool),
     *options.WORKER,
     *options.CONSTRAINTS,
@@ -67,20 +67,20 @@ OPTIONS = (
     option(
         "--threshold 3%",
         options.VERDICT,
-        "Relative difference up to which a difference doesn't matter",
+        "Largest relative difference that doesn't matter",
         read=words.share,
         default="3%",
     ),
     option(
         "--floor latency=1us",
         options.VERDICT,
-        "Absolute difference up to which a difference doesn't matter; repeatable",
+        "Largest absolute difference that doesn't matter; repeatable",
         list[str],
         read=words.floors,
     ),
     option("--pareto M,…", options.VERDICT, "Metrics of the Pareto front", list[str], read=words.words),
     options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
-    options.FORCE.worded("Compare what can't be compared fairly; overwrite the output"),
+    options.FORCE.worded("Compare even if it is unfair, such as different input shapes; overwrite output files"),
     options.DETAILS,
     options.AS_JSON,
     *options.STORING,

@@ -18,7 +18,9 @@ app = typer.Typer(no_args_is_help=True, help="Register, list, check and remove t
 SCHEMA = 1
 FileOption = Annotated[
     Path | None,
-    typer.Option("--file", metavar="F.toml", help="Registered devices (default: EDGEWISE_DEVICES, else devices.toml)"),
+    typer.Option(
+        "--file", metavar="F.toml", help="File of registered devices (default: EDGEWISE_DEVICES, else devices.toml)"
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 
@@ -78,12 +80,12 @@ def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name or URL of the device.")] = "local",
     bootstrap: Annotated[
         bool,
-        typer.Option("--bootstrap", help="First install numpy and engines there, in ~/edgewise/venv"),
+        typer.Option("--bootstrap", help="First install numpy and engines on the device, in ~/edgewise/venv"),
     ] = False,
     engines: Annotated[str, typer.Option("--engines", metavar="A,B", help="Engines for --bootstrap")] = "onnxruntime",
     as_json: JsonOption = False,
 ) -> int:
-    """Connect to a device and list what is there and what is missing. Exit code 3 where no engine can be used."""
+    """Connect to a device and list what is there and what is missing. Exit code 3 if no engine can be used."""
     from edgewise.cancellation import CancelToken, cancellable, cancelled_by_signal
     from edgewise.device.devices import find_device
     from edgewise.progress import LogLine, reporting_to

@@ -181,7 +181,7 @@ def _document(found: Mapping[str, Any]) -> Document:
     """What `examine` found, for a person."""
     fitness, variation = found["fitness"], found["variation"]
     findings = zip(fitness["reasons"], fitness["advice"], strict=True)
-    assumed = "every interval of a time includes it → edgewise doctor --calibrate 10min"
+    assumed = "every interval of a time includes this variation → measure it with: edgewise doctor --calibrate 10min"
     return Document(
         title="",
         tables=(
@@ -199,7 +199,8 @@ def _document(found: Mapping[str, Any]) -> Document:
                 tone=TONES[fitness["grade"]],
             ),
             Section(
-                title=f"Speed between runs: ± {variation['half_width']:.1%} (95 %), {variation['method']}",
+                title=f"Variation of the machine's speed between runs: ± {variation['half_width']:.1%} (95 %), "
+                f"{variation['method']}",
                 lines=(assumed,) if variation["source"] == "assumed" else (),
             ),
         ),

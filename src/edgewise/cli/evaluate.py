@@ -26,7 +26,7 @@ OPTIONS = (
         "repeatable",
         list[str],
     ),
-    option("--reference MODEL", options.DATA, "Without labels: take this model's outputs as right", Path),
+    option("--reference MODEL", options.DATA, "Model whose outputs count as correct, for data without labels", Path),
     *options.JUDGING[1:],
     options.RUNTIMES.worded("Runtimes (default: the runtime of the model's own format)"),
     options.DEVICE,
@@ -49,7 +49,7 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
     """How results of an evaluation are shown."""
 
     files = "EVALUATION"
-    left = "the same command continues where it stopped"
+    left = "run the same command again to resume"
 
     def document(self, result: EvaluationResults) -> Any:
         """Metrics, and the runs."""

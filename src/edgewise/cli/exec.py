@@ -16,7 +16,7 @@ from edgewise.units import parse_duration
 OPTIONS = (
     argument(
         "command",
-        "Program and arguments, after --; {model} stands for a model.",
+        "Program and arguments, after --; {model} is replaced by each model of --models.",
         list[str],
         metavar="-- CMD…",
         default=None,
@@ -54,7 +54,7 @@ PRESENTATION = RunPresentation()
 
 @takes(*OPTIONS)
 def command(values: Values) -> int:
-    """Run a program as if on a smaller device: processor and memory limits, and what it used, with intervals.
+    """Run a program with the processor and memory limits of a smaller device, and measure what it uses.
 
     The program's standard input is empty, and its output goes to standard error.
     """

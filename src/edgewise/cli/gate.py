@@ -37,7 +37,7 @@ OPTIONS = (
         default="retry",
     ),
     option("--baseline-model F", options.MEASURE, "Model file of a baseline run, to measure the baseline again", Path),
-    option("--stored", options.MEASURE, "Don't measure the baseline again", bool),
+    option("--stored", options.MEASURE, "Use the baseline's stored samples instead of measuring it again", bool),
     option(
         "--time-budget T",
         options.MEASURE,

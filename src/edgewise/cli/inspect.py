@@ -28,7 +28,7 @@ OPTIONS = (
     options.BUILD,
     options.CASES,
     options.SHAPES.worded("Shape of an input with open dimensions; repeatable", rich_help_panel=options.MODEL),
-    option("--hash", options.MODEL, "Read weight files too, for the model's hash", bool),
+    option("--hash", options.MODEL, "Compute the model's hash, for which its weight files are read", bool),
     options.TOP,
     options.OUTPUTS.worded("Also write a file: .md, .csv (layers) or .json; repeatable"),
     options.FORCE,

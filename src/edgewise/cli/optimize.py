@@ -105,7 +105,7 @@ class OptimizePresentation(Presentation["Optimization"]):
     """How the result of a search is shown."""
 
     files = "OPTIMIZATION"
-    left = "the best so far is above; the same command continues with the variants already made"
+    left = "the best so far is above; run the same command again to resume"
 
     def show(self, result: Optimization, console: Console, *, output: Output) -> None:
         """Variants before and after, and the choice."""

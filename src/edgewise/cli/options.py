@@ -190,7 +190,7 @@ SCENARIO = option("--scenario KIND", MEASURE, "single-stream, offline or paced",
 FPS = option("--fps", MEASURE, "Inputs per second in the scenario paced", float)
 ITERATIONS = option("--iterations N", MEASURE, "Number of timed inferences per session", int)
 WARMUP = option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)", int)
-DURATION = option("--duration 5s", MEASURE, "Time to measure for, per session", read=parse_duration)
+DURATION = option("--duration 5s", MEASURE, "Measuring time per session", read=parse_duration)
 TIMEOUT = option(
     "--timeout T", MEASURE, "Kill a worker that has been silent for this long", read=parse_duration, default="120s"
 )
@@ -198,11 +198,16 @@ MEMORY_LIMIT = option(
     "--memory-limit 2GiB", MEASURE, "Memory that a worker may allocate (default: available memory)", read=parse_size
 )
 CONSTRAINTS = (
-    option("--cpus N", LIMITS, "Processors that the job may use, such as 0.5: simulates a smaller device", float),
+    option(
+        "--cpus N",
+        LIMITS,
+        "Number of processors that the job may use, such as 0.5: simulates a smaller device",
+        float,
+    ),
     option(
         "--memory 2GiB",
         LIMITS,
-        "Memory of all processes of the job together: simulates a smaller device",
+        "Memory that all processes of the job may use together: simulates a smaller device",
         read=parse_size,
     ),
     option("--mechanism NAME", LIMITS, "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)"),

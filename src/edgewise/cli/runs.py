@@ -42,15 +42,17 @@ _TABLE_LIMIT = 50
 @app.command("list")
 def list_runs(
     model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
-    runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="The runtime's name")] = None,
-    status: Annotated[str | None, typer.Option(help="done, failed or cancelled")] = None,
+    runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="Only runs on this runtime")] = None,
+    status: Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")] = None,
     since: Annotated[
         str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
     ] = None,
     before: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Only runs listed after this one: the next page")
+        str | None, typer.Option(metavar="RUN", help="Only runs that follow this one in the list: the next page")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help=f"Number of runs to list [table: {_TABLE_LIMIT}]")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Number of runs to list (default: {_TABLE_LIMIT}; all with --json)")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -172,7 +174,7 @@ def rm(
 
 @app.command()
 def reindex(store: StoreOption = None) -> None:
-    """Rebuild the index from the stored documents."""
+    """Rebuild, from the stored runs, the tables that make listing fast."""
     with _open(store) as opened:
         done = opened.reindex()
     _say(f"{_count(done.indexed)} indexed")

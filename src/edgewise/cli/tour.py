@@ -41,9 +41,9 @@ would leave a race of so short a search too few rounds to prove anything."""
 
 OPTIONS = (
     option(
-        "-o --output",
+        "-o --output FOLDER",
         options.OUTPUT,
-        "Folder for the tables and the pages; made if missing",
+        "Folder for the tables and the pages; created if missing",
         Path,
         default=Path("edgewise-tour"),
     ),

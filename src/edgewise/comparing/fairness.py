@@ -141,7 +141,7 @@ def limits_text(job: Job) -> str:
     """``0.5 CPUs, 200 MiB``, or ``none``."""
     limits = job.target.constraints
     cpus, memory = (limits.cpus, limits.memory_bytes) if limits else (None, None)
-    words = [f"{cpus:g} CPUs"] if cpus else []
+    words = [f"{cpus:g} CPU{'' if cpus == 1 else 's'}"] if cpus else []
     return ", ".join(words + ([format_bytes(memory)] if memory else [])) or "none"
 
 

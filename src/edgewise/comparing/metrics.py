@@ -15,7 +15,6 @@ from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Ver
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria
 from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
-    LEAST_FOR_RATIO,
     PERCENTILE_METRIC,
     Evidence,
     evidence_of,
@@ -231,7 +230,7 @@ def _row(
     verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
     because = contrast.doubt
     if verdict == "inconclusive" and not because:
-        because = f"neither a difference nor equality within {margin * 100:.3g} % is proven yet"
+        because = f"not yet proven: a difference, or equality within {margin * 100:.3g} %"
     low, high = contrast.interval() or (None, None)
     return replace(
         nothing,
@@ -410,13 +409,13 @@ def _contrast_percentiles(a: Evidence, b: Evidence, *, relation: _Relation) -> M
     )
     if min(map(len, groups)) < LEAST_REPLICATES:
         have = ", ".join(
-            f"{name} has {sum(side.lengths)} in {len(side.lengths)}"
+            f"{name} has {sum(side.lengths)} samples in {len(side.lengths)} processes"
             for name, side in zip(relation.names, (a, b), strict=True)
         )
         return replace(
             nothing,
-            because=f"a ratio of 99th percentiles needs {LEAST_FOR_RATIO} samples a side, {LEAST_FOR_PERCENTILE} in "
-            f"each of {LEAST_REPLICATES} groups of fresh processes: {have}, enough for {min(map(len, groups))}",
+            because=f"a ratio of 99th percentiles needs {LEAST_REPLICATES} groups of fresh processes per side, "
+            f"each with {LEAST_FOR_PERCENTILE} samples: {have}, enough for {min(map(len, groups))} of these groups",
         )
     first, second = percentiles_of(a.sessions, groups[0]), percentiles_of(b.sessions, groups[1])
     contrast, design = _from_processes(

@@ -26,9 +26,6 @@ PERCENTILE = 99.0
 LEAST_FOR_PERCENTILE = 1000
 """A percentile is given only where at least ten samples are expected beyond it: n ≥ 10/(1 − p)."""
 
-LEAST_FOR_RATIO = LEAST_FOR_PERCENTILE * LEAST_REPLICATES
-"""Samples of one side below which percentiles of joined processes can't be compared."""
-
 OF_ARRIVALS = "deadline_miss_rate"
 """Its interval is over arrivals and leaves out how processes differ."""
 

@@ -1,4 +1,4 @@
-"""A comparison that measures: jobs side by side until the verdict is safe or the time is spent."""
+"""A comparison that measures: jobs side by side until the verdict is decided or the time is spent."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run_trial(
         save: keeps a run; all are saved at every look and in the end.
         sensors: None asks the meters, which every process then reads after its turns.
         settled: called with the variants at every look; returns why to stop, or None. Without it measuring stops once
-            every verdict on `trial.until` is safe.
+            every verdict on `trial.until` is decided.
 
     Returns:
         The result; its `interrupted` says whether Ctrl-C ended the measuring.
@@ -163,7 +163,7 @@ def _is_safe(rows: Sequence[Comparison], until: str) -> str | None:
     open_rows = [row for row in rows if row.metric == until and row.ratio is not None]
     if not open_rows or any(row.verdict == "inconclusive" for row in open_rows):
         return None
-    return f"the verdict on {until} is safe" if len(open_rows) == 1 else f"all verdicts on {until} are safe"
+    return f"the verdict on {until} is decided" if len(open_rows) == 1 else f"all verdicts on {until} are decided"
 
 
 def _check_amount(trial: TrialSettings) -> None:

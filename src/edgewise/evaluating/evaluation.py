@@ -265,7 +265,8 @@ class _Evaluator:
         if plan.task is not None and data.kind not in plan.task.kinds:
             raise BadInput(
                 f"{plan.task.name} does not support {data.kind} samples",
-                advice=f"it supports {', '.join(plan.task.kinds)}; set the kind with --data-format or --data-option",
+                advice=f"give samples of the kind {' or '.join(plan.task.kinds)}, or set the kind with --data-format "
+                "or --data-option",
             )
         context = TaskContext(
             signature=open_model(tested.job.model.path).signature,

@@ -19,7 +19,7 @@ from edgewise.run.plan import count_cores
 from edgewise.runtime.base import runtimes
 from edgewise.workload.resolved_graph import resolve_shapes
 
-NO_SAMPLES = "it needs samples: give --data"
+NO_SAMPLES = "needs samples: give --data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class PassCatalog:
         if capabilities.calibrates and not self.calibrates:
             return NO_SAMPLES
         if capabilities.labels and not self.labels:
-            return "it needs labels"
+            return "needs labels"
         return ""
 
     def _recipes(self, name: str, one: Pass, facts: Facts) -> list[Recipe]:
@@ -201,7 +201,7 @@ class PassCatalog:
         if not labels:
             found = [recipe for recipe in recipes if recipe.rank <= self.rank]
             if not found:
-                self._leave_out(name, "it has no recipe for this model")
+                self._leave_out(name, "no recipe of this pass applies to this model")
             return found
         known = {recipe.label: recipe for recipe in recipes}
         for label in labels:

@@ -244,7 +244,7 @@ def predict_tasks(
     """
     if not tasks:
         return [], {}
-    emit(StageStarted(title="Pre-flight: what should help here?"))
+    emit(StageStarted(title="Pre-flight: predict the speed-up of passes"))
     found: dict[str, Prediction] = {}
     keyed: list[tuple[tuple[int, float, int, bool], PlannedTask]] = []
     room = PREFLIGHT_SHARE * min(settings.budget_s, 2.0 * max(0.0, left))
@@ -275,7 +275,7 @@ def predict_with_data(
     """
     if settings.judged is not None or not lacking:
         return {}
-    emit(StageStarted(title="Pre-flight: what would help with --data?"))
+    emit(StageStarted(title="Pre-flight: predict the speed-up of passes that need --data"))
     end = time.monotonic() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))
     preflights: dict[str, Preflight] = {}
     found: dict[str, Prediction] = {}

@@ -110,7 +110,7 @@ def race(
     seed: int,
     save: Callable[[Run], None],
 ) -> ComparisonResult:
-    """Race the original against `candidates`, until every verdict is safe or no open one can be the fastest.
+    """Race the original against `candidates`, until every verdict is decided or no open one can be the fastest.
 
     Raises:
         BadInput: as `run_trial`.
@@ -144,7 +144,7 @@ def _settled(variants: Sequence[Variant]) -> str | None:
         return None
     open_rows = [row for row in rows if row.verdict == "inconclusive"]
     if not open_rows:
-        return "all verdicts on latency are safe"
+        return "all verdicts on latency are decided"
     faster = [row.high for row in rows if row.verdict == "faster" and row.high is not None]
     if faster and all(row.low is not None and row.low > min(faster) for row in open_rows):
         return "no variant with an open verdict can be the fastest"

@@ -44,13 +44,13 @@ def comparison_document(findings: ComparisonResult) -> Document:
         *input_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
-            title="What the verdicts rest on",
+            title="Basis of the verdicts",
             lines=tuple(evidence_lines(findings)),
             brief="; ".join(_amount_lines(findings)),
         ),
         Section(title="Notes", lines=_lines(findings.notes)),
         Section(
-            title="Cautions on each one's own numbers",
+            title="Cautions about the variants' own numbers",
             lines=tuple(caution_lines(findings)),
             tone="poor",
             brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
@@ -134,7 +134,8 @@ def front_lines(findings: ComparisonResult) -> list[str]:
     if front is None:
         return []
     over = listing([lower_label(metric) for metric in front.metrics])
-    lines = [f"not beaten over {over}: {listing([one_line(label) for label in front.members]) or 'none'}"]
+    members = listing([one_line(label) for label in front.members]) or "none"
+    lines = [f"variants that no other beats in {over}: {members}"]
     for label, by in front.beaten.items():
         lines.append(f"{one_line(label)} is beaten by {listing([one_line(each) for each in by])}")
     if front.beaten:

@@ -71,7 +71,7 @@ def headline_text(row: Comparison) -> str:
         return f"{b} is {_GOOD_AS.get(row.unit, 'as good as')} {a}{where}"
     if row.verdict == "inconclusive":
         yet = " yet" if row.decides_in_s is not None else ""
-        return f"Whether {b} differs from {a}{where or ' in latency'} can't be told{yet}"
+        return f"No verdict{yet} on {b} against {a}{where or ' in latency'}"
     verb = "needs" if row.unit in ("J", "W") else "is"
     return f"{b} {verb} {verdict_text(row)} than {a}{where}"
 

@@ -81,14 +81,14 @@ MOST_INPUTS = 6
 
 
 def input_text(run: Run) -> str:
-    """The inputs of the model: ``"x float32 1×3×224×224 of 0 to 1, random"``; "" where the record has no inputs."""
+    """The inputs of the model: ``"x float32 1×3×224×224 from 0 to 1, random"``; "" where the record has no inputs."""
     workload = run.job.workload
     told = run.effective.get("inputs")
     ranges = {}
     for each in told if isinstance(told, list) else ():
         if isinstance(each, Mapping) and all(isinstance(each.get(key), int | float) for key in ("low", "high")):
             low, high = f"{each['low']:.3g}", f"{each['high']:.3g}"
-            ranges[str(each.get("name"))] = f" of {each['low']:g}" if low == high else f" of {low} to {high}"
+            ranges[str(each.get("name"))] = f", all {each['low']:g}" if low == high else f" from {low} to {high}"
     words = [
         one_line(f"{spec.name} {spec.dtype} {'×'.join(map(str, spec.shape)) or 'scalar'}{ranges.get(spec.name, '')}")
         for spec in workload.inputs

@@ -209,7 +209,7 @@ def data_lines(evaluation: Evaluation) -> list[str]:
     data = evaluation.data
     chosen = "" if evaluation.limit is None else f" (at most {evaluation.limit}, chosen by seed {evaluation.seed})"
     lines = [
-        f"{data.name} ({data.format}, split {data.split}): {evaluation.n} of {data.size} samples judged{chosen}, "
+        f"{data.name} ({data.format}, split {data.split}): {evaluation.n} of {data.size} samples evaluated{chosen}, "
         f"sha256 {data.sha256[:16]}"
     ]
     if evaluation.skipped_count:

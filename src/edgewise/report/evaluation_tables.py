@@ -1,4 +1,4 @@
-"""The tables of an evaluation: one row a model, every metric of one, and one less the first, sample by sample."""
+"""The tables of an evaluation: one row a model, every metric of one, and one minus the first, sample by sample."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def differences_table(one: ModelEvaluation, label: str, first: str) -> Table | N
         Column(title="n", numeric=True, rank=1),
     )
     return Table(
-        title=f"{label} less {first}, sample by sample", columns=columns, rows=tuple(map(_gap_row, one.differences))
+        title=f"{label} minus {first} on the same samples", columns=columns, rows=tuple(map(_gap_row, one.differences))
     )
 
 

@@ -164,7 +164,7 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
         ("sha256", job.model.sha256),
         ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not reported'}"),
-        ("In force", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not reported"),
+        ("Settings in effect", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not reported"),
         ("Inputs", f"{'; '.join(inputs) or 'not reported'} ({source})"),
         ("Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"),
         ("Stopping", f"{stopping.sessions} session(s), {rule}" if run.sessions else ""),

@@ -215,7 +215,7 @@ def _shape(tensor: Tensor) -> str:
 def support_table(support: Sequence[Support], inspection: Inspection) -> Table:
     """Per target: the operators that it supports, does not support, or that are unknown, and why."""
     return Table(
-        title="Which engines support its operators, without running it",
+        title="Operator support of the engines (the model was not run)",
         columns=(
             Column(title="Engine"),
             Column(title="Supported"),

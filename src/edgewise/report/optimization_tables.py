@@ -154,8 +154,8 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
     notes = (
         *notes,
-        "predicted before it was made, within its own engine; measured in the race, against the original in the "
-        "original's engine: time before over time after",
+        "speed-ups are time of the original over time of the variant. Predicted: by the pre-flight, both in the "
+        "variant's engine. Measured: in the race, against the original in its own engine",
     )
     if narrow and kind and kind == result.headline and kind != WORST:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")

@@ -180,11 +180,11 @@ def _promised(result: Optimization) -> str:
 
 
 def _untried(result: Optimization) -> str:
-    """``"no time for 17 of 23 variants, all int8 among them (--time-budget 10min)"``; empty where there was time."""
+    """``"no time for 3 of 9 variants, including every int8 one (--time-budget 10min)"``; empty where there was time."""
     untried = result.not_tried
     if not untried.variants:
         return ""
-    among = f", all {listing(list(untried.families))} among them" if untried.families else ""
+    among = f", including every {listing(list(untried.families))} one" if untried.families else ""
     flag = "" if untried.budget_s is None else f" (--time-budget {duration_flag(untried.budget_s)})"
     return f"no time for {len(untried.variants)} of {untried.of} variants{among}{flag}"
 

@@ -24,7 +24,7 @@ from edgewise.units import format_bytes, format_si, significant
 MOST_ROWS = 15
 """Number of layers with a row of their own; the others are summed in one row."""
 MOST_OVERHEADS = 6
-NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but for no operator that could be named"
+NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but edgewise found no operator for them"
 LEAST_TAKEN = 0.01
 """Smallest share of the latency added by the profiler that is mentioned."""
 
@@ -32,10 +32,10 @@ _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 WHOLE = "whole"
 """The time that the layers are compared with and that their shares refer to."""
 WHOLE_NOTE = (
-    "an inference without the profiler: the mean of those in turns with the profiled ones, which the shares refer to; "
-    "the median latency comes from other processes"
+    "the mean of inferences without the profiler, timed between the profiled ones; all shares refer to it. "
+    "The median latency above comes from other processes"
 )
-WHOLE_IS_LATENCY = "the median latency, which the shares refer to"
+WHOLE_IS_LATENCY = "the median latency; all shares refer to it"
 
 
 def is_profiled(run: Run) -> bool:
@@ -339,7 +339,7 @@ def conservation_line(profile: Profile) -> str:
     gap = profile.unattributed / profile.latency
     rest = f"{gap:.1%} unattributed" if gap >= 0 else f"{-gap:.1%} more than the whole"
     taken = profile.profiler_time / profile.latency
-    less = f" ({taken:.1%} more were the profiler's own and are taken out)" if taken >= LEAST_TAKEN else ""
+    less = f" ({taken:.1%} more was the time of the profiler itself, and is subtracted)" if taken >= LEAST_TAKEN else ""
     text = (
         f"operators {operators:.1%} + overheads {overheads:.1%} = {profile.conservation:.1%} "
         f"of the whole, {whole}; {rest}{less}"

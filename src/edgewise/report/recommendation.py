@@ -206,7 +206,7 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
     unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
     noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
     if len(ranked) == 1:
-        return [f"the only run that qualifies: {noun} {quantity(chosen.value, unit)}"]
+        return [f"the only run that can be recommended: {noun} {quantity(chosen.value, unit)}"]
     lines = []
     for other in ranked:
         if other is chosen:
@@ -359,7 +359,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({_objection(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
-        return f"No recommendation: nothing qualifies, {enumerate_few(said)}"
+        return f"No run can be recommended: {enumerate_few(said)}"
     chosen = next(run for run in runs if run.id == found.run)
     return f"Recommended: {found.label}, {_noun(chosen)} {_judged_text(chosen)}; {found.why[0]}"
 

@@ -112,7 +112,7 @@ def run_document(run: Run) -> Document:
     for title, words in (
         ("Methods", _methods(run)),
         ("Cautions", caution_lines([run])),
-        ("In force", [f"{name}: {value}" for name, value in flatten(run.effective)]),
+        ("Settings in effect", [f"{name}: {value}" for name, value in flatten(run.effective)]),
         ("Environment", [f"{name}: {value}" for name, value in flatten(run.environment)]),
         ("Layers", [layers] if layers else []),
     ):
@@ -129,7 +129,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
     runtime = " ".join(filter(None, (job.runtime.name, job.runtime.version, job.runtime.provider)))
     threads = "its own number of" if job.runtime.threads is None else str(job.runtime.threads)
-    yield "runtime", f"{runtime}, {threads} threads"
+    yield "runtime", f"{runtime}, {threads} thread{'' if threads == '1' else 's'}"
     yield "scenario", f"{job.workload.scenario.kind}, batch {job.workload.batch}"
     yield "device", job.target.device
     if run.evaluation is not None:

@@ -187,7 +187,7 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     # Runs × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
-    method = f"runs × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
+    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
     rates = _rates(widened, value, batch, within=interval)

@@ -140,7 +140,7 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
         yield Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time")
     steal = _worst(sessions, "steal_share")
     if steal is not None and steal > STEAL:
-        yield Caution.of("steal", f"the hypervisor gave up to {steal:.1%} of the processor time to others")
+        yield Caution.of("steal", f"other virtual machines took up to {steal:.1%} of the processor time")
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")

@@ -59,10 +59,13 @@ def named_for_python() -> Iterator[None]:
         raise
 
 
-_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
+_FLAG = re.compile(r"'edgewise [^']*'|(?<![\w-])--([a-z][a-z-]+)")
+"""A flag, or a whole command line in quotes, whose flags keep their names."""
 
 
 def _field_of(flag: re.Match[str]) -> str:
+    if flag[1] is None:
+        return flag[0]
     return next((field for field, name in FLAGS.items() if name == flag[0]), flag[1].replace("-", "_"))
 
 

@@ -260,7 +260,7 @@ def _check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:
 
 
 class CompareRequest(_Measuring):
-    """Measure models side by side, in turns, until the verdicts are safe; or compare stored runs.
+    """Measure models side by side, in turns, until the verdicts are decided; or compare stored runs.
 
     The fields are the arguments of `edgewise.compare`, but for:
 

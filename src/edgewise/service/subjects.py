@@ -255,14 +255,14 @@ def _explain(word: str, reference: str, error: EdgewiseError) -> BadModel:
     """The one error for a word that is neither a file nor a run."""
     path = Path(reference)
     try:
-        what = "a folder, not a model file" if path.is_dir() else "no file that can be read"
+        what = "a folder, not a model file" if path.is_dir() else "not a readable file"
     except (OSError, ValueError):
-        what = "no file that can be read"
+        what = "not a readable file"
     named = _LABEL.fullmatch(word)
     advice = f"check the path, or {error.advice or 'name a stored run'}"
     if named and named[1].strip() in SETTINGS:
         advice = f"to vary a setting: --vary {word}; to set it, behind the model: model.onnx,{word}"
-    return BadModel(f"{reference!r} is {what}, and as a stored run: {error.message}", advice=advice)
+    return BadModel(f"{reference!r} is {what}, nor a stored run: {error.message}", advice=advice)
 
 
 def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[str]]:

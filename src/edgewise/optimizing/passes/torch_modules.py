@@ -150,7 +150,7 @@ def need_samples(task: PassTask[Any], model: TorchModel) -> Calibration:
     """The samples of `task`. Raises `CannotApply` where there are none, and `BadInput`."""
     samples = load_samples(task, model)
     if samples is None:
-        raise CannotApply("it needs samples: give --data")
+        raise CannotApply("needs samples: give --data")
     return samples
 
 
