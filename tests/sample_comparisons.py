@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
-
-from rich.console import Console
+from functools import partial
 
 from edgewise.comparing.comparison import (
     Comparison,
@@ -17,7 +15,8 @@ from edgewise.comparing.comparison import (
     Side,
     Variant,
 )
-from edgewise.report.comparison import print_comparison
+from edgewise.report.comparison import comparison_document
+from edgewise.report.text import plain_text, print_titled
 from sample_runs import NO_ENERGY, failed_run, make_run, single_session
 
 PAIRED = "Student's t on the log ratios of 18 pairs of fresh processes, several looks allowed for"
@@ -160,7 +159,4 @@ def hostile() -> ComparisonResult:
 
 def comparison_text(findings: ComparisonResult, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `findings` as plain text without colours, at most `width` cells wide."""
-    buffer = io.StringIO()
-    console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)
-    print_comparison(findings, console, details=details)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return plain_text(partial(print_titled, comparison_document(findings), details=details), width=width)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
-
-from rich.console import Console
+from functools import partial
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
@@ -19,8 +17,9 @@ from edgewise.optimizing.variant import (
     Prediction,
 )
 from edgewise.record import DataRef, Evaluation, ModelRef, RuntimeSpec, Skipped
-from edgewise.report.evaluation import print_evaluation
+from edgewise.report.evaluation import describe_results
 from edgewise.report.optimization import print_optimization
+from edgewise.report.text import plain_text, print_titled
 from sample_comparisons import HOSTILE
 from sample_runs import KWS, failed_run, make_run, measured
 
@@ -186,19 +185,12 @@ def hostile_search() -> Optimization:
 
 def optimization_text(result: Optimization, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `result` as plain text without colours, at most `width` cells wide."""
-    return _text(print_optimization, result, width, details)
+    return plain_text(partial(print_optimization, result, details=details), width=width)
 
 
 def evaluation_text(results: EvaluationResults, *, width: int = 80, details: bool = True) -> str:
     """What is printed of `results` as plain text without colours, at most `width` cells wide."""
-    return _text(print_evaluation, results, width, details)
-
-
-def _text(show, told, width: int, details: bool) -> str:
-    buffer = io.StringIO()
-    console = Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False)
-    show(told, console, details=details)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return plain_text(partial(print_titled, describe_results(results), details=details), width=width)
 
 
 def evaluation(**facts) -> Evaluation:

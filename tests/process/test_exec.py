@@ -178,6 +178,7 @@ def test_models_are_put_in_the_command_and_ranked(capfd, tmp_path, monkeypatch):
     ]  # fmt: skip
     assert [one["job"]["model"]["size_bytes"] for one in told["runs"]] == [5, 0]
     assert all(len(one["sessions"]) == 2 for one in told["runs"])
+    assert {one["job"]["workload"]["interleave"] for one in told["runs"]} == {"rounds"}
     assert told["recommendation"] is None
     assert run([*words, "-m", "c.bin", "--details", "--", "sh", "-c", "true {model}"]) == ExitCode.DONE
     shown = capfd.readouterr().out
@@ -285,3 +286,17 @@ def test_without_permission_for_control_groups_the_next_mechanism_is_used(capfd)
     (record,) = json.loads(done.stdout)["runs"]
     assert record["effective"]["mechanism"] == "affinity-rlimit"
     assert any("cgroup-v1: no writable hierarchy for cpu" in why for why in record["effective"]["passed_over"])
+
+
+def test_stored_runs_of_commands_are_compared_in_pairs_of_rounds(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["exec", "--store", "runs.db", "-q", "--json", "--repeat", "4", "-m", "0.02,0.2", "--", "sleep", "{model}"]
+    assert run(words) == ExitCode.DONE
+    ids = [one["id"] for one in json.loads(capfd.readouterr().out)["runs"]]
+    assert run(["compare", *ids, "--store", "runs.db", "--metrics", "total_time", "--json"]) == ExitCode.DONE
+    told = json.loads(capfd.readouterr().out)
+    (row,) = told["comparisons"]
+    assert (row["verdict"], row["before"]["replicates"]) == ("slower", 4)
+    assert any(text.startswith("command: ") for text in told["stated"])
+    assert told["notes"] == []
+    assert told["not_excluded"] == []

@@ -76,7 +76,7 @@ def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     assert found["failing"].startswith("the pass failed: OddError: first")
     assert found["crashing"] == "the pass failed: the pass crashed (SIGABRT)"
     assert found["filling"] == "the disk is full: No space left on device"
-    assert found["broken"].startswith("the pass failed: what it made can't be read: ")
+    assert found["broken"].startswith("the pass failed: its result can't be read: ")
     assert found["nan"].startswith("broken: output 0 is not finite for 16 of 16 samples")
     assert found["narrow"].startswith("broken: output 0 has the shape (1, 2)")
     assert found["unloadable"].startswith("fake can't run it: ") and "SIGABRT" in found["unloadable"]

@@ -145,6 +145,15 @@ def test_a_push_goes_on_where_the_link_dropped(board):
     assert board.cable.passed < 2.5 * SIZE
 
 
+def test_a_slow_link_costs_deployment_time_and_no_latency(board):
+    board.cable.bytes_per_s = 200_000.0
+    run = measure(plan_of())
+    assert run.status == "done", run.failure
+    assert run.sessions[0].facts["link"]["push_s"] > SIZE / 200_000.0
+    assert run.measurement("deployment_time").value > SIZE / 200_000.0
+    assert 0 < run.measurement("latency").value < 0.05
+
+
 def cut_in_session(plan, act, *, after=3.0):
     timers = []
 

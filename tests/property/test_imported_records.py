@@ -20,11 +20,11 @@ from edgewise.comparing.requirement import parse_requirements
 from edgewise.comparing.subjects import compare_stored
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.record import Run
-from edgewise.report.bench import render_text
-from edgewise.report.comparison import print_comparison
+from edgewise.report.bench import bench_document
+from edgewise.report.comparison import comparison_document
 from edgewise.report.files import TABLES, render_report, report_document
-from edgewise.report.gate import print_gate
-from edgewise.report.profile_text import render_profile_text
+from edgewise.report.gate import gate_document
+from edgewise.report.profile import profile_document
 from edgewise.report.result_files import COMPARISON, GATE
 from edgewise.report.runs import print_run
 from edgewise.report.text import print_document
@@ -103,14 +103,17 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
         yield lambda table=table: print_document(report_document(both, table=table), paper())
         for extension in (".md", ".csv"):
             yield lambda table=table, extension=extension: render_report(both, extension, table=table)
-    yield lambda: (render_text(both, console=paper()), render_profile_text(both, paper()))
+    yield lambda: (
+        print_document(bench_document(both), paper()),
+        print_document(profile_document(both, width=80), paper()),
+    )
     for extension in (".trace.json", ".nodes.json", ".mltk.json"):
         yield lambda extension=extension: render_report([run], extension)
 
     def compare() -> None:
         subjects = [Subject(thing=each) for each in both]
         findings = compare_stored(subjects, Criteria(force=True))
-        print_comparison(findings, paper())
+        print_document(comparison_document(findings), paper())
         for extension in (".md", ".csv", ".json"):
             COMPARISON.render(findings, extension)
 
@@ -118,7 +121,7 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
         requirements = parse_requirements(["3%"], ["latency=5ms"])
         asked = Gate(requirements=requirements, policy="fail", save=print)
         outcome = run_gate(asked, Subject(thing=run), Subject(thing=other))
-        print_gate(outcome, paper())
+        print_document(gate_document(outcome), paper())
         for extension in (".xml", ".md", ".json"):
             GATE.render(outcome, extension)
 

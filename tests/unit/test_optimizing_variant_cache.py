@@ -194,8 +194,8 @@ FAILURES = (
     ("memory", "memory", "out of memory: there was not enough memory"),
     ("abort", "crashed", "the pass failed: the pass crashed (SIGABRT)"),
     ("odd", "failed", "the pass failed: OddError: first"),
-    ("broken", "failed", "the pass failed: what it made can't be read: "),
-    ("empty", "failed", "the pass failed: what it made can't be read: "),
+    ("broken", "failed", "the pass failed: its result can't be read: "),
+    ("empty", "failed", "the pass failed: its result can't be read: "),
     ("nothing", "failed", "the pass failed: AttributeError"),
 )
 

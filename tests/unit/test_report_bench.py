@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from edgewise.record import Caution, Trust
-from edgewise.report.bench import bench_document, bench_table, caution_lines, render_text
+from edgewise.report.bench import bench_document, bench_table, caution_lines
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document
@@ -25,7 +24,7 @@ from edgewise.report.markdown import render_markdown
 from edgewise.report.text import to_text
 from edgewise.run.agreement import Outputs, compare_outputs
 from edgewise.text import for_markdown
-from sample_runs import all_runs, failed_run, make_run, missing, offline_run, paced_run, run_id, same_model_runs
+from sample_runs import all_runs, failed_run, make_run, missing, paced_run, run_id, same_model_runs
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 OPTIONS = Options(task="Keyword Spotting", reference="[MLPerf Tiny](https://mlcommons.org/)")
@@ -153,12 +152,6 @@ def test_a_run_that_equals_the_reference_does_not_differ_from_it():
     (line,) = next(each for each in bench_document(told).sections if each.title == "Outputs").lines
     assert "agrees (max abs error 0, top-1 agreement 100.0%)" in line
     assert line.count("differs (max abs error 1.40, top-1 agreement 0.0%)") == 2
-
-
-def test_render_text_prints_on_the_given_console():
-    buffer = io.StringIO()
-    render_text([offline_run()], console=Console(file=buffer, width=80))
-    assert "5200 ± 60" in buffer.getvalue()
 
 
 def test_csv_keeps_full_precision_and_the_interval():

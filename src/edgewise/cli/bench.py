@@ -66,10 +66,11 @@ class RunPresentation(Presentation["Measured"]):
 
     def show(self, result: Measured, console: Console, *, output: Output) -> None:
         """The table of `bench`."""
-        from edgewise.report.bench import render_text
+        from edgewise.report.bench import bench_document
+        from edgewise.report.text import print_document
 
         if result.runs:
-            render_text(result.runs, console=console, details=output.details)
+            print_document(bench_document(result.runs), console, details=output.details)
         say_skipped(result.skipped)
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:

@@ -101,9 +101,10 @@ class ComparePresentation(Presentation["ComparisonResult"]):
 
     def show(self, result: ComparisonResult, console: Console, *, output: Output) -> None:
         """Verdicts, and what they rest on."""
-        from edgewise.report.comparison import print_comparison
+        from edgewise.report.comparison import comparison_document
+        from edgewise.report.text import print_titled
 
-        print_comparison(result, console, details=output.details)
+        print_titled(comparison_document(result), console, details=output.details)
 
     def has_failed(self, result: ComparisonResult) -> bool:
         """Whether a variant could not be measured."""

@@ -112,6 +112,8 @@ def _print(found: DeviceCheck) -> None:
     from edgewise.units import format_bytes
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     machine = found.environment
     rows = [
         ("device", f"{found.device.name}  {found.device.url}"),

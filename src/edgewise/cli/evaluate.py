@@ -59,9 +59,10 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
 
     def show(self, result: EvaluationResults, console: Console, *, output: Output) -> None:
         """Metrics with intervals, and what differs."""
-        from edgewise.report.evaluation import print_evaluation
+        from edgewise.report.evaluation import describe_results
+        from edgewise.report.text import print_titled
 
-        print_evaluation(result, console, details=output.details)
+        print_titled(describe_results(result), console, details=output.details)
 
     def has_failed(self, result: EvaluationResults) -> bool:
         """Whether a run failed; says which."""

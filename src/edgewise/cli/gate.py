@@ -68,9 +68,10 @@ class GatePresentation(Presentation["GateResult"]):
 
     def show(self, result: GateResult, console: Console, *, output: Output) -> None:
         """Checks, and what they rest on."""
-        from edgewise.report.gate import print_gate
+        from edgewise.report.gate import gate_document
+        from edgewise.report.text import print_document
 
-        print_gate(result, console, details=output.details)
+        print_document(gate_document(result), console, details=output.details)
 
     def finish(self, result: GateResult, *, output: Output) -> int:
         """The verdict alone: a store that fails changes nothing about it."""

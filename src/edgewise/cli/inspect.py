@@ -61,11 +61,11 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
 
     def show(self, result: Sequence[Inspection], console: Console, *, output: Output) -> None:
         """Layers of one model; a row for each of several."""
-        from edgewise.report.inspection import print_inspection, sweep_document
+        from edgewise.report.inspection import inspection_document, sweep_document
         from edgewise.report.text import print_document
 
         if len(result) == 1:
-            print_inspection(result[0], console, top=output.top)
+            print_document(inspection_document(result[0], top=output.top, width=console.width), console)
         else:
             print_document(sweep_document(result), console)
 

@@ -59,11 +59,13 @@ class ProfilePresentation(RunPresentation):
 
     def show(self, result: Measured, console: Console, *, output: Output) -> None:
         """The table of layers."""
-        from edgewise.report.profile_text import render_profile_text
+        from edgewise.report.profile import profile_document
+        from edgewise.report.text import print_document
 
         if result.runs:
             top = output.top or max(len(run.layers) for run in result.runs)
-            render_profile_text(result.runs, console, top=top, details=output.details)
+            document = profile_document(result.runs, top=top, width=console.width)
+            print_document(document, console, details=output.details)
         say_skipped(result.skipped)
 
     def finish(self, result: Measured, *, output: Output) -> int:

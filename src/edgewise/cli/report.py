@@ -138,11 +138,11 @@ def _print(runs: Sequence[Run], document: Document, settings: ReportSettings, *,
         from edgewise.store.redaction import redact_run_paths
 
         typer.echo(redact_run_paths(render_markdown(document, only_tables=only_tables), runs), nl=False)
-    elif table_of(runs, settings["table"]) == "profile":
-        from edgewise.report.profile_text import render_profile_text
+        return
+    from edgewise.report.text import print_document
 
-        render_profile_text(runs, console, details=details)
-    else:
-        from edgewise.report.text import print_document
+    if table_of(runs, settings["table"]) == "profile":
+        from edgewise.report.profile import profile_document
 
-        print_document(document, console, details=details)
+        document = profile_document(runs, width=console.width)
+    print_document(document, console, details=details)

@@ -213,6 +213,7 @@ _PRECISION: _Aspect[Run] = _Aspect(
 )
 _STATED: tuple[_Aspect[Run], ...] = (
     _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
+    _Aspect("command", lambda run: run.job.command or None, lambda run: run.job.label),
     _Aspect("engine", _engine_in_words, _engine_in_words),
     _Aspect("engine settings", _options_in_words, _options_in_words),
     _Aspect("threads", lambda run: threads_of(run) or 0, lambda run: str(threads_of(run) or "not reported")),
@@ -268,6 +269,7 @@ def _gap(a: Run, b: Run) -> str:
 def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
     """What could not be checked because the record lacks it; a failed run has its own reason."""
     found = []
+    runs = [(label, run) for label, run in runs if not run.job.command]  # a program has neither inputs nor outputs
     silent = [label for label, run in runs if not run.job.workload.inputs]
     if silent:
         found.append(f"other inputs: {', '.join(silent)} {_verb(silent, 'tells', 'tell')} no input shapes")
@@ -300,4 +302,4 @@ def _settings(run: Run) -> tuple[Any, ...]:
     job = run.job
     runtime = replace(job.runtime, version=engine_version(run), threads=threads_of(run), precision=precision_of(run))
     workload = replace(job.workload, interleave=None, profile=False, input_path=None, stopping=Stopping())
-    return job.model.sha256, runtime, job.target, workload
+    return job.model.sha256, job.command, runtime, job.target, workload

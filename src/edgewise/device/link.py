@@ -105,7 +105,7 @@ class Link:
         self._process.kill()
         self._files.cleanup()
 
-    def request(self, do: str, **fields: Any) -> dict[str, Any]:
+    def request(self, do: str, **fields: Any) -> Answer:
         """The answer to a request. Raises `TargetError` with the target's reason."""
         self._write(_line(do, fields))
         return self._read_answer()
@@ -128,7 +128,7 @@ class Link:
 
     def receive(self, target: BinaryIO, do: str, *, most: int, **fields: Any) -> None:
         """Write what the target sends to `target`. Raises `TargetError`, also where it is more than `most` bytes."""
-        size = int(self.request(do, **fields)["size"])
+        size = self.request(do, **fields).number("size")
         if not 0 <= size <= most:
             self.close()
             raise TargetError(f"the file has {size} B; at most {most} B are accepted")
@@ -150,8 +150,8 @@ class Link:
             error = (after - before) / 2e9
             if best is None or error < best.error_s:
                 best = ClockOffset(
-                    monotonic_ns=int(there["monotonic_ns"]) - (before + after) // 2,
-                    wall_s=int(there["time_ns"]) / 1e9 - before_wall - error,
+                    monotonic_ns=there.number("monotonic_ns") - (before + after) // 2,
+                    wall_s=there.number("time_ns") / 1e9 - before_wall - error,
                     error_s=error,
                     at=after / 1e9,
                 )
@@ -186,7 +186,7 @@ class Link:
         self.received_bytes += len(piece)
         return piece
 
-    def _read_answer(self) -> dict[str, Any]:
+    def _read_answer(self) -> Answer:
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > MOST_ANSWER:
                 raise TargetError("the target broke the protocol")
@@ -200,11 +200,18 @@ class Link:
             raise TargetError("the target broke the protocol") from problem
         if error is not None:
             raise TargetError(str(error)[:500])
-        return _Answer(answer)
+        return Answer(answer)
 
 
-class _Answer(dict[str, Any]):
-    """An answer; a field that it does not have is a broken protocol."""
+class Answer(dict[str, Any]):
+    """An answer of an agent; raises `TargetError` for a field that is missing or of the wrong type."""
+
+    def number(self, key: str) -> int:
+        """A field that is an integer of at most 63 bits, and not negative."""
+        value = self[key]
+        if not isinstance(value, int) or not 0 <= value < 2**63:
+            raise TargetError(f"the target broke the protocol: {key} is not a count")
+        return value
 
     def __missing__(self, key: str) -> Any:
         raise TargetError(f"the target broke the protocol: an answer without {key}")

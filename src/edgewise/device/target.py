@@ -300,7 +300,7 @@ class RemoteTarget:
         clock = self.clock()
         use.clock_offset_s, use.clock_error_s = clock.monotonic_ns / 1e9, clock.error_s
         use.wall_offset_s = clock.wall_s
-        path = PurePosixPath(self.insist(lambda: self.link.request("folder"))["path"])
+        path = PurePosixPath(str(self.insist(lambda: self.link.request("folder"))["path"]))
         for name, sha256 in contents.items():
             self.link.request("place", sha256=sha256, folder=path, name=name)
         sent, received = self._traffic()
@@ -318,7 +318,7 @@ class RemoteTarget:
         for _ in range(MOST_RECONNECTS):
             try:
                 found = self.link.request("have", sha256=sha256)
-                have = int(found["bytes"])
+                have = found.number("bytes")
                 if had is None:
                     had = have if have <= size else 0
                 if not found["complete"]:
@@ -416,7 +416,7 @@ class RemoteWorkspace:
     def oom_kills(self) -> int:
         """As `Workspace.oom_kills`."""
         try:
-            return int(self._link.request("oom_kills")["count"])
+            return self._link.request("oom_kills").number("count")
         except OSError:
             return 0
 

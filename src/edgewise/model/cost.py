@@ -92,7 +92,7 @@ def _input(operator: Operator, graph: Graph) -> int:
 def _number(operator: Operator, name: str) -> int:
     value = operator.geometry.get(name)
     if not isinstance(value, int):
-        raise _Unknown(f"its {name.replace('_', ' ')} is unknown")
+        raise _Unknown(f"{name.replace('_', ' ')!r} of its formula depends on an open dimension or option")
     return value
 
 

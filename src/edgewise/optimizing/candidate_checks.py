@@ -45,12 +45,15 @@ class CandidateChecks:
                 advice=check.failure.advice or "try another engine with -r",
             )
         if check.broken:
-            raise BadInput(f"the original is {check.broken}", advice="check model, data and how samples are prepared")
+            raise BadInput(
+                f"the original is {check.broken}",
+                advice="check the model, the data and the preparation of samples (--prepare)",
+            )
         accuracy, form = self._checker.original, self._checker.form
         if accuracy is not None and not accuracy.answers.records:
             raise BadInput(
-                "not one sample could be used to judge the original",
-                advice="look at the data, or at how samples are prepared (--prepare)",
+                "no sample can be used to judge the original",
+                advice="check the data and the preparation of samples (--prepare)",
             )
         if form is not None and self._settings.judged is not None:
             self.notes.append(f"variants are judged by {_JUDGED_BY[form.kind]}, for the outputs: {form.because}")

@@ -115,7 +115,9 @@ def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[
     names = list(asked) or [name for name, one in registry if one.in_default and availability_at(target, name, one)]
     readers = find_readers(form, names)
     if not readers:
-        raise Unavailable(f"no selected engine reads {form}", advice="see 'edgewise doctor', or name others with -r")
+        raise Unavailable(
+            f"no selected engine reads {form}", advice="see 'edgewise doctor', or select other engines with -r"
+        )
     return [readers[0], *(name for name in names if name != readers[0])]
 
 
@@ -129,11 +131,11 @@ def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]
             )
         model = open_model(path).ref
         if model.sha256 in (original.sha256, *(one.sha256 for one in found)):
-            raise BadInput(f"--also {path} is the same file as another one", advice="leave it out")
+            raise BadInput(f"--also {path} is the same file as another one", advice=f"omit --also {path}")
         if not find_readers(model.format, engines):
             raise Unavailable(
                 f"no selected engine reads {path} ({model.format})",
-                advice="see 'edgewise doctor', or name others with -r",
+                advice="see 'edgewise doctor', or select other engines with -r",
             )
         found.append(model)
     return found
@@ -161,7 +163,9 @@ def _make_folder(folder: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
-        raise BadInput(f"can't write to {folder}: {error.strerror or error}", advice="name another folder") from error
+        raise BadInput(
+            f"can't write to {folder}: {error.strerror or error}", advice="choose another folder with -o"
+        ) from error
 
 
 def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
@@ -180,7 +184,10 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
                     digest=f"{time.time_ns()}")  # fmt: skip
     result = next(cache.make([PlannedTask(one=one, recipe=recipe, source=source)]))
     if result.ref is None:
-        raise RunFailed(f"{settings.model} could not be converted: {result.why}", advice="read the error above")
+        raise RunFailed(
+            f"{settings.model} could not be converted: {result.why}",
+            advice="fix the cause, or export the model yourself",
+        )
     return result.ref
 
 
@@ -233,8 +240,8 @@ def _keep_samples(
     prepared = checker.prepare(question, job)
     if not prepared.feeds:
         raise BadInput(
-            f"not one sample of {question.data.name} can be used to calibrate",
-            advice="look at the data, or at how samples are prepared (--prepare)",
+            f"no sample of {question.data.name} can be used to calibrate",
+            advice="check the data and the preparation of samples (--prepare)",
         )
     file = settings.folder / name
     try:
@@ -242,7 +249,7 @@ def _keep_samples(
     except OSError as error:
         raise BadInput(
             f"the calibration samples can't be written to {settings.folder}: {error.strerror or error}",
-            advice="free some space, or name another folder with -o",
+            advice="free some space, or choose another folder with -o",
         ) from error
     data = question.data
     found = DataRef(

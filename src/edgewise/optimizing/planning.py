@@ -141,9 +141,8 @@ class PassCatalog:
         for one in loaded:
             if not reached & set(one.capabilities.reads):
                 raise BadInput(
-                    f"{one.name} takes {', '.join(one.capabilities.reads)}, and {facts[0].path.name} is "
-                    f"{facts[0].format}",
-                    advice="convert it first, or name a pass that takes it",
+                    f"{one.name} reads {', '.join(one.capabilities.reads)}; {facts[0].path.name} is {facts[0].format}",
+                    advice="convert the model first, or name a pass that supports its format",
                 )
         for name, labels in (self.words or {}).items():
             one = self._load(name)

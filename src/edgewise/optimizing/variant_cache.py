@@ -127,7 +127,7 @@ class VariantCache:
         try:
             ref = open_model(result.model).ref
         except BadModel as error:
-            reason = f"what it made can't be read: {error.message}"
+            reason = f"its result can't be read: {error.message}"
             return PassResult(cause="failed", reason=reason, seconds=result.seconds)
         line = {
             "key": self._key(task),

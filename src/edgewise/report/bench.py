@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS, SHARES
@@ -35,9 +34,6 @@ from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import reach_of
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import significant
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 GRADE_TONES: dict[str, Tone] = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
 
@@ -114,13 +110,6 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         sections=tuple(sections),
         answer=answer_of(runs),
     )
-
-
-def render_text(runs: Sequence[Run], *, console: Console, details: bool = False) -> None:
-    """Print `bench_document` on `console`."""
-    from edgewise.report.text import print_document
-
-    print_document(bench_document(runs), console, details=details)
 
 
 def default_title(runs: Sequence[Run]) -> str:

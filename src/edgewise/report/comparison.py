@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.formatting import percent, ratio_text, scale_of
@@ -17,9 +16,6 @@ from edgewise.report.document import DASH, Cell, Column, Document, Section, Tabl
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _DESIGNS = {
     "interleaved": "fresh processes of all variants took turns in random order",
@@ -62,13 +58,6 @@ def comparison_document(findings: ComparisonResult) -> Document:
     ]
     told = tuple(section for section in sections if section.lines)
     return Document(title=title_of(findings), tables=tuple(tables), sections=told)
-
-
-def print_comparison(result: ComparisonResult, console: Console, *, details: bool = False) -> None:
-    """Print `result` on `console`, readable at 80 columns."""
-    from edgewise.report.text import print_titled
-
-    print_titled(comparison_document(result), console, details=details)
 
 
 def title_of(findings: ComparisonResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
@@ -21,20 +21,10 @@ from edgewise.report.evaluation_tables import NO_CHIEF, differences_table, metri
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 SCHEMA = 1
 MOST_CONFUSED = 8
 MOST_SKIPPED = 5
 IMPLAUSIBLE = "This accuracy is implausible"
-
-
-def print_evaluation(results: EvaluationResults, console: Console, *, details: bool = False) -> None:
-    """Print `results` on `console`, readable at 80 columns."""
-    from edgewise.report.text import print_titled
-
-    print_titled(describe_results(results), console, details=details)
 
 
 def describe_results(results: EvaluationResults) -> Document:

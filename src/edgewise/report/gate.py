@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.gate import Check, CheckVerdict, GateResult
@@ -16,9 +15,6 @@ from edgewise.report.conditions import engine_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.text import one_line
 from edgewise.units import significant
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 MARKER = "<!-- edgewise gate -->"
 """First line of the Markdown comment, so that a bot finds the comment it made and updates it."""
@@ -114,13 +110,6 @@ def describe_run(variant: Variant) -> str:
     words += [runtime.precision] if runtime.precision else []
     words += [job.workload.scenario.kind] if job.workload.scenario.kind != "single-stream" else []
     return one_line(f"{', '.join(words)} (run {run.id})")
-
-
-def print_gate(outcome: GateResult, console: Console, *, details: bool = False) -> None:
-    """Print the result of a gate on `console`."""
-    from edgewise.report.text import print_document
-
-    print_document(gate_document(outcome), console, details=details)
 
 
 def render_gate_markdown(outcome: GateResult) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from edgewise.formatting import quantity
 from edgewise.model.graph import Tensor
@@ -12,12 +10,9 @@ from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import shorten
-from edgewise.report.timeline import timeline_sections
+from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def inspection_document(inspection: Inspection, *, top: int | None = None, width: int | None = None) -> Document:
@@ -273,20 +268,11 @@ def memory_line(inspection: Inspection) -> str:
 
 def _memory_section(inspection: Inspection, width: int | None) -> Section:
     """How much memory activations take, with bars of the memory that lives along the network on a terminal."""
-    at = inspection.plan.peak_operator
+    at, bars = inspection.plan.peak_operator, []
     name = "" if at is None else inspection.graph.operators[at].title
-    live = [] if inspection.plan.unknown or width is None else inspection.plan.live_bytes
-    title = "Memory of activations"
-    for section in timeline_sections(live, peak_name=name, title=title, width=width):
-        return replace(section, lines=(memory_line(inspection),), brief=None)
-    return Section(title=title, lines=(memory_line(inspection),))
-
-
-def print_inspection(inspection: Inspection, console: Console, *, top: int | None) -> None:
-    """Print `inspection` on `console`."""
-    from edgewise.report.text import print_document
-
-    print_document(inspection_document(inspection, top=top, width=console.width), console)
+    if width is not None and not inspection.plan.unknown:
+        bars = draw_timeline(inspection.plan.live_bytes, peak_name=name, width=min(WIDEST, width - 2))
+    return Section(title="Memory of activations", lines=(memory_line(inspection),), drawing=tuple(bars))
 
 
 def render_inspection(inspection: Inspection, kind: str) -> str:

@@ -16,7 +16,8 @@ from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import shorten
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import finding_sections, headline_sections, titled
+from edgewise.report.profile_findings import finding_sections, headline_of, titled
+from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
@@ -52,25 +53,31 @@ def ranked(layers: Iterable[Layer]) -> list[Layer]:
     return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
 
 
-def profile_document(runs: Sequence[Run], *, top: int = MOST_ROWS, title: str = "") -> Document:
+def profile_document(
+    runs: Sequence[Run], *, top: int = MOST_ROWS, title: str = "", width: int | None = None
+) -> Document:
     """Tables of layers, then per run its conservation, memory, findings and method; two runs are compared too.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
+        width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
     """
-    tables = [layer_table(run, top=top, label=label) for run, label in _labelled(runs) if is_profiled(run)]
+    # A label distinguishes the runs where there are several.
+    labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
+    tables = [layer_table(run, top=top, label=label) for run, label in labelled if is_profiled(run)]
     if (diff := diff_table(runs)) is not None:
         tables.append(diff)
-    sections = headline_sections(runs)
-    for run, label in _labelled(runs):
-        sections += [*sum_sections(run, label), *finding_sections(run, label), *method_sections(run, label)]
+    sections: list[Section] = []
+    for run, label in labelled:
+        sections += [*sum_sections(run, label), *memory_sections(run, label, width=width)]
+        sections += [*finding_sections(run, label), *method_sections(run, label)]
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
-    return Document(title=title or f"Profile of {default_title(runs)}", tables=tuple(tables), sections=tuple(sections))
-
-
-def _labelled(runs: Sequence[Run]) -> list[tuple[Run, str]]:
-    """Runs with the name that tells them apart, "" where there is one only."""
-    return list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
+    return Document(
+        title=title or f"Profile of {default_title(runs)}",
+        tables=tuple(tables),
+        sections=tuple(sections),
+        answer=(*filter(None, [headline_of(runs)]), *map(header, runs)),
+    )
 
 
 def header(run: Run) -> str:
@@ -305,11 +312,10 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
 
 
 def sum_sections(run: Run, label: str = "") -> list[Section]:
-    """The sum of the layers, and the memory of the activations."""
+    """The sum of the layers; why there are none where the run has no profile."""
     if run.profile is None:
         return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
-    lines = (sum_line(run), memory_line(run))
-    return [Section(title=titled("Sum of the layers", label), lines=lines, brief=lines[0])]
+    return [Section(title=titled("Sum of the layers", label), lines=(sum_line(run),), brief=sum_line(run))]
 
 
 def reason_of_no_profile(run: Run) -> str:
@@ -370,6 +376,21 @@ def operator_names(run: Run) -> dict[int, str]:
         else:
             names.update(dict.fromkeys(layer.operators, layer.title))
     return names
+
+
+def memory_sections(run: Run, label: str = "", *, width: int | None = None) -> list[Section]:
+    """The memory of the activations, with live bytes along the model's operators as bars of text.
+
+    Args:
+        width: most cells of a line; None for no bars.
+    """
+    if run.profile is None:
+        return []
+    live = [float(value) for value in (run.profile.memory or {}).get("live_bytes") or ()]
+    name = operator_names(run).get(live.index(max(live)), "") if live else ""
+    bars = [] if width is None else draw_timeline(live, peak_name=name, width=min(WIDEST, width - 2))
+    title = titled("Memory over time", label)
+    return [Section(title=title, lines=(memory_line(run),), drawing=tuple(bars), brief="")]
 
 
 def method_sections(run: Run, label: str = "") -> list[Section]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.record.facts import threads_of
@@ -27,14 +27,36 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("roof", "Roof", "1/s"),
     ("roof_share", "Share of roof", "1"),
 )
-_WORDS = ("Kind", "Name", "Op", "Bound", "dtype", "Provider", "Supported", "Error", "Nodes", "Engine nodes",
-          "Engine op", "Inputs", "Outputs", "Attributes")  # fmt: skip
+_OWNER: dict[str, Callable[[Run], str]] = {
+    "Run": lambda run: run.id,
+    "Model": lambda run: run.job.model.name,
+    "Runtime": provider_of,
+    "Threads": lambda run: str(threads_of(run) or "not reported"),
+}
+_WORDS: dict[str, Callable[[Layer], str | None]] = {
+    "Kind": lambda layer: layer.kind,
+    "Name": lambda layer: layer.title,
+    "Op": lambda layer: layer.op,
+    "Bound": lambda layer: layer.bound or "–",
+    "dtype": lambda layer: layer.dtype or "–",
+    "Provider": lambda layer: layer.provider or "–",
+    "Supported": lambda layer: {True: "yes", False: "no", None: "–"}[layer.supported],
+    "Error": lambda layer: layer.error,
+    "Nodes": lambda layer: "; ".join(layer.nodes),
+    "Engine nodes": lambda layer: "; ".join(layer.engine_nodes),
+    "Engine op": lambda layer: layer.engine_op,
+    "Inputs": lambda layer: tensors_text(layer.inputs),
+    "Outputs": lambda layer: tensors_text(layer.outputs),
+    "Attributes": lambda layer: (
+        (layer.attributes and json.dumps(layer.attributes, ensure_ascii=False, default=str)) or ""
+    ),
+}
 
 
 def layers_csv(runs: Sequence[Run]) -> str:
     """A header line, then the layers of each run in the order of execution; why a value is absent is in ``Notes``."""
     columns = (
-        *(Column(title=title) for title in ("Run", "Model", "Runtime", "Threads")),
+        *(Column(title=title) for title in _OWNER),
         Column(title="Index", numeric=True),
         Column(title="Time", numeric=True, unit="s"),
         *(Column(title=title, numeric=True, unit=unit) for _, title, unit in _NUMBERS),
@@ -45,21 +67,15 @@ def layers_csv(runs: Sequence[Run]) -> str:
 
 
 def _row(run: Run, layer: Layer) -> tuple[Cell, ...]:
-    threads = threads_of(run)
-    owner = (run.id, run.job.model.name, provider_of(run), "not reported" if threads is None else str(threads))
     return (
-        *(Cell(text=one_line(text)) for text in owner),
-        Cell(text=str(layer.index), value=layer.index),
-        _time(layer),
+        *(Cell(text=one_line(words(run))) for words in _OWNER.values()),
+        Cell(text="", value=layer.index),
+        absent(time_reason(layer))
+        if layer.time is None
+        else Cell(text="", value=layer.time, low=layer.low, high=layer.high),
         *(_number(run, layer, name) for name, _, _ in _NUMBERS),
-        *(Cell(text=one_line(text)) for text in _words(layer)),
+        *(Cell(text=one_line(words(layer) or "")) for words in _WORDS.values()),
     )
-
-
-def _time(layer: Layer) -> Cell:
-    if layer.time is None:
-        return absent(time_reason(layer))
-    return Cell(text="", value=layer.time, low=layer.low, high=layer.high)
 
 
 def _number(run: Run, layer: Layer, name: str) -> Cell:
@@ -82,25 +98,6 @@ def _reason(run: Run, layer: Layer, name: str) -> str:
     if name in ("ops_per_second", "roof", "roof_share"):
         return rate_reason(layer)
     return one_line(layer.cost_unknown_because) or NOT_MEASURED
-
-
-def _words(layer: Layer) -> tuple[str, ...]:
-    return (
-        layer.kind,
-        layer.title,
-        layer.op,
-        layer.bound or "–",
-        layer.dtype or "–",
-        layer.provider or "–",
-        "–" if layer.supported is None else "yes" if layer.supported else "no",
-        layer.error or "",
-        "; ".join(layer.nodes),
-        "; ".join(layer.engine_nodes),
-        layer.engine_op,
-        tensors_text(layer.inputs),
-        tensors_text(layer.outputs),
-        json.dumps(layer.attributes, ensure_ascii=False, default=str) if layer.attributes else "",
-    )
 
 
 def tensors_text(tensors: Sequence[LayerTensor]) -> str:

@@ -31,15 +31,15 @@ def finding_sections(run: Run, label: str = "") -> list[Section]:
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
 
 
-def headline_sections(runs: Sequence[Run]) -> list[Section]:
-    """Why a quantised model is slow, in one sentence, where one profile or a comparison of two shows it."""
+def headline_of(runs: Sequence[Run]) -> str:
+    """Why a quantised model is slow, in one sentence, where one profile or a comparison of two shows it; else empty."""
     profiled = [run for run in runs if run.profile is not None]
     told = None
     if len(profiled) == BEFORE_AND_AFTER:
         told = explain_slowdown(*profiled, labels=names_of_models(profiled))
     elif len(profiled) == 1 and (profile := profiled[0].profile) is not None:
         told = next((each.message for each in profile.findings if each.code == "int8-held-back"), None)
-    return [Section(title="In one sentence", lines=(one_line(told),), tone="poor")] if told else []
+    return one_line(told or "")
 
 
 def names_of_models(runs: Sequence[Run]) -> tuple[str, str]:

@@ -38,7 +38,7 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, headline_sections, ranked_findings, saving_words
+from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings, saving_words
 from edgewise.report.profile_style import colours_of
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -72,7 +72,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         whole=whole,
         changes=changes,
         missing=drawing.missing,
-        headline=[line for section in headline_sections(runs) for line in section.lines],
+        headline=headline_of(runs),
     )
 
 

@@ -86,7 +86,7 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
             processor_of(run),
         )
         # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.sha256, shapes, job.workload.batch, scenario.kind, scenario.fps, target)
+        key = (job.model.sha256, job.command, shapes, job.workload.batch, scenario.kind, scenario.fps, target)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

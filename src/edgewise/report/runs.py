@@ -81,13 +81,13 @@ def _moment(created_at: str) -> str:
 
 def print_run(run: Run, console: Console) -> None:
     """Print everything that the record of `run` holds; samples and layers without a profile are in the JSON."""
-    from edgewise.report.profile_text import render_profile_text
-    from edgewise.report.text import print_titled
+    from edgewise.report.profile import profile_document
+    from edgewise.report.text import print_document, print_titled
 
     print_titled(run_document(run), console, details=True)
     if run.layers and run.profile is not None:
         console.print()
-        render_profile_text([run], console, details=True)
+        print_document(profile_document([run], width=console.width), console, details=True)
 
 
 def run_document(run: Run) -> Document:

@@ -5,24 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from edgewise.report.document import Section
 from edgewise.report.names import shorten
 from edgewise.units import format_bytes
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 HEIGHT = 4
 WIDEST = 72
-
-
-def timeline_sections(live: Sequence[float], *, peak_name: str = "", title: str, width: int | None) -> list[Section]:
-    """Bars of `live` bytes per operator, then what they show; nothing where nothing lives.
-
-    Args:
-        peak_name: of the operator at the highest bar.
-        width: cells of the terminal; None for `WIDEST`.
-    """
-    lines = draw_timeline(live, peak_name=peak_name, width=WIDEST if width is None else min(WIDEST, width - 2))
-    return [Section(title=title, lines=(), drawing=tuple(lines), brief="")] if lines else []
 
 
 def draw_timeline(

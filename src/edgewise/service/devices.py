@@ -116,7 +116,7 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
         "device": device,
         "python": one_line(str(python["python"])),
         "version": one_line(str(python["version"])),
-        "free_bytes": int(target.link.request("space")["free_bytes"]),
+        "free_bytes": target.link.request("space").number("free_bytes"),
         "clock": target.clock(),
     }
     missing = []

@@ -47,7 +47,8 @@ def plan_commands(request: ExecRequest) -> list[Job]:
     if not folder.is_dir():
         raise BadField(f"{{run_in={folder}}} is not a folder")
     jobs = []
-    for model in dict.fromkeys(models) or [""]:
+    names = list(dict.fromkeys(models)) or [""]
+    for model in names:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
         jobs.append(
             Job(
@@ -57,6 +58,7 @@ def plan_commands(request: ExecRequest) -> list[Job]:
                 workload=Workload(
                     scenario=Scenario(kind="command"),
                     seed=request.seed,
+                    interleave="rounds" if len(names) > 1 else None,
                     stopping=Stopping(sessions=request.repeat, timeout_s=request.timeout or 0.0),
                 ),
                 command=command,

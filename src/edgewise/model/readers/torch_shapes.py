@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from functools import reduce
 from math import prod
+from operator import floordiv, mod
 
 from edgewise.model.signature import Dimension
 
@@ -95,54 +95,45 @@ def _apply(name: str, parts: list[Value]) -> Value:
     if len(numbers) < len(parts):
         return _write(name, parts)
     try:
-        return _FUNCTIONS[name](numbers)
-    except (ArithmeticError, ValueError) as error:
+        if name in _OF_TWO:
+            left, right = numbers
+            return _OF_TWO[name](left, right)
+        return _OF_MANY[name](numbers)
+    except (ArithmeticError, ValueError) as error:  # ValueError: not two numbers
         raise UnknownSize from error
 
 
-def _two(numbers: list[int]) -> tuple[int, int]:
-    if len(numbers) != 2:
-        raise UnknownSize
-    return numbers[0], numbers[1]
-
-
-def _power(numbers: list[int]) -> int:
-    base, exponent = _two(numbers)
+def _power(base: int, exponent: int) -> int:
     if not 0 <= exponent <= 64 or abs(base) > 2**32:
         raise UnknownSize
     return prod([base] * exponent)
 
 
-def _divide(numbers: list[int]) -> int:
-    return reduce(lambda a, b: a // b, _two(numbers))
-
-
-def _divide_exactly(numbers: list[int]) -> int:
-    dividend, divisor = _two(numbers)
+def _divide_exactly(dividend: int, divisor: int) -> int:
     quotient, rest = divmod(dividend, divisor)
     if rest:
         raise UnknownSize
     return quotient
 
 
-_FUNCTIONS: dict[str, Callable[[list[int]], int]] = {
+_OF_MANY: dict[str, Callable[[list[int]], int]] = {
     "Add": sum,
     "Mul": prod,
-    "Pow": _power,
-    "PowByNatural": _power,
     "Max": max,
     "Min": min,
-    "Mod": lambda numbers: reduce(lambda a, b: a % b, _two(numbers)),
-    "PythonMod": lambda numbers: reduce(lambda a, b: a % b, _two(numbers)),
-    "FloorDiv": _divide,
-    "CleanDiv": _divide_exactly,
-    "CeilDiv": lambda numbers: -reduce(lambda a, b: -a // b, _two(numbers)),
-    "IntTrueDiv": _divide_exactly,
-    "TruncToInt": lambda numbers: numbers[0],
-    "ToFloat": lambda numbers: numbers[0],
-    "CeilToInt": lambda numbers: numbers[0],
-    "FloorToInt": lambda numbers: numbers[0],
+    **dict.fromkeys(("TruncToInt", "ToFloat", "CeilToInt", "FloorToInt"), lambda numbers: numbers[0]),
 }
+_OF_TWO: dict[str, Callable[[int, int], int]] = {
+    "Pow": _power,
+    "PowByNatural": _power,
+    "Mod": mod,
+    "PythonMod": mod,
+    "FloorDiv": floordiv,
+    "CleanDiv": _divide_exactly,
+    "CeilDiv": lambda dividend, divisor: -(-dividend // divisor),
+    "IntTrueDiv": _divide_exactly,
+}
+_FUNCTIONS = {*_OF_MANY, *_OF_TWO}
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.FloorDiv: "FloorDiv", ast.Mod: "Mod", ast.Pow: "Pow",
     ast.Div: "IntTrueDiv",

@@ -224,12 +224,18 @@ class Training:
 
 
 def open_training(task: PassTask[Any]) -> Training:
-    """The module of `task` with its samples. Raises `CannotApply` without samples, and `BadInput`."""
+    """The module of `task` with its samples.
+
+    Raises:
+        CannotApply: there are no samples, or the factory gives an exported program.
+        BadInput: a sample or label can't be used.
+    """
     settings: TrainingSettings = task.settings
     model = load_model(task)
+    module = need_module(model)
     samples = need_samples(task, model)
     inputs = as_tensors(samples, model)
-    data = torch_training.make_training_data(model.runnable, inputs, samples.labels, batch=settings.batch)
+    data = torch_training.make_training_data(module, inputs, samples.labels, batch=settings.batch)
     return Training(model=model, samples=samples, data=data)
 
 
