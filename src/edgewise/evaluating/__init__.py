@@ -1,1 +1,1 @@
-"""Is the model right? Data sets, what is done to a sample before it is fed, and what outputs are worth."""
+"""Accuracy: data sets, the preparation of samples, tasks, and metrics with intervals."""

@@ -1,6 +1,6 @@
 """From waveforms to features: resampling, mel filter banks, MFCC. Pure functions on numpy arrays.
 
-Conventions differ between libraries, and a network knows only those that it was trained with, so each is a setting.
+Conventions differ between libraries, and a network needs those that it was trained with, so each is a setting.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Dataset(Protocol):
         """
 
     def stamp(self) -> str:
-        """Changes whenever what is stored may have: from paths, sizes and times, without reading samples."""
+        """A digest of paths, sizes and times that changes with the stored data; no sample is read."""
 
 
 class DataFormat(Protocol):

@@ -40,7 +40,7 @@ MAX_CLASSES = 1_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
     """Attributes:
-    steps: input name → steps in order, with absolute paths of files; the name ``""`` stands for the only input (with
+    steps: input name → steps in order, with absolute paths of files; the name ``""`` is the only input (with
         text: for every input).
     task: name of a task; None where it is not given.
     task_options: how outputs are read.

@@ -40,7 +40,7 @@ def measurement_of(score: Score) -> Measurement:
 
 
 def inference_time(results: SampleResults, scorer: Scorer, *, task: str, variation: Variation | None) -> Measurement:
-    """The time of a whole inference, with what is done to a sample before and to the outputs after."""
+    """The time of a whole inference: preparing the sample, the engine, and reading the answer."""
     why = None
     if isinstance(scorer, RunsModel):
         why = "the task runs the model several times a sample"

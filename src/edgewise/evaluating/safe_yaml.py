@@ -1,6 +1,7 @@
 """YAML as text, lists and mappings only: no type is guessed, no object made, nothing refers elsewhere.
 
-People write class names such as ``no`` and ``010``, so every scalar stays text; what is a number, its setting decides.
+People write class names such as ``no`` and ``010``, so every scalar stays text; each
+setting decides whether it reads a number.
 Files are hostile: their size, depth and number of values are bounded, and tags are refused, as are anchors, with which
 a few lines expand to billions of values.
 """

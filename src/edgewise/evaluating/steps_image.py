@@ -54,7 +54,7 @@ def resize_pixels(pixels: Array, size: tuple[int, int], filtering: str) -> Array
     plain = pixels.dtype == np.uint8 and (pixels.ndim == 2 or pixels.shape[2] == 3)
     if plain:
         return np.asarray(Image.fromarray(np.ascontiguousarray(pixels)).resize((width, height), method))
-    # Pillow weighs a fourth channel as alpha and knows no two: each channel is an image of its own.
+    # Pillow takes a fourth channel for alpha and has no images of two: each channel is resized as an image of its own.
     planes = pixels[..., None] if pixels.ndim == 2 else pixels
     if planes.dtype != np.uint8:
         planes = planes.astype(np.float32)

@@ -104,7 +104,7 @@ def _estimate(value: float, replicates: Floats, left_out: tuple[Floats, Floats] 
 
 
 def _choose_size(each: float, most: int, *, seconds: float) -> int | None:
-    """How many resamples, `each` taking so long, of `most` that are allowed; None where not even the least fit."""
+    """The number of resamples, at most `most`, where one takes `each` seconds; None where the least take too long."""
     allowed = [rung for rung in RUNGS if rung <= most] or [most]
     fitting = [rung for rung in allowed if rung * each <= SECONDS]
     if fitting:

@@ -1,4 +1,4 @@
-"""Concrete shapes for the open dimensions of a model's inputs: given, or plausible and said so."""
+"""Concrete shapes for the open dimensions of a model's inputs: given, or plausible and noted as assumed."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _SIZES = {
     "token": (1, 16, 128),  # a decoder with a cache makes one token at a time
     "past": (128, 16, 1),
     "sound": (16000, 512, 160000),
-    "chunk": (512, 256, 16000),  # of sound, for models that are told the sample rate
+    "chunk": (512, 256, 16000),  # of sound, for models with an input for the sample rate
     "channels": (3, 1),
     "": (1, 128, 16),
 }
 ATTEMPTS = 3
-"""How many sizes `resolve_inputs` knows for a dimension."""
+"""Number of sizes that `resolve_inputs` can try for a dimension."""
 
 #: dtypes that can be made and fed → bytes of one element.
 _ITEM_BYTES = {
@@ -93,10 +93,10 @@ def resolve_inputs(
     where the other dimensions look like an image (rank 4 with 1, 3 or 4 channels first or last); 128 for the second
     dimension of integer matrices and masks (tokens); else 1. Beside a cache of 128 tokens there is one token, and a
     mask is as long as both. Sound is a second long, or 512 samples where the model takes the sample rate, which is
-    then 16 kHz. An input that says how long another one is tells its length. Dimensions of one name have one size.
+    then 16 kHz. An input that holds the length of another one gets that length. Dimensions of one name have one size.
 
     Args:
-        overrides: input name → full shape; the name ``""`` stands for the only input. They win over every default.
+        overrides: input name → full shape; the name ``""`` is the only input. They win over every default.
         given: values come from data, so that text can be fed.
         attempt: 0 for these sizes; up to `ATTEMPTS` − 1 for others that are plausible.
 
@@ -144,7 +144,7 @@ def _without_marks(spec: TensorSpec, counts: Set[Dimension]) -> TensorSpec:
 
 
 def open_axes(spec: InputSpec) -> frozenset[int]:
-    """Dimensions that the model leaves open and whose size nobody gave, from the note on them."""
+    """Dimensions that the model leaves open and whose size was assumed, from the note on them."""
     return frozenset(int(axis) for axis in re.findall(r"open dimension ([0-9]+)", spec.note))
 
 
@@ -318,7 +318,7 @@ class _Resolver:
         return self.lengths.get(role) or self._default(role)
 
     def _role(self, spec: TensorSpec, axis: int) -> tuple[str, str]:
-        """What an open dimension that is not the batch is, and what tells; "" and "nothing" where nothing does."""
+        """The role of an open dimension that is not the batch, and the evidence; "" and "unknown" without any."""
         shape = spec.shape or ()
         size, rank = shape[axis], len(shape)
         name = size if isinstance(size, str) else ""
@@ -377,7 +377,7 @@ class _Resolver:
         return found if found >= 1 else None
 
     def _resolve_front(self, spec: TensorSpec, size: int, notes: list[str]) -> int:
-        """A fixed first dimension. Where another input has an open batch, the model knows what it wants of this one."""
+        """A fixed first dimension. Where another input has an open batch, this one stays as it is."""
         if self.batch == 1 or self.open_batch or size == self.batch:
             return size
         if size == 1:

@@ -19,7 +19,7 @@ from edgewise.workload.input_shapes import FEEDABLE, resolve_inputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedGraph:
-    """A network with what is known of where it came from.
+    """A network and its origin.
 
     Attributes:
         source: name, path, format, size, hash and what was assumed, JSON-shaped; what is not known is None, with
@@ -42,7 +42,7 @@ def read_resolved_graph(
     """The network in a file, its open inputs given concrete shapes by the rules of benchmarking.
 
     Args:
-        shapes: input name → shape, wins over every default; the name ``""`` stands for the only input.
+        shapes: input name → shape, wins over every default; the name ``""`` is the only input.
         hash_weights: read weight files too, for the model's hash.
         attempt: which of the plausible sizes to assume, the likeliest is 0.
 

@@ -96,7 +96,7 @@ def _open_file(path: Path, file: Path, split: str, images: Path | None) -> Boxed
 
 
 def _load(file: Path) -> dict[str, Any]:
-    """The document without outlines of objects, which take most of it. Raises `BadInput`."""
+    """The document without the outlines of objects, which are most of its size. Raises `BadInput`."""
 
     def thin(entry: dict[str, Any]) -> dict[str, Any]:
         entry.pop("segmentation", None)

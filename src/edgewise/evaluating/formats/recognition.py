@@ -76,7 +76,7 @@ def find_instances(folder: Path) -> list[Path]:
 
 
 def is_instances(file: Path) -> bool:
-    """Whether the beginning and the end of a JSON file speak of images, annotations and categories. Never raises."""
+    """Whether the beginning and the end of a JSON file have the keys of COCO. Never raises."""
     try:
         if not file.is_file() or file.name.startswith("."):
             return False

@@ -73,7 +73,7 @@ class ClassificationTable(Table):
         pairs, self._near = cells // 2, (cells % 2).astype(np.float64)
         self._labels, self._answers = pairs // (self.classes + 1), pairs % (self.classes + 1) - 1
         self._right = self._labels == self._answers
-        # Classes that occur nowhere never count: what is summed is only those that do.
+        # Only classes that occur count.
         seen = np.union1d(self._labels, self._answers[self._answers >= 0])
         self._seen = seen
         self._label_places = np.searchsorted(seen, self._labels)

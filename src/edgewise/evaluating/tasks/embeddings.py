@@ -1,7 +1,7 @@
 """Embeddings: are the nearest other samples of the same class?
 
-Every sample is a query once, all others are what is searched (leave one out). The samples that are searched stay the
-same in intervals and tests: these speak of other queries. A sample that is the only one of its class counts as missed.
+Every sample is a query once and is searched for among all others (leave one out). Intervals and tests resample the
+queries only; the samples that are searched stay the same. A sample that is the only one of its class counts as missed.
 Of samples that are equally near the first comes first.
 """
 
