@@ -201,7 +201,7 @@ def test_without_the_model_the_same_machine_may_use_the_samples(place, capsys):
     words = ["same.fake", "--baseline", moved("five.json"), "--max-regression", "3%"]
     code, document = gate(capsys, *words)
     assert code == PASS and document["comparisons"][0]["design"] == "sessions"
-    assert any("is not at hand: none at /nowhere/gone.fake" in note for note in document["gate_notes"])
+    assert any("was not found: none at /nowhere/gone.fake" in note for note in document["gate_notes"])
 
 
 def on_other_hardware(name: str) -> str:

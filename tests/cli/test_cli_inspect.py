@@ -136,7 +136,7 @@ def test_the_text_fits_the_terminal(call, monkeypatch, columns, name):
     code, out, err = call(DIGITS / name)
     assert (code, err) == (0, "")
     assert max(map(cell_len, out.splitlines())) <= columns
-    for words in ("19,169,920", "102,570", "Memory of activations", "Which engines support", "Precision"):
+    for words in ("19,169,920", "102,570", "Memory of activations", "Operator support of the engines", "Precision"):
         assert words in out, words
 
 

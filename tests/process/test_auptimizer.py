@@ -87,7 +87,7 @@ def test_an_environment_file_is_read_as_data(example):
         ("DIR=bench", "DIR=nowhere", "there is no folder nowhere"),
         ("SCRIPT=test_perf.py", "SCRIPT=other.py", "there is no file other.py"),
         ('DOCKCPUS="4.0"', "DOCKCPUS=many", "DOCKCPUS in env.template: 'many' is not a number"),
-        ('DOCKMEMORY="2.0g"', "DOCKMEMORY=big", "DOCKMEMORY in env.template: 'big' is no size"),
+        ('DOCKMEMORY="2.0g"', "DOCKMEMORY=big", "DOCKMEMORY in env.template: 'big' is not a size"),
         ("COMMAND=python", 'COMMAND="python', "no closing quotation"),
         ("# a comment", "touch /tmp/x", "line 1 of env.template is not NAME=value"),
         ("# a comment", "PATH=/evil", "unknown variable PATH"),

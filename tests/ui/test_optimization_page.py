@@ -82,7 +82,7 @@ def test_links_lead_to_parts_of_the_page(show, name):
 def test_where_nothing_wins_the_page_says_so(show):
     page = show("nothing")
     assert page.locator("h1").inner_text() == "Nothing beats the original"
-    assert page.locator(".evidence").inner_text().startswith("nearest was ort-dynamic @ onnxruntime: slower")
+    assert page.locator(".evidence").inner_text().startswith("the closest variant is ort-dynamic @ onnxruntime: slower")
     assert page.locator(".tile").count() == 0
     assert page.get_by_text("Nothing was chosen: the original stays.").is_visible()
 

@@ -116,7 +116,7 @@ def test_inputs_in_another_order_are_the_same():
 def test_runs_without_inputs_are_not_refused_but_named():
     fairness = check(make_run(1), with_workload(make_run(2), inputs=()))
     assert fairness.obstacles == ()
-    assert "other inputs: B tells no input shapes" in fairness.not_excluded
+    assert "other inputs: no input shapes in the record of B" in fairness.not_excluded
 
 
 def test_another_task_is_refused_where_both_tell_their_outputs():
@@ -133,7 +133,7 @@ def test_outputs_that_are_not_told_leave_the_task_open(told):
     silent = replace(make_run(2, model=VWW), effective={"outputs": told})
     fairness = check(*in_turns(with_outputs(make_run(1), (1, 12)), silent))
     assert fairness.obstacles == ()
-    assert fairness.not_excluded == ("another task: B does not tell the shapes of the outputs",)
+    assert fairness.not_excluded == ("another task: no output shapes in the record of B",)
 
 
 def test_one_file_has_one_task():

@@ -227,9 +227,9 @@ def test_samples_that_are_no_times_take_the_metric_out(bad, way):
         metrics=("latency", "memory_peak", "latency_p99"),
     )
     assert (rows[0].ratio, rows[0].verdict) == (None, "inconclusive")
-    assert rows[0].because == f"1 of 10 samples of latency of after are no positive numbers (the first: {bad:g})"
+    assert rows[0].because == f"1 of 10 samples of latency of after are not positive numbers (the first: {bad:g})"
     assert rows[1].verdict == "same"
-    assert "no positive numbers" in rows[2].because
+    assert "not positive numbers" in rows[2].because
     json.dumps([row.to_document() for row in rows], allow_nan=False)
 
 

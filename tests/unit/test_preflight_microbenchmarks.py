@@ -46,10 +46,10 @@ def lines(*documents):
 
 
 def test_one_process_times_all_engines(timed):
-    found = timed(lines({}, TIMED, {"failed": "the engine refuses the result of the pass: no such op"}))
+    found = timed(lines({}, TIMED, {"failed": "the engine rejects the result of the pass: no such op"}))
     assert found == {
         "a": PassTiming(original=(2.0, 2.1), changed=(1.0, 1.1), precisions={"int8": 2}),
-        "b": PassTiming(failed="the engine refuses the result of the pass: no such op"),
+        "b": PassTiming(failed="the engine rejects the result of the pass: no such op"),
     }
 
 

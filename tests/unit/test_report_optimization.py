@@ -124,7 +124,7 @@ def test_passes_that_were_not_tried_share_a_line():
 def test_nothing_beats_the_original_names_the_nearest_miss_and_why():
     headline, evidence = headline_of(nothing_found())
     assert headline == "Nothing beats the original"
-    assert evidence.startswith("nearest was ort-dynamic @ onnxruntime: slower: 0.410×")
+    assert evidence.startswith("the closest variant is ort-dynamic @ onnxruntime: slower: 0.410×")
     assert "2.44× slower [2.38, 2.50]" in optimization_text(nothing_found())
 
 
@@ -144,16 +144,16 @@ def late(
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (late(), "first of what is open is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
-        (late(predicted=None), "first of what is open is nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
-        (late(why="gave up: over 30 s"), "first of what is open is nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
+        (late(), "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
+        (late(predicted=None), "the most promising undecided variant is nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
+        (late(why="gave up: over 30 s"), "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
         (
             late(why="not judged: the time budget ended after 3 of 9 samples", stage="agreed"),
-            "first of what is open is nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
+            "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
         ),
         (
             late(why="not proven faster: 1.20× [0.90, 1.50]", stage="raced", predicted=0.9),
-            "first of what is open is nncf-ptq @ onnxruntime (0.90× predicted): not proven faster: 1.20× [0.90, 1.50]",
+            "the most promising undecided variant is nncf-ptq @ onnxruntime (0.90× predicted): not proven faster: 1.20× [0.90, 1.50]",
         ),
     ],
 )  # fmt: skip
@@ -162,7 +162,7 @@ def test_where_the_time_was_too_short_nothing_is_decided(one, said):
     slow = late("ort-static", predicted=0.7)
     result = replace(nothing_found(), candidates=(*losers(), tried, slow, one))
     headline, evidence = headline_of(result)
-    assert headline == "Not decided: the time was over"
+    assert headline == "Not decided: the time budget ended"
     assert evidence == f"{said}; give more with --time-budget; what was made is kept"
 
 

@@ -60,7 +60,7 @@ def test_twenty_runs_fit_on_a_screen_and_a_half():
 
 def test_details_say_everything():
     brief, whole = (to_text(bench_document(many_models()), width=80, details=details) for details in (False, True))
-    assert "busy-host was seen" not in brief and "--details: " in brief
+    assert "busy-host was seen" not in brief and "--details adds: " in brief
     for words in ("busy-host was seen", "Recommended for networks_of_the_field_3", "rapl: /sys/class/powercap"):
         assert words in whole
     assert "--details" not in whole
@@ -101,7 +101,9 @@ def test_a_brief_stands_for_its_section():
         ),
     )  # fmt: skip
     brief = to_text(document)
-    assert brief.startswith("The answer\n") and "Short: one line\n" in brief and "--details: short, none\n" in brief
+    assert (
+        brief.startswith("The answer\n") and "Short: one line\n" in brief and "--details adds: short, none\n" in brief
+    )
     assert "hidden" not in brief and "long" not in brief and "always" in brief
 
 
@@ -150,4 +152,4 @@ def test_one_model_has_the_runtime_to_take_or_why_there_is_none():
 def test_other_commands_put_the_rest_behind_details(brief, whole):
     assert len(brief.splitlines()) <= 0.75 * len(whole.splitlines())
     assert brief.splitlines()[0] == whole.splitlines()[0]
-    assert "--details: " in brief and "--details: " not in whole
+    assert "--details adds: " in brief and "--details adds: " not in whole

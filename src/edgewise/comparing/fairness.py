@@ -272,17 +272,11 @@ def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
     runs = [(label, run) for label, run in runs if not run.job.command]  # a program has neither inputs nor outputs
     silent = [label for label, run in runs if not run.job.workload.inputs]
     if silent:
-        found.append(f"other inputs: {', '.join(silent)} {_verb(silent, 'tells', 'tell')} no input shapes")
+        found.append(f"other inputs: no input shapes in the record of {', '.join(silent)}")
     silent = [label for label, run in runs if run.status == "done" and _outputs(run) is None]
     if silent and len({run.job.model.sha256 for _, run in runs}) > 1:
-        found.append(
-            f"another task: {', '.join(silent)} {_verb(silent, 'does', 'do')} not tell the shapes of the outputs"
-        )
+        found.append(f"another task: no output shapes in the record of {', '.join(silent)}")
     return found
-
-
-def _verb(subjects: Sequence[str], one: str, many: str) -> str:
-    return one if len(subjects) == 1 else many
 
 
 def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:

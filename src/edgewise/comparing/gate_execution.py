@@ -183,11 +183,11 @@ def _gate_against_run(gate: Gate, candidate: Subject, model: Path, baseline: Run
         return gate.refused(
             baseline,
             f"the baseline was measured on {what} ({'; '.join(reasons) or 'nothing is known of it'})"
-            + ("" if gate.stored else f", and its model is not at hand: {found.because}")
+            + ("" if gate.stored else f", and its model was not found: {found.because}")
             + ". Give its model with --baseline-model, or make a baseline on this machine",
         )
     _require_fair(_obstacles(baseline.job, second.job))
-    asked = "as --stored asks" if gate.stored else f"its model is not at hand: {found.because}"
+    asked = "because of --stored" if gate.stored else f"its model was not found: {found.because}"
     notes = [f"the baseline is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
     def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:

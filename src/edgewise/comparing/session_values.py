@@ -157,7 +157,7 @@ def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples
     if wrong.any():
         first = samples[int(wrong.argmax())]
         count = f"{int(wrong.sum())} of {len(samples)} samples of {row.metric} of {name}"
-        return [], f"{count} are no positive numbers (the first: {first:g})"
+        return [], f"{count} are not positive numbers (the first: {first:g})"
     return [part for part in np.split(samples, np.cumsum(lengths)[:-1]) if len(part)], ""
 
 

@@ -102,7 +102,7 @@ def race(request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             sessions.append(_session(runtime, side, request, profile=False))
         except Exception as error:
-            return {"failed": f"the engine refuses {words}: {error_line(error)}"}
+            return {"failed": f"the engine rejects {words}: {error_line(error)}"}
     # Idle threads of the other session's pool still spin for a while when there are several.
     settle_below = math.inf if request["threads"] > 1 else SETTLE_BELOW_S
     original, changed = take_turns(sessions, seconds=request["seconds"], settle_below=settle_below)

@@ -91,7 +91,7 @@ def render_comparison_html(result: ComparisonResult) -> str:
         ),
         metrics_part(
             (row.metric for row in result.comparisons),
-            note="A ratio is after over before. An inconclusive row is no verdict in either direction.",
+            note="A ratio is after over before. An inconclusive row gives no verdict in either direction.",
         ),
     ]
     subjects = [

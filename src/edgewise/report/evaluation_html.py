@@ -162,6 +162,7 @@ def score_chart(results: EvaluationResults) -> Chart | None:
             + (f", 95 % interval {text}" if (text := range_text(metric, unit, score.low, score.high)) else "")
             for _, label, score, value in found
         ),
-        caption="The dot is the value, the bar its 95 % interval. Models were asked the same questions, so the paired "
-        "differences tell more than intervals that overlap." + (f" Without a value: {left}." if left else ""),
+        caption="The dot is the value, the bar its 95 % interval. All models were evaluated on the same samples, so "
+        "judge by the paired differences, not by whether intervals overlap."
+        + (f" Without a value: {left}." if left else ""),
     )

@@ -141,13 +141,13 @@ def _summary(run: Run) -> dict[str, Value]:
     energy, utilization = _metric(run, "energy"), _metric(run, "cpu_utilization")
     told = [layer.supported for layer in layers if layer.supported is not None]
     outputs = profile.outputs if profile is not None else ()
-    no_outputs = Absent("the layers do not tell the model's outputs")
+    no_outputs = Absent("the model's outputs do not follow from the layers")
     cycles = _metric(run, "accelerator_cycles")
     if unit == "CPU" and run.measurement("accelerator_cycles") is None:
         cycles = NO_ACCELERATOR
     return {
         "name": one_line(PurePath(run.job.model.name).stem),
-        "accelerator": Absent("the engine does not tell what executed the model")
+        "accelerator": Absent("not reported by the engine")
         if unit is None
         else NONE
         if unit == "CPU"

@@ -224,8 +224,8 @@ def _conclude(result: Optimization) -> tuple[str, str]:
     if undecided and not result.interrupted:
         # Of what nothing is known stands before what was seen to be no faster.
         best = max(undecided, key=lambda one: _hoped(one) or 1.0)
-        why = f"first of what is open is {_promise(best)}: {one_line(best.why)}"
-        return "Not decided: the time was over", f"{why}; {_MORE_TIME}"
+        why = f"the most promising undecided variant is {_promise(best)}: {one_line(best.why)}"
+        return "Not decided: the time budget ended", f"{why}; {_MORE_TIME}"
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
         first = result.candidates[0]
@@ -233,7 +233,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
     if nearest is None:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"last stage: {nearest.stage}"
-    return begun, f"nearest was {one_line(nearest.id)}: {why}"
+    return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
 
 
 def _missed(result: Optimization, chosen: Candidate) -> str:

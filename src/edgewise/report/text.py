@@ -84,7 +84,7 @@ def print_hint(left_out: Sequence[str], console: Console) -> None:
     kinds = dict.fromkeys(re.split(": | for | of ", one_line(title))[0] for title in left_out)
     if kinds:
         words = ", ".join(kind[:1].lower() + kind[1:] for kind in kinds)
-        console.print(_hanging(Text("--details: ", style="dim"), Text(words, style="dim")))
+        console.print(_hanging(Text("--details adds: ", style="dim"), Text(words, style="dim")))
 
 
 def _print_table(table: Table, console: Console, numbers: dict[str, int], *, details: bool) -> None:

@@ -184,7 +184,7 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
         return [Measurement.absent("throughput", "no time passed on the clock")]
-    # Runs × batch over the summed time; its interval follows from the mean latency's.
+    # Inferences × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"

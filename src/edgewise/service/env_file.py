@@ -69,7 +69,9 @@ class EnvFile:
         if "DOCKMEMORY" in told:
             size = _MEMORY.fullmatch(told["DOCKMEMORY"].strip())
             if size is None:
-                raise BadInput(f"DOCKMEMORY in {self.path}: {told['DOCKMEMORY']!r} is no size", advice="such as 512m")
+                raise BadInput(
+                    f"DOCKMEMORY in {self.path}: {told['DOCKMEMORY']!r} is not a size", advice="such as 512m"
+                )
             found["memory"] = int(float(size[1]) * _FACTORS[size[2].lower()])
         return found
 

@@ -137,7 +137,7 @@ class SshTransport:
         return SshProcess(channel, pid=header["pid"], first=rest, stderr=stderr)
 
     def _python_advice(self) -> str:
-        return f"edgewise devices check {self.name} tells what is missing there; set python = PATH in devices.toml"
+        return f"edgewise devices check {self.name} lists what is missing there; set python = PATH in devices.toml"
 
     async def _open(self, line: str) -> asyncssh.SSHClientProcess[bytes]:
         """A channel with `line` running; over a new connection where the server allows no more over the others."""

@@ -47,7 +47,7 @@ class GenerationOptions(OutputOptions):
         64, description="NUMBER"
     )
     eos: str | None = Field(None, description="TOKEN or its number (ends an answer)")
-    stop: str | None = Field(None, description="TEXT (ends an answer and is no part of it)")
+    stop: str | None = Field(None, description="TEXT (ends an answer and is not part of it)")
     prompt: str = Field("{}", description="TEXT with {} where the sample goes")
     special: YesNo = Field("yes", description="yes or no (whether the prompt gets the tokenizer's special tokens)")
     pad: Count | None = Field(None, description="NUMBER (of the token that fills the input up)")

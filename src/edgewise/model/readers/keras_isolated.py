@@ -75,7 +75,7 @@ class _Walk:
     def describe(self, model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         functional = _functional(model)
         if functional is None:
-            raise NotFunctional("it is no model")
+            raise NotFunctional("it is not a model")
         given = []
         for each in functional.inputs:
             given.append(self._tensor(shapes.get(each.name, each.shape), each.dtype, each.name))
