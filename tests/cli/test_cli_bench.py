@@ -51,7 +51,7 @@ def test_json_is_one_document_of_the_contract(tmp_path, capsys):
     (record,) = document["runs"]
     assert record["schema"] == SCHEMA and record["status"] == "done"
     assert record["job"]["runtime"]["name"] == "fake"
-    assert set(record["job"]) == {"model", "runtime", "target", "workload"}
+    assert set(record["job"]) == {"model", "runtime", "target", "workload", "command"}
     assert document["recommendation"]["run"] in (record["id"], None)
     assert "fake" in captured.err  # progress is on standard error
 

@@ -27,11 +27,17 @@ def _adapter() -> TypeAdapter[EngineProfile]:
 def read_profile(document: Mapping[str, Any]) -> EngineProfile:
     """The profile in a worker's message.
 
-    Raises ValueError (pydantic's too) for a field of another type, counts that disagree and invalid times.
+    Raises ValueError for a field of another type, counts that disagree and invalid times.
     """
+    from pydantic import ValidationError
+
     if len(document.get("nodes", ())) > MAX_NODES:
         raise ValueError("a profile of more than a million steps")
-    profile = _adapter().validate_python(document)
+    try:
+        profile = _adapter().validate_python(document)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
     count, total = len(profile.inference_ns), profile.inferences
     if not count:
         raise ValueError("a profile without inferences")
