@@ -162,6 +162,20 @@ def test_compare_takes_turns_there(far, capsys):
     assert len(workers) == 2
 
 
+@pytest.mark.long
+def test_gate_finds_a_regression_there(far, capsys, tmp_path):
+    there = far()
+    files = [tmp_path / "base.fake", tmp_path / "slow.fake"]
+    for file, latency_ns in zip(files, (2_000_000, 2_200_000), strict=True):
+        write_fake_model(file, latency_ns=[latency_ns - 2000, latency_ns, latency_ns + 2000])
+    words = ("gate", files[1], "--baseline", files[0], "--max-regression", "latency=3%", "-d", "far")
+    found = command(capsys, *words, code=5)
+    (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
+    assert row["ratio"] == pytest.approx(1.1, abs=0.002) and row["verdict"] == "slower"
+    assert found["passed"] is False
+    assert sum(started[-1] == "edgewise.run.worker" for started in there.transport.started) >= 2
+
+
 # --- a link that drops, a disk that fills ---
 
 
