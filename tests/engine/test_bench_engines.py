@@ -167,7 +167,7 @@ def test_refused_sizes_are_blamed_on_the_assumption(tmp_path, capsys):
         assert "convert" not in record.failure.advice
     words = ["bench", str(tmp_path / "m.onnx"), "--shape", "1x3x118x118", "--iterations", "10", "-q"]
     assert run([*words, "--sessions", "1"]) == 0
-    assert "Inputs: all runs: x float32 1×3×118×118 of " in capsys.readouterr().out
+    assert "Inputs: all runs: x float32 1×3×118×118 from " in capsys.readouterr().out
 
 
 def test_a_decoder_with_a_cache(tmp_path):

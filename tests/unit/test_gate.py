@@ -401,7 +401,7 @@ def test_samples_that_are_none_are_unmeasured(bad):
     for asked in (ask("3%"), ask(budget="latency=5ms")):
         check = only(judge(asked, run_with(1, row), run_with(2, broken)))
         assert check.verdict == "unmeasured"
-        assert "no positive numbers" in check.because
+        assert "not positive numbers" in check.because
 
 
 # --- outcomes ---
