@@ -122,6 +122,7 @@ def test_outputs_are_those_of_this_machine(far):
         np.testing.assert_array_equal(there, here)
 
 
+@pytest.mark.long
 def test_profile_finds_the_same_layers(far, capsys, monkeypatch):
     far()
     monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))

@@ -115,6 +115,7 @@ def test_a_url_takes_the_rest_from_the_ssh_configuration(ssh_server, capsys, tmp
     assert run["status"] == "done" and run["job"]["target"]["device"] == "ssh://board"
 
 
+@pytest.mark.long
 def test_profile_evaluate_and_compare_run_there(board, capsys, monkeypatch):
     monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
     monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)
@@ -179,6 +180,7 @@ def test_a_link_that_drops_in_a_session_fails_that_run_ends_its_worker_and_the_n
     assert measure(plan_of()).status == "done"
 
 
+@pytest.mark.long
 def test_a_device_that_restarts_is_waited_for(board, tmp_path):
     def restart():
         board.stop()
@@ -201,6 +203,7 @@ def test_a_device_that_stays_away_is_a_failed_run(board, tmp_path, monkeypatch):
     assert measure(plan_of()).status == "done"
 
 
+@pytest.mark.long
 def test_a_silent_link_counts_as_lost(board, tmp_path, monkeypatch):
     monkeypatch.setattr("edgewise.device.transports.ssh.KEEPALIVE_S", 0.5)
 
