@@ -114,7 +114,7 @@ class Agent:
             self._answer(held_by=None)
 
     def _end_predecessor(self, told: str) -> None:
-        """End the agent and the workers of this host's earlier connection, which nobody has told that it is gone."""
+        """End the agent and the workers of this host's earlier connection, which have not noticed that it is gone."""
         with contextlib.suppress(OSError, ValueError):
             os.kill(int(told.rpartition("\n")[2]), signal.SIGKILL)
         give_up = time.monotonic() + PATIENCE_S

@@ -70,7 +70,7 @@ def _wait(pid: int, signals: int) -> None:
     """Block until child `pid` ends, the connection is lost, or SIGTERM arrives; then kill what is left of it."""
     poller = select.poll()
     poller.register(signals, select.POLLIN)
-    poller.register(1, 0)  # reports only that nobody reads standard output any more
+    poller.register(1, 0)  # reports only that standard output has no reader any more
     stop = False
     while not stop and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         for descriptor, _ in poller.poll():

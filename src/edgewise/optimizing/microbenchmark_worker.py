@@ -24,9 +24,10 @@ from typing import Any
 from edgewise.errors import BadModel
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.libraries import CannotApply
-from edgewise.optimizing.pass_worker import apply, error_line, load_class, open_channel, read_task
+from edgewise.optimizing.pass_worker import apply, error_line, open_channel, read_task
 from edgewise.optimizing.reasons import PRODUCTS, count_precisions
 from edgewise.optimizing.subgraph_files import cut_model, input_specs
+from edgewise.registry import load_class
 from edgewise.run.sandbox import limit_memory
 from edgewise.run.timing import Clock, Recorder, block_size
 from edgewise.run.turn_mode import SETTLE_BELOW_S

@@ -13,13 +13,13 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.libraries import CannotApply
+from edgewise.registry import load_class
 from edgewise.run.sandbox import die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
 from edgewise.text import means_out_of_memory
@@ -47,12 +47,6 @@ def open_channel() -> TextIO:
     os.dup2(2, 1)
     die_with_host()
     return channel
-
-
-def load_class(location: str) -> Any:
-    """The class at ``module:Class``."""
-    module, _, name = location.partition(":")
-    return getattr(import_module(module), name)
 
 
 def apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
