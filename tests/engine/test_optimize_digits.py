@@ -124,11 +124,15 @@ def test_a_planted_fragile_layer_is_named_and_spared(digits, tmp_path):
     first, *others = result.sensitivity
     assert first.layer == FRAGILE and first.snr_db < min(one.snr_db for one in others if one.snr_db is not None) - 6.0
     assert first.accuracy_drop > 0.1
-    assert result.chosen == "ort-static per-tensor sparing 1 @ onnxruntime"
-    mixed = result.candidate(result.chosen)
+    mixed = result.candidate("ort-static per-tensor sparing 1 @ onnxruntime")
     assert mixed.passes[0].keep_float == (FRAGILE,)
-    assert mixed.accepted and mixed.metrics["accuracy_drop"].value <= 0.01
-    assert f"--keep-float {FRAGILE}" in result.command
+    assert mixed.metrics["accuracy_drop"].value <= 0.01
+    # Whether it is faster, too, depends on the processor and on what else runs on it.
+    if result.chosen is None:
+        assert mixed.why.startswith(("slower: ", "no difference that matters: ", "not proven faster: ")), mixed.why
+    else:
+        assert result.chosen == mixed.id and mixed.accepted
+        assert f"--keep-float {FRAGILE}" in result.command
 
 
 def test_static_int8_of_a_tflite_file_is_proven_faster_where_the_processor_has_instructions_for_it(digits, tmp_path):

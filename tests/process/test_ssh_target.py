@@ -20,7 +20,7 @@ from edgewise import data
 from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
 from edgewise.device.devices import find_device, open_transport
-from edgewise.device.link import TargetError
+from edgewise.device.link import LinkLost, TargetError
 from edgewise.progress import SessionStarted, reporting_to
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.dispatch import Dispatcher
@@ -178,6 +178,17 @@ def test_a_link_that_drops_in_a_session_fails_that_run_ends_its_worker_and_the_n
         time.sleep(0.1)
     assert not board.logins()
     assert measure(plan_of()).status == "done"
+
+
+def test_a_link_that_drops_between_the_files_and_the_start_of_the_worker_is_lost(board, tmp_path):
+    place = target.find_target("board")
+    workspace = place.workspace(tmp_path)
+    board.cable.cut()
+    deadline = time.monotonic() + 20.0
+    while list((board.home / "edgewise" / "work").iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    with pytest.raises(LinkLost), workspace:
+        workspace.start("edgewise.run.worker")
 
 
 @pytest.mark.long
@@ -387,8 +398,8 @@ def test_100_random_cuts_hang_no_command_and_lose_no_finished_run(board, tmp_pat
         assert time.monotonic() - begin < 60.0
         cuts += not board.cable.drops
     assert len(runs) >= 50 and {run.id for run in saved} == {run.id for run in runs}
-    causes = {run.failure.cause for run in runs if run.failure is not None}
-    assert causes <= {"LinkLost"}, causes
+    others = [run.failure for run in runs if run.failure is not None and run.failure.cause != "LinkLost"]
+    assert not others, others
     assert all(run.status == "done" and run.measurement("latency").value > 0 for run in runs if run.failure is None)
     board.cable.drops = []
     assert measure(plan_of()).status == "done"

@@ -2,7 +2,8 @@
 
 ``python -c SOURCE FOLDER ENVIRONMENT COMMAND…``, sent as source. The first line on standard output is `MARK` and a JSON
 object: the interpreter's version and the number of the process, or the reason why nothing was started. SIGTERM and the
-loss of the connection kill the process; its exit code or its signal becomes the supervisor's own.
+loss of the connection kill the process; its exit code or its signal becomes the supervisor's own. A process whose
+connection is lost has `GRACE_S` to end by itself, since its input has ended.
 
 Standard library only. It also runs on Python 3.7, so that an interpreter that is too old can be reported.
 """
@@ -18,10 +19,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 MARK = "edgewise-process "
+GRACE_S = 1.0
 
 
 def descendants(pid: int) -> list[int]:
@@ -71,17 +74,30 @@ def _wait(pid: int, signals: int) -> None:
     poller = select.poll()
     poller.register(signals, select.POLLIN)
     poller.register(1, 0)  # reports only that standard output has no reader any more
-    stop = False
-    while not stop and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    lost_at = None
+    while _runs(pid):
+        if lost_at is not None and time.monotonic() > lost_at + GRACE_S:
+            break
+        if lost_at is not None:
+            time.sleep(0.01)
+            continue
+        numbers = b""
         for descriptor, _ in poller.poll():
-            numbers = os.read(signals, 64) if descriptor == signals else bytes([signal.SIGTERM])
-            stop = stop or any(number in (signal.SIGTERM, signal.SIGHUP) for number in numbers)
+            numbers += os.read(signals, 64) if descriptor == signals else bytes([signal.SIGHUP])
+        if signal.SIGTERM in numbers:
+            break
+        if signal.SIGHUP in numbers:
+            lost_at = time.monotonic()
     # Stopped first, so that nobody forks while the descendants are counted.
     _signal_group(pid, signal.SIGSTOP)
     for member in descendants(pid):
         with contextlib.suppress(OSError):
             os.kill(member, signal.SIGKILL)
     _signal_group(pid, signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _signal_group(pid: int, number: int) -> None:

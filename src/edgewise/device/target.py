@@ -406,12 +406,17 @@ class RemoteWorkspace:
     def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
         """Start the module of the worker that was sent."""
         transport = self._target.transport
-        return transport.start(
-            [*transport.python, "-P", "-c", _LAUNCH, self._worker, module],
-            folder=self.path,
-            environment={**(environment or {}), "TMPDIR": str(self.path)},
-            stderr=self._folder / "stderr",
-        )
+        try:
+            return transport.start(
+                [*transport.python, "-P", "-c", _LAUNCH, self._worker, module],
+                folder=self.path,
+                environment={**(environment or {}), "TMPDIR": str(self.path)},
+                stderr=self._folder / "stderr",
+            )
+        except TargetError:
+            # A transport may have made a new connection, where this folder does not exist any more.
+            self._link.request("ping")
+            raise
 
     def oom_kills(self) -> int:
         """As `Workspace.oom_kills`."""
