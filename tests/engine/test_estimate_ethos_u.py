@@ -39,7 +39,9 @@ def test_totals_are_those_that_vela_prints_and_layers_add_up(shared_models, tmp_
     assert rows["accelerator_cycles"].value == cycles
     assert rows["latency"].value == cycles / 500e6 and rows["latency"].basis == "estimated"
     assert rows["latency"].low is None
-    assert rows["memory_sram"].value / 1024 == pytest.approx(float(re.search(r"SRAM used +([\d.]+)", text)[1]), abs=0.01)
+    assert rows["memory_sram"].value / 1024 == pytest.approx(
+        float(re.search(r"SRAM used +([\d.]+)", text)[1]), abs=0.01
+    )
     assert rows["flash"].value / 1024 == pytest.approx(float(re.search(r"Flash used +([\d.]+)", text)[1]), abs=0.01)
     assert rows["energy"].value is None
     assert sum(layer.cycles or 0 for layer in found.layers) == cycles
