@@ -231,7 +231,7 @@ def test_a_full_disk_is_a_failed_run_that_says_so(far):
 def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys):
     far().transport.emulator = "qemu-system-arm"
     words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
-    (run,) = command(capsys, *words)["runs"]
+    (run,) = command(capsys, *words, code=3)["runs"]
     told = values(run)
     assert run["environment"]["virtualisation"]["emulator"] == "qemu-system-arm"
     assert told["model_size"] == SIZE and told["network_bytes"] > SIZE and told["macs"] > 0
