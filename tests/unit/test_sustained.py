@@ -46,15 +46,16 @@ class TracedSession:
 class Meter:
     """A meter whose readings of window n are ``rows[n]``."""
 
+    name, title, metrics = "scripted", "Scripted", ("energy", "clock_rate")
+
     def __init__(self, *rows):
         self.rows = list(rows)
-        self.samples = 0
 
     def begin(self):
         pass
 
     def sample(self):
-        self.samples += 1
+        pass
 
     def end(self):
         row = self.rows.pop(0) if len(self.rows) > 1 else self.rows[0]
@@ -150,13 +151,33 @@ def test_paced_arrivals_keep_their_schedule_over_bins_and_misses_are_counted():
     assert all(each["missed"] == each["inferences"] for each in late)
 
 
-def test_energy_becomes_power_and_meters_are_read_twice_a_second():
+def test_energy_becomes_power():
     meter = Meter({"energy": 6.0, "clock_rate": 2e9}, {"energy": 12.0, "clock_rate": 1e9})
     bins, _ = measure(lambda now: 10 * MS, meter, sustained_s=240.0)
     seconds = bins[0]["end_s"] - bins[0]["begin_s"]
     assert bins[0]["readings"] == {"power": 6.0 / seconds, "clock_rate": 2e9}
     assert bins[1]["readings"]["power"] == pytest.approx(12.0 / (bins[1]["end_s"] - bins[1]["begin_s"]))
-    assert meter.samples == 478  # 80 bins of 3.01 s
+
+
+class BrokenMeter(Meter):
+    def end(self):
+        raise OSError("unplugged")
+
+
+def test_a_meter_that_fails_is_the_reason_of_what_is_absent():
+    bins, _ = measure(lambda now: 10 * MS, BrokenMeter({}), sustained_s=240.0)
+    why = "scripted: the meter failed: OSError: unplugged"
+    assert bins[0]["readings"] == {} and bins[0]["problems"] == {"energy": why, "clock_rate": why}
+
+
+def test_power_is_that_of_the_meter_that_sees_the_most():
+    def reading(metric, value, covers, seconds=None):
+        return {"metric": metric, "value": value, "covers": covers, "seconds": seconds}
+
+    rows = [reading("energy", 6.0, "processor"), reading("power", 5.0, "device"), reading("energy", 1.0, "", 0.5)]
+    assert worker_side.values_of(rows, 3.0) == {"power": 5.0}
+    assert worker_side.values_of(rows[:1] + rows[2:], 3.0) == {"power": 2.0}
+    assert worker_side.values_of(rows[2:], 3.0) == {"power": 2.0}
 
 
 # --- what bins show ---

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
     "exec": ("edgewise.cli.exec", "Run any program as if on a smaller device, and measure what it uses."),
+    "battery": ("edgewise.cli.battery", "Compute how long a battery lasts, from the energy per inference."),
     "run": ("edgewise.cli.run", "Carry out a request that another command wrote with --dry-run --json."),
     "doctor": (
         "edgewise.cli.doctor",

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.run.counters import read_counters
-from edgewise.run.meters.base import Meter, Reading
+from edgewise.run.energy import OF_ENERGY, mean_watts
+from edgewise.run.metering import MeterThread
+from edgewise.run.meters.base import COVERAGES, Meter
 from edgewise.run.timing import Clock, Recorder, Reporter, Steady, block_size, recorder_of
 from edgewise.runtime.base import Session
 
@@ -27,7 +29,8 @@ P99_FROM = 1000
 """Inferences of a bin from which its 99th percentile is given: 10 / (1 − 0.99), as for runs."""
 MOST_SAMPLES = 50_000
 """Times that are kept beside the bins."""
-METERS_EVERY_S = 0.5
+METERS_EVERY_S = 0.25
+"""Often enough for every counter and integral, rarely enough to leave the latencies alone."""
 COUNTED = ("busy_share_of_others", "steal_share", "involuntary_per_s")
 """Counters that tell a disturbance from a slower processor; each bin also has ``throttled_share``."""
 
@@ -48,11 +51,12 @@ def measure_sustained(
 ) -> Steady:
     """Run inferences for ``scenario["sustained_s"]`` and send a ``bin`` message for every bin. No warm-up is left out.
 
-    Meters are read between inferences. Of a remainder of less than half a bin the last bin becomes longer.
+    Meters are sampled in threads of their own. Of a remainder of less than half a bin the last bin becomes longer.
     """
     duration_ns = round(scenario["sustained_s"] * 1e9)
     bin_ns = round(window_of(scenario["sustained_s"]) / BINS_PER_WINDOW * 1e9)
-    recorder, gauges = recorder_of(session, clock, scenario), Gauges(meters)
+    recorder = recorder_of(session, clock, scenario)
+    threads = [MeterThread(meter, every_s=METERS_EVERY_S) for meter in meters]
     begin = clock.now()
     done = stride = 0
     while (opened := clock.now()) - begin < duration_ns:
@@ -60,14 +64,15 @@ def measure_sustained(
         if begin + duration_ns - close_at < bin_ns / 2:
             close_at = begin + duration_ns
         before = read_counters()
-        gauges.begin(opened)
+        for thread in threads:
+            thread.begin()
         recorder.clear()
         while clock.now() < close_at or len(recorder.wall) < LEAST_PER_BIN:
             recorder.take(1 if scenario["fps"] else block_size(recorder))
             reporter.beat()
-            gauges.sample(clock.now())
         closed = clock.now()
         counts = read_counters().delta(before)
+        readings, problems = end_windows(threads)
         # The first bin decides which of the times are kept in all of them.
         stride = stride or max(1, math.ceil(len(recorder.wall) / (closed - opened) * duration_ns / MOST_SAMPLES))
         tell(
@@ -76,10 +81,13 @@ def measure_sustained(
             end_s=(closed - begin) / 1e9,
             **_statistics(recorder),
             counters={name: counts[name] for name in COUNTED} | {"throttled_share": _throttled_share(counts)},
-            readings=gauges.end(closed),
+            readings=values_of(readings, (closed - opened) / 1e9),
+            problems=problems,
             values_ns=list(recorder.wall[-done % stride :: stride]),
         )
         done += len(recorder.wall)
+    for thread in threads:
+        thread.close()
     elapsed = clock.now() - begin
     reason = f"{elapsed / 1e9:g} s of measuring"
     return Steady({}, stopped_because=reason, elapsed_ns=elapsed)
@@ -104,38 +112,31 @@ def _throttled_share(counts: Mapping[str, float | None]) -> float | None:
     return None if throttled is None or not wall else throttled / wall
 
 
-class Gauges:
-    """Meters that are read over and over, one window per bin."""
-
-    def __init__(self, meters: Sequence[Meter]) -> None:
-        self._meters = meters
-        self._begin_ns = self._sampled_ns = 0
-
-    def begin(self, now_ns: int) -> None:
-        """Start a window."""
-        self._begin_ns = self._sampled_ns = now_ns
-        for meter in self._meters:
-            meter.begin()
-
-    def sample(self, now_ns: int) -> None:
-        """Sample the meters, unless that was done less than `METERS_EVERY_S` ago."""
-        if now_ns - self._sampled_ns >= METERS_EVERY_S * 1e9:
-            self._sampled_ns = now_ns
-            for meter in self._meters:
-                meter.sample()
-
-    def end(self, now_ns: int) -> dict[str, float]:
-        """End the window: metric → value of the first meter that tells it, with power in place of energy."""
-        readings = [reading for meter in self._meters for reading in meter.end()]
-        return values_of(readings, (now_ns - self._begin_ns) / 1e9)
+def end_windows(threads: Sequence[MeterThread]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Readings of all meters, and per metric why a meter of it has none."""
+    readings: list[dict[str, Any]] = []
+    problems: dict[str, str] = {}
+    for thread in threads:
+        found, problem = thread.end()
+        readings += found
+        if problem:
+            problems |= dict.fromkeys(thread.traits["metrics"], f"{thread.traits['name']}: {problem}")
+    return readings, problems
 
 
-def values_of(readings: Sequence[Reading], seconds: float) -> dict[str, float]:
-    """Metric → value of the first reading of it; the energy of `seconds` becomes the mean power, W."""
+def values_of(readings: Sequence[Mapping[str, Any]], seconds: float) -> dict[str, float]:
+    """Metric → value of the first reading of it; ``power``, W, is that of the meter that sees the most of the device.
+
+    Args:
+        readings: of one window, as `edgewise.run.metering.MeterThread.end` returns them.
+        seconds: duration of the window.
+    """
+    powered = [each for each in readings if each["metric"] in OF_ENERGY]
     found: dict[str, float] = {}
-    for reading in readings:
-        found.setdefault(reading.metric, reading.value)
-    energy = found.pop("energy", None)
-    if energy is not None and seconds > 0:
-        found.setdefault("power", energy / seconds)
+    for each in readings:
+        if each not in powered:
+            found.setdefault(each["metric"], each["value"])
+    if powered:
+        best = min(powered, key=lambda each: COVERAGES.index(each["covers"]))
+        found["power"] = mean_watts(best, best["seconds"] or seconds)
     return found

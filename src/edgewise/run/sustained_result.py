@@ -68,11 +68,7 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
         "elapsed_s": float(ends[-1]),
         "metric": scenario.headline,
         "series": {name: tuple(row.get(name) for row in bins) for name in names},
-        "absent": {
-            name: absences.get("energy" if name == "power" else name, "no meter gave a reading")
-            for name in METERED
-            if name not in names
-        },
+        "absent": {name: _absence(name, session, absences) for name in METERED if name not in names},
         "drift": None if trend is None else trend.relative_change,
         "method": _method(window_s),
     }
@@ -96,14 +92,28 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
     return Sustained(**found)
 
 
+def _absence(name: str, session: SessionResult, absences: Mapping[str, str]) -> str:
+    """Why no bin has a reading of a metric."""
+    problems = session.facts.get("meter_problems", {})
+    keys = ("energy", "power") if name == "power" else (name,)
+    reasons = [str(found[key]) for found in (problems, absences) for key in keys if key in found]
+    return reasons[0] if reasons else "no meter gave a reading"
+
+
 def without_interval(rows: Sequence[Measurement], found: Sustained) -> tuple[Measurement, ...]:
     """`rows`, the headline without interval where the latency changed while it was measured: it is not one number."""
     if found.slowdown_from_s is None and found.verdict not in ("slower", "faster"):
         return tuple(rows)
-    nothing = dict.fromkeys(("low", "high", "within_low", "within_high"))
     why = "no interval, because the latency changed while it was measured"
     return tuple(
-        replace(row, **nothing, method=f"{row.method.partition('; 95 % interval')[0]}; {why}")
+        replace(
+            row,
+            low=None,
+            high=None,
+            within_low=None,
+            within_high=None,
+            method=f"{row.method.partition('; 95 % interval')[0]}; {why}",
+        )
         if row.metric == found.metric
         else row
         for row in rows

@@ -98,6 +98,8 @@ def test_paced_runs_have_paced_bins_and_their_misses(tmp_path):
 class PowerMeter:
     """A power meter beside the device."""
 
+    name, title, metrics, place = "scripted", "Scripted", ("power",), "host"
+
     def begin(self):
         pass
 
