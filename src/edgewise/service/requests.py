@@ -268,6 +268,25 @@ class InspectRequest(Request):
         _check_cases(self.cases, (self.model,))
 
 
+class EstimateRequest(Request):
+    """Estimate a model on hardware that is not at hand.
+
+    Attributes:
+        model: a file.
+        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
+        set: settings of the estimator, name → value.
+        shapes: input name → shape, for inputs with open dimensions.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["estimate"] = "estimate"
+    model: FilePath
+    device: str
+    set: dict[str, str] = Field(default_factory=dict)
+    shapes: Shapes = Field(default_factory=dict)
+
+
 MOST_CASES = 1000
 
 
@@ -625,6 +644,7 @@ REQUESTS: dict[str, type[Request]] = {
         BenchRequest,
         ProfileRequest,
         InspectRequest,
+        EstimateRequest,
         EvaluateRequest,
         OptimizeRequest,
         CompareRequest,
