@@ -23,6 +23,7 @@ from edgewise.record.job import ScenarioKind
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.run.plan import Axes
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
+from edgewise.text import listing
 
 SPREAD_SESSIONS = 10
 """Sessions that are spread over a time, unless their number is given."""
@@ -175,15 +176,23 @@ class BenchRequest(_Protocol):
     sessions: Whole | None = None
     spread: Number | None = None
     report_every: Whole | None = None
+    sustained: Number | None = None
     meters: bool = True
 
     def scenario_spec(self) -> Scenario:
         """As a job has it."""
-        return Scenario(kind=self.scenario, fps=self.fps, streams=self.streams, requests=self.requests)
+        return Scenario(
+            kind=self.scenario,
+            fps=self.fps,
+            streams=self.streams,
+            requests=self.requests,
+            sustained_s=self.sustained,
+        )
 
     def stopping(self) -> Stopping:
         """As a job has it."""
-        prescribed = self.iterations is not None or self.warmup is not None or self.duration is not None
+        given = (self.iterations, self.warmup, self.duration, self.sustained)
+        prescribed = any(value is not None for value in given)
         usual = SPREAD_SESSIONS if self.spread is not None else 1 if prescribed else Stopping().sessions
         return Stopping(
             iterations=self.iterations,
@@ -194,6 +203,18 @@ class BenchRequest(_Protocol):
             report_every=self.report_every,
             timeout_s=self.timeout,
         )
+
+    def check(self) -> None:
+        """Reject settings that no engine supports, and settings that a sustained measurement has no use for."""
+        super().check()
+        unused = ("iterations", "warmup", "duration", "sessions", "spread", "report_every")
+        if self.sustained is not None and (
+            given := [f"{{{name}}}" for name in unused if getattr(self, name) is not None]
+        ):
+            raise BadField(
+                f"{{sustained}} measures in one process for a given time; it excludes {listing(given)}",
+                advice=f"leave {listing(given)} out",
+            )
 
 
 class ProfileRequest(_Protocol):
@@ -245,6 +266,25 @@ class InspectRequest(Request):
     def check(self) -> None:
         """Reject cases without a factory."""
         _check_cases(self.cases, (self.model,))
+
+
+class EstimateRequest(Request):
+    """Estimate a model on hardware that is not at hand.
+
+    Attributes:
+        model: a file.
+        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
+        set: settings of the estimator, name → value.
+        shapes: input name → shape, for inputs with open dimensions.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["estimate"] = "estimate"
+    model: FilePath
+    device: str
+    set: dict[str, str] = Field(default_factory=dict)
+    shapes: Shapes = Field(default_factory=dict)
 
 
 MOST_CASES = 1000
@@ -612,6 +652,7 @@ REQUESTS: dict[str, type[Request]] = {
         BenchRequest,
         ProfileRequest,
         InspectRequest,
+        EstimateRequest,
         EvaluateRequest,
         OptimizeRequest,
         CompareRequest,
