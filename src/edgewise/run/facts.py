@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from edgewise.cancellation import wait_readable
+from edgewise.device.link import FREE_SPACE, TargetError
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
 from edgewise.device.transport import Process, TellsEmulator
 from edgewise.errors import Unavailable
@@ -25,6 +26,7 @@ from edgewise.run.environment import fingerprint
 from edgewise.run.facts_worker import observe
 from edgewise.run.meters.base import meters
 from edgewise.runtime.base import Runtime, runtimes
+from edgewise.text import means_disk_full, one_line
 
 MOST_ANSWER = 64 * 2**20
 _PATIENCE_S = 120.0
@@ -164,10 +166,14 @@ def ask(
         try:
             process.stdin.write(json.dumps(fitted).encode())
             process.stdin.close()
-            answer = json.loads(_read_all(process, timeout_s))
+            answer = _read_all(process, timeout_s)
         finally:
             process.kill()
-    return dict(answer)
+    if not answer:
+        told = process.stderr.read_text(errors="replace").strip().splitlines() if process.stderr.exists() else []
+        why = one_line(told[-1])[:300] if told else "it ended without an answer"
+        raise TargetError(why, advice=FREE_SPACE if means_disk_full(why) else "")
+    return dict(json.loads(answer))
 
 
 def _read_all(process: Process, timeout_s: float) -> bytes:
