@@ -32,6 +32,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "steal": ("C", "the hypervisor gave processor time to other virtual machines; measure on dedicated hardware"),
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
+    "charging": (
+        "B",
+        "charging heats a device; measure with a full or unplugged battery: 'adb tcpip 5555', unplug, 'adb connect'",
+    ),
+    "thermal-status": ("C", "the device limits its clocks because it is hot; let it cool down and measure again"),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
     "native-environment": (
         "B",

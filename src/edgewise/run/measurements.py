@@ -53,11 +53,11 @@ def measurements_of(
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += _metered(sessions, meter_absences)
-    rows += _deployment(sessions)
+    rows += deployment(sessions)
     return tuple(rows)
 
 
-def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
+def deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
     """Time to bring the job to its target, and bytes that crossed the link."""
     links = [session.link for session in sessions if session.link is not None]
     if not links:
@@ -65,7 +65,7 @@ def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
             Measurement.absent("deployment_time", "the job ran on this machine, so nothing was deployed"),
             Measurement.absent("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
         ]
-    first, load = links[0], sessions[0].phases["load"]
+    first, load = links[0], sessions[0].phases.get("load", 0.0)
     method = (
         f"first session: {first.push_s:.3g} s to bring worker, model and inputs to the target ({first.pushed_bytes} B "
         f"sent, {first.kept_bytes} B were in its cache) + {load:.3g} s to load the model there"
@@ -348,7 +348,10 @@ def _energy_above_idle(facts: Mapping[str, Any]) -> tuple[float, str, float] | N
 def session_record(session: SessionResult) -> SessionRecord:
     """What is kept of one worker beside its samples."""
     steady = session.facts.get("steady", {})
-    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters", "constraints")
+    kept = (
+        "memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters", "constraints",
+        "tool", "conditions",
+    )  # fmt: skip
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,

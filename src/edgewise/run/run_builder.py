@@ -27,9 +27,11 @@ from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
+from edgewise.run.tool_measurements import tool_measurements_of
 from edgewise.run.trust import cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.units import format_bytes
 
 
@@ -165,10 +167,16 @@ class RunBuilder:
         records = tuple(session_record(session) for session in complete)
         place = self._place(job.target)
         variation = place.speed.variation(job, records)
+        tool = self._runtimes.get(job.runtime.name)
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
         if complete:
-            measurements = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            absences = place.sensors.absences
+            if isinstance(tool, DeviceTool):
+                variation = variation or place.speed.usual()
+                measurements = tool_measurements_of(job, tool, complete, meter_absences=absences, variation=variation)
+            else:
+                measurements = measurements_of(job, complete, meter_absences=absences, variation=variation)
             cautions = cautions_of(
                 job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
             )
