@@ -119,6 +119,8 @@ _ROWS = (
     Metric("energy", "J", "Energy", "lower", "mean",
            "Energy of one inference, minus the idle consumption measured in the same run."),
     Metric("power", "W", "Power", "lower", "mean", "Mean power during inference, minus the idle power."),
+    Metric("gpu_utilization", "1", "GPU utilization", "none", "mean",
+           "Share of time in which the GPU was busy, as its driver counts it, all processes included."),
     Metric("temperature", "K", "Temperature", "lower", "max", "Highest temperature during inference."),
     Metric("network_bytes", "B", "Network", "lower", "sum",
            "Bytes sent and received for a run on another machine: files, requests and messages."),
@@ -204,10 +206,13 @@ def is_score(metric: str) -> bool:
 
 
 _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
+_ENERGY = re.compile(r"energy:([a-z0-9_.-]{1,64}(?:/.{1,64})?)")
 
 
 class _Catalogue(dict[str, Metric]):
-    """The rows by id, and the user's metrics: ``score:NAME`` (higher is better) and ``loss:NAME`` (lower is better)."""
+    """The rows by id, the user's metrics ``score:NAME`` (higher is better) and ``loss:NAME`` (lower is better), and
+    ``energy:METER`` where several meters read energy.
+    """
 
     def __missing__(self, key: str) -> Metric:
         found = self._own(key)
@@ -224,6 +229,8 @@ class _Catalogue(dict[str, Metric]):
 
     @staticmethod
     def _own(key: object) -> Metric | None:
+        if isinstance(key, str) and (meter := _ENERGY.fullmatch(key)):
+            return Metric(key, "J", f"Energy ({meter[1]})", "lower", "mean", "Energy of one inference, by one meter.")
         match = _OWN.fullmatch(key) if isinstance(key, str) else None
         if match is None:
             return None

@@ -22,16 +22,13 @@ from edgewise.profiling.message import read_profile
 from edgewise.progress import InferencesDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.metering import as_dict
+from edgewise.run.metering import MeterThread, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
 from edgewise.run.timing import OFFLINE_S
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
 from edgewise.workload.input_shapes import ASSUMED
-
-METER_BLOCK_S = 0.05
-"""Meters beside this machine are sampled this often while they are read."""
 
 SLACK = 10
 """A phase with `alive` messages may take this many times what the timeout and the first inference let expect."""
@@ -144,7 +141,10 @@ class HostProtocol:
         self._told = self._told_bytes = 0
         self._spawned_ns: int | None = None
         self._window = ""
-        self._readings: dict[str, list[dict[str, Any]]] = {}
+        self._meters = [MeterThread(meter) for meter in request.beside]
+        self._metered: dict[str, dict[str, Any]] = {
+            kind: {"windows": 0, "readings": [], "problems": []} for kind in ("idle", "load")
+        }
         self._buffer = bytearray()
         self._searched = 0
         self._process: Process | None = None
@@ -177,6 +177,8 @@ class HostProtocol:
 
     def close(self) -> None:
         """Close the descriptor of the process's end."""
+        for meter in self._meters:
+            meter.close()
         if self._end is not None:
             os.close(self._end)
             self._end = None
@@ -189,10 +191,6 @@ class HostProtocol:
             return True
         while not self.done and self.result.failure is None:
             patience = self._deadline - time.monotonic()
-            if self._window:
-                patience = min(patience, METER_BLOCK_S)
-                for meter in self.request.beside:
-                    meter.sample()
             piece = self._read(patience)
             if piece == b"":
                 break
@@ -232,6 +230,7 @@ class HostProtocol:
             folder=folder,
             meters=list(request.meters),
             beside=bool(request.beside),
+            beside_rate_hz=slowest_rate(request.beside),
             outputs=request.outputs,
             mode=request.mode,
             cores=list(request.cores),
@@ -319,8 +318,8 @@ class HostProtocol:
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
                 result.facts |= message["values"]
-                for name, readings in self._readings.items():
-                    result.facts["meters"][name]["readings"] += readings
+                if self._meters and "meters" in message["values"]:
+                    self._add_readings(result.facts["meters"])
             case "outputs":
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])
@@ -341,15 +340,21 @@ class HostProtocol:
         if not self.request.beside or name not in ("idle", "load") or begins == bool(self._window):
             raise ProtocolError("a window for meters that was not asked for")
         self._window = name if begins else ""
-        for meter in self.request.beside:
-            if begins:
+        if begins:
+            for meter in self._meters:
                 meter.begin()
-                continue
-            late = "" if self.result.link is None else f" by up to {self.result.link.clock_error_s:.2g} s"
-            self._readings.setdefault(name, []).extend(
-                as_dict(replace(reading, method=f"{reading.method}, read by the host: late{late} over the link"))
-                for reading in meter.end()
-            )
+            return
+        late = "" if self.result.link is None else f" by up to {self.result.link.clock_error_s:.2g} s"
+        found = self._metered[name]
+        collect(found, self._meters, index=found["windows"], note=f", read by the host: late{late} over the link")
+        found["windows"] += 1
+
+    def _add_readings(self, metered: dict[str, Any]) -> None:
+        """Add what the meters beside this machine read to what the worker told."""
+        metered["sensors"] += [meter.traits for meter in self._meters]
+        for kind, found in self._metered.items():
+            for key in ("readings", "problems"):
+                metered[kind][key] += found[key]
 
     def _check_complete(self) -> None:
         """Whether everything that a run is made of was told. Raises `ProtocolError`."""

@@ -16,6 +16,7 @@ import numpy as np
 from edgewise.metrics import METRICS
 from edgewise.record import Job, Measurement, SessionRecord, Variation
 from edgewise.record.run import Basis
+from edgewise.run.energy import OF_ENERGY, energy_rows, failures_of, source_of
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.variation import widen
 from edgewise.stats import intervals
@@ -311,38 +312,20 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
 
 
 def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
-    """Energy, power, temperature, clock from the sensors' pass, or absent with the reason."""
+    """Energy, power, temperature, clock and more from the sensors' pass, or absent with the reason."""
     metered = [session.facts["meters"] for session in sessions if session.facts.get("meters")]
-    rows: list[Measurement] = []
-    energy = [joules for facts in metered if (joules := _energy_above_idle(facts)) is not None]
-    if energy:
-        method = (
-            f"{energy[0][1]}; loaded window minus idle window of {metered[0]['idle']['seconds']:.1f} s in the "
-            "same process"
-        )
-        rows.append(distribution("energy", [[value] for value, _, _ in energy], method))
-        rows.append(distribution("power", [[power] for _, _, power in energy], method, basis="derived"))
-    else:
-        why = reasons.get("energy", "no energy meter was available")
-        rows += [Measurement.absent("energy", why), Measurement.absent("power", why)]
-    for metric in ("temperature", "clock_rate"):
-        readings = [r for facts in metered for r in facts["load"]["readings"] if r["metric"] == metric]
-        if readings:
-            per_session = [[reading["value"]] for reading in readings]
-            rows.append(distribution(metric, per_session, readings[0]["method"]))
-        else:
-            rows.append(Measurement.absent(metric, reasons.get(metric, f"no meter for {metric} was available")))
+    rows = energy_rows(metered, reasons.get("energy", "no energy meter was available"))
+    readings = [[each for each in facts["load"]["readings"] if each["metric"] not in OF_ENERGY] for facts in metered]
+    for metric in dict.fromkeys(("temperature", "clock_rate", *(each["metric"] for some in readings for each in some))):
+        found = [[each for each in some if each["metric"] == metric] for some in readings]
+        first = next((each for some in found for each in some), None)
+        if first is None:
+            why = failures_of(metered, metric) or reasons.get(metric, f"no meter for {metric} was available")
+            rows.append(Measurement.absent(metric, why))
+            continue
+        values = [[each["value"] for each in some if source_of(each) == source_of(first)] for some in found]
+        rows.append(distribution(metric, [some for some in values if some], first["method"]))
     return rows
-
-
-def _energy_above_idle(facts: Mapping[str, Any]) -> tuple[float, str, float] | None:
-    """Joules per inference above idle, the method, and the watts above idle, of one process."""
-    idle = [r for r in facts["idle"]["readings"] if r["metric"] == "energy"]
-    load = [r for r in facts["load"]["readings"] if r["metric"] == "energy"]
-    if not idle or not load or not facts["load"]["inferences"]:
-        return None
-    power = load[0]["value"] / facts["load"]["seconds"] - idle[0]["value"] / facts["idle"]["seconds"]
-    return power * facts["load"]["seconds"] / facts["load"]["inferences"], str(load[0]["method"]), power
 
 
 def session_record(session: SessionResult) -> SessionRecord:

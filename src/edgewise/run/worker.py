@@ -305,8 +305,15 @@ class Worker:
 
         with self.phase("meters"):
             meters = [load_class(location)() for location in self.job["meters"]]
-            tell = self.channel.send if beside else None
-            self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke, tell=tell))
+            rate = self.job.get("beside_rate_hz")
+
+            def tell(kind: str, **fields: Any) -> None:
+                if beside or kind == "alive":
+                    self.channel.send(kind, **fields)
+
+            self.facts["meters"] = self._insist(
+                session, lambda: read_meters(meters, session.invoke, slowest_hz=rate, tell=tell)
+            )
 
 
 def _infer(session: Session) -> list[Any]:
