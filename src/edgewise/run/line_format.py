@@ -71,6 +71,7 @@ class LineFormat:
                 "{energy:UNIT}",
                 advice="for example {time:ms},{voltage:V},{current:mA}; write {*} for a part that is not needed",
             )
+        _ = self._expression
 
     def parse(self, line: str) -> LineReading | None:
         """Return the numbers of `line` in SI units; None if the line does not fit."""
@@ -83,7 +84,7 @@ class LineFormat:
         if "voltage" in values:
             power = values["voltage"] * values["current"]
             steps["power"] = values["voltage"] * steps["current"] + values["current"] * steps["voltage"]
-        told = {name: abs(steps[name]) for name in ("power", "energy") if name in steps}
+        told = {name: abs(step) for name, step in steps.items() if name in ("power", "energy")}
         return LineReading(power_w=power, energy_j=energy, time_s=values.get("time"), steps=told)
 
     def start(self, port: Port) -> None:

@@ -16,6 +16,7 @@ from edgewise.errors import BadInput
 from edgewise.run.line_format import LineReading
 from edgewise.run.power_port import Port
 
+COMMANDS = ("htc", "format ascii_dec", "output current", "freq 1k", "acqtime inf", "trigsrc sw", "trigdelay 0")
 ANSWER_S = 2.0
 PAUSE_S = 0.02
 _SAMPLE = re.compile(r"(\d{4})([+-]\d{2})")
@@ -41,10 +42,7 @@ class Lpm01a:
         """Take control of the meter and start the stream. Raises OSError if it refuses a command or is silent."""
         port.send("stop")  # a stream that an earlier process left
         sleep(5 * PAUSE_S)
-        volt = f"volt {round(self._voltage * 1000)}m"
-        for command in (
-            "htc", "format ascii_dec", "output current", "freq 1k", "acqtime inf", "trigsrc sw", "trigdelay 0", volt, "start",
-        ):  # fmt: skip
+        for command in (*COMMANDS, f"volt {round(self._voltage * 1000)}m", "start"):
             port.flush()
             port.send(command)
             _await_answer(port, command)

@@ -12,6 +12,7 @@ The setting ``power_meter`` of a device in ``devices.toml`` names its port and t
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import weakref
@@ -21,7 +22,7 @@ from functools import cache
 from itertools import pairwise
 
 from edgewise.cancellation import sleep
-from edgewise.device.devices import LOCAL, find_device, read_devices
+from edgewise.device.devices import LOCAL, POWER_METER, find_device, read_devices
 from edgewise.errors import BadInput
 from edgewise.registry import Availability
 from edgewise.run.line_format import LineFormat, LineReading
@@ -32,7 +33,6 @@ from edgewise.run.power_port import Port, reason_of
 from edgewise.text import one_line
 from edgewise.units import parse_voltage
 
-SETTING = "power_meter"
 LISTEN_S = 4.0
 """Longest time to wait for the first lines; a meter that restarts when its port is opened needs 2 s."""
 FIRST_LINES = 5
@@ -69,7 +69,9 @@ class Source:
         known += ["voltage"] if is_lpm01a else []
         if unknown := sorted(set(settings) - set(known)):
             allowed = ", ".join([*known, "format"])
-            raise BadInput(f"{url!r} has an unknown setting {unknown[0]!r}", advice=f"settings: {allowed}, in this order")
+            raise BadInput(
+                f"{url!r} has an unknown setting {unknown[0]!r}", advice=f"settings: {allowed}, in this order"
+            )
         if is_lpm01a and "voltage" not in settings:
             raise BadInput(f"{url!r} needs the voltage of the supply", advice="for example voltage=3.3V before format")
         baud = settings.get("baud", str(Lpm01a.baud if is_lpm01a else 115200))
@@ -92,6 +94,7 @@ class PowerMeter:
     name = "power-meter"
     metrics: Sequence[str] = ("energy",)
     place = "host"
+    cannot_see = "what another supply feeds, such as a USB device with its own"
 
     def __init__(self, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.title = f"power meter at {source.address}"
@@ -114,8 +117,6 @@ class PowerMeter:
             times = self._listen()
         except NoReading as reason:
             return Availability(False, str(reason))
-        except ImportError:
-            return Availability(False, "pyserial is not installed", "pip install 'edgewise[serial]'")
         self.rate_hz = (len(times) - 1) / (times[-1] - times[0])
         return Availability(True)
 
@@ -142,7 +143,7 @@ class PowerMeter:
         """Return the energy of the window. Raises `NoReading`."""
         self.sample()
         silent_s = self._clock() - self._last_s
-        if silent_s > self._silence_s:
+        if silent_s > self._silence_s or not self._lines:
             raise NoReading(f"{self.title}: no line for {silent_s:.2g} s, the meter stopped")
         if self._garbage > MOST_GARBAGE * self._lines:
             raise NoReading(self._misfit())
@@ -157,20 +158,24 @@ class PowerMeter:
         if after == before or end_s <= begin_s:
             raise NoReading(f"{self.title}: its energy counter did not advance in the window")
         method += ", difference of its energy counter"
-        return (Reading(metric="energy", value=after - before, seconds=end_s - begin_s, method=method, covers="device"),)
+        return (
+            Reading(metric="energy", value=after - before, seconds=end_s - begin_s, method=method, covers="device"),
+        )
 
     @property
     def _silence_s(self) -> float:
         return max(SILENCE_S, SILENT_PERIODS / self.rate_hz if self.rate_hz else 0.0)
 
     def _open(self) -> Port:
-        """Open the port if it is not open yet. Raises `NoReading` or ImportError."""
+        """Open the port if it is not open yet. Raises `NoReading`."""
         if self._port is None:
             source = self._source
             try:
                 port = Port(source.scheme, source.address, baud=source.baud)
             except OSError as error:
                 raise self._broken(error) from None
+            except ImportError:
+                raise NoReading(f"{self.title} needs pyserial: pip install 'edgewise[serial]'") from None
             weakref.finalize(self, _release, port, source.format)
             try:
                 source.format.start(port)
@@ -198,9 +203,9 @@ class PowerMeter:
         raise NoReading(f"{self.title}: fewer than two lines in {LISTEN_S:g} s")
 
     def _take(self) -> list[tuple[float, LineReading]]:
-        """The readings that have arrived, each with its time: of the meter's clock if lines have it. Raises `NoReading`.
+        """Return what has arrived, each reading with its time, on the meter's clock if the lines have it.
 
-        Lines that arrive together are spread evenly over the time since the ones before.
+        Without it, lines that arrive together are spread evenly over the time since those before. Raises `NoReading`.
         """
         assert self._port is not None
         try:
@@ -238,10 +243,8 @@ class PowerMeter:
 
 def _release(port: Port, line_format: LineFormat | Lpm01a) -> None:
     """End the meter's stream and close its port."""
-    try:
+    with contextlib.suppress(OSError):  # the meter or its port is gone
         line_format.stop(port)
-    except (OSError, ValueError):
-        pass  # the meter or its port is gone
     port.close()
 
 
@@ -254,5 +257,5 @@ def open_meter(url: str) -> PowerMeter:
 def meter_of(device: str) -> PowerMeter | None:
     """The power meter in the supply of a device, by the device's name; None if it has none. Raises `BadInput`."""
     registered = read_devices().get(LOCAL) if device == LOCAL else find_device(device)
-    url = registered.settings.get(SETTING) if registered is not None else None
+    url = registered.settings.get(POWER_METER) if registered is not None else None
     return None if url is None else open_meter(url)

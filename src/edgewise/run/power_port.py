@@ -6,8 +6,8 @@ import contextlib
 import errno
 import fcntl
 import os
+import select
 import socket
-from pathlib import Path
 from typing import Any
 
 CONNECT_S = 5.0
@@ -30,6 +30,7 @@ class Port:
     """
 
     def __init__(self, scheme: str, address: str, *, baud: int) -> None:
+        self._scheme = scheme
         self._opened: Any
         if scheme == "serial":
             import serial
@@ -40,7 +41,7 @@ class Port:
             self._opened = socket.create_connection((host.strip("[]"), int(number)), timeout=CONNECT_S)
             self._opened.setblocking(False)
         else:
-            self._opened = Path(address).open("rb", buffering=0, opener=_open_at_end)
+            self._opened = open(address, "rb", buffering=0, opener=_open_at_end)  # noqa: SIM115 - closed by close
         self._file: int = self._opened.fileno()
         self._buffer = b""
         self._at_start = False  # of a line
@@ -70,7 +71,10 @@ class Port:
         self._buffer = b""
 
     def lines(self) -> list[str]:
-        """Return the lines that have ended since the last call, without one whose start was not seen. Raises OSError."""
+        """Return the lines that have ended since the last call. Raises OSError.
+
+        The first one is left out if its start was not seen.
+        """
         *lines, self._buffer = (self._buffer + self._read()).split(b"\n")
         if lines and not self._at_start:
             del lines[0]
@@ -80,9 +84,22 @@ class Port:
         return [line[:LONGEST_LINE].decode(errors="replace").strip("\r\0 ") for line in lines]
 
     def _read(self) -> bytes:
-        with contextlib.suppress(BlockingIOError):
-            return os.read(self._file, 2**16)
-        return b""
+        try:
+            data = os.read(self._file, 2**16)
+        except BlockingIOError:
+            return b""
+        if not data and self._scheme == "tcp":
+            raise OSError(errno.ECONNRESET, "")
+        if not data and self._scheme == "serial" and _hung_up(self._file):
+            raise OSError(errno.ENODEV, "")
+        return data
+
+
+def _hung_up(file: int) -> bool:
+    """Whether a serial device is gone: reading from it gives nothing, as it does without data."""
+    poller = select.poll()
+    poller.register(file, 0)
+    return bool(poller.poll(0))
 
 
 def reason_of(error: OSError) -> str:
