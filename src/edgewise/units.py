@@ -19,6 +19,7 @@ _SIZE = {
     # auptimizer's and Docker's suffixes are powers of two.
     "b": 1, "k": 2**10, "m": 2**20, "g": 2**30,
 }  # fmt: skip
+_FREQUENCY = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 POWERS = {"nW": 1e-9, "uW": 1e-6, "µW": 1e-6, "mW": 1e-3, "W": 1.0, "kW": 1e3}
 ENERGIES = {
     "nJ": 1e-9, "uJ": 1e-6, "µJ": 1e-6, "mJ": 1e-3, "J": 1.0, "kJ": 1e3,
@@ -36,6 +37,11 @@ def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) ->
     if match is None or unit not in table:
         raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
     return float(match[1]) * table[unit]
+
+
+def parse_frequency(text: str) -> float:
+    """Hertz from ``"120MHz"``, ``"1.5 GHz"``; the unit is required. Raises `BadInput`."""
+    return _parse(text, _FREQUENCY, default="", what="frequency")
 
 
 def parse_duration(text: str) -> float:

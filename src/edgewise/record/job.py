@@ -57,12 +57,15 @@ class Constraints:
     Attributes:
         cpus: processors, 1.0 is one core; None sets no limit.
         memory_bytes: memory; None sets no limit.
-        mechanism: one of `edgewise.constraints.base.MECHANISMS`; None is the best that works.
+        mechanism: one of `edgewise.constraints.base.MECHANISMS`; None is the best that works. With an image, a
+            container runtime.
+        image: of the container in which the job runs; None runs it on the machine itself.
     """
 
     cpus: float | None = None
     memory_bytes: int | None = None
     mechanism: str | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +211,8 @@ class Job:
             del document["command"]
         if self.target.constraints is None:
             del document["target"]["constraints"]
+        elif self.target.constraints.image is None:
+            del document["target"]["constraints"]["image"]
         if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
         if self.workload.interleave is None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from edgewise.formatting import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
+from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.limit_cautions import about_limits
@@ -51,6 +52,12 @@ def cautions_of(
         message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
         found.append(Caution.of("overloaded", message))
     return (*found, *_about_machine(job, sessions, usable_cores), *_about_settings(job, sessions))
+
+
+def about_emulation(environment: Mapping[str, Any]) -> tuple[Caution, ...]:
+    """Return the caution about an emulated processor, if it is one."""
+    why = emulation_of(environment)
+    return (Caution.of("emulated-processor", why),) if why else ()
 
 
 def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:

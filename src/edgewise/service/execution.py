@@ -50,9 +50,10 @@ def plan_commands(request: ExecRequest) -> list[Job]:
     names = list(dict.fromkeys(models)) or [""]
     for model in names:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
+        program = _program(command[0], folder) if request.image is None else Path(command[0])
         jobs.append(
             Job(
-                model=_reference(folder / model if model else _program(command[0], folder), is_program=not model),
+                model=_reference(folder / model if model else program, is_program=not model),
                 runtime=RuntimeSpec(name="command"),
                 target=TargetSpec(constraints=request.constraints()),
                 workload=Workload(
@@ -64,8 +65,6 @@ def plan_commands(request: ExecRequest) -> list[Job]:
                 command=command,
             )
         )
-    for job in jobs:
-        _program(job.command[0], folder)
     return jobs
 
 
@@ -112,6 +111,8 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
             sample_s=request.sample,
             timeout_s=request.timeout,
             folder=None if request.run_in is None else Path(request.run_in),
+            mount=request.mount,
+            container_options=request.container_options,
         )
     except OSError as error:
         raise Unavailable(

@@ -15,7 +15,7 @@ from pydantic import Field
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
-from edgewise.constraints.base import MECHANISMS
+from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
@@ -245,6 +245,25 @@ class InspectRequest(Request):
     def check(self) -> None:
         """Reject cases without a factory."""
         _check_cases(self.cases, (self.model,))
+
+
+class EstimateRequest(Request):
+    """Estimate a model on hardware that is not at hand.
+
+    Attributes:
+        model: a file.
+        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
+        set: settings of the estimator, name → value.
+        shapes: input name → shape, for inputs with open dimensions.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["estimate"] = "estimate"
+    model: FilePath
+    device: str
+    set: dict[str, str] = Field(default_factory=dict)
+    shapes: Shapes = Field(default_factory=dict)
 
 
 MOST_CASES = 1000
@@ -517,6 +536,9 @@ class ExecRequest(_Limited):
             which the command runs.
         models_file: a file with one of them per line.
         run_in: the folder in which the command runs; None is the current folder.
+        image: of a container in which the command runs; None runs it on the machine itself.
+        mount: whether the container has `run_in` as its working folder; otherwise it is the image's own.
+        container_options: further options for the start of the container.
         not_applied: requirements of another tool's file that are not met here; each run says so.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
@@ -527,6 +549,9 @@ class ExecRequest(_Limited):
     PATHS = ("models_file", "run_in")
 
     verb: Literal["exec"] = "exec"
+    image: str | None = None
+    mount: bool = True
+    container_options: Texts = ()
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
@@ -542,9 +567,16 @@ class ExecRequest(_Limited):
         """The command: it is code that this request runs."""
         return (" ".join(self.command),)
 
+    def constraints(self) -> Constraints | None:
+        """As a job has them; None where there are none."""
+        limits = replace(super().constraints() or Constraints(), image=self.image)
+        return limits if limits != Constraints() else None
+
     def check(self) -> None:
         """Reject limits that no program can run in, and models without a place in the command."""
         check_constraints(self.constraints() or Constraints())
+        if self.image is not None and not IMAGE_NAME.fullmatch(self.image):
+            raise BadField(f"{{image}}: {self.image!r} is not the name of an image", advice="such as python:3.13-slim")
         require_time(timeout=self.timeout, sample=self.sample or None)
         if 0 < self.sample < SHORTEST_SAMPLE_S:
             raise BadField(f"{{sample}} must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
@@ -571,8 +603,18 @@ def check_constraints(limits: Constraints) -> None:
         raise BadField(
             f"{{memory}} must be at least 1 MiB, not {limits.memory_bytes} B", advice="for example {memory=512MiB}"
         )
-    if limits.mechanism is not None and limits.mechanism not in MECHANISMS:
-        raise BadField(f"{{mechanism}} must be one of {', '.join(MECHANISMS)}, not {limits.mechanism!r}")
+    known = (*MECHANISMS, *CONTAINER_NAMES)
+    if limits.mechanism is not None and limits.mechanism not in known:
+        raise BadField(f"{{mechanism}} must be one of {', '.join(known)}, not {limits.mechanism!r}")
+    if limits.mechanism in CONTAINER_NAMES and limits.image is None:
+        raise BadField(
+            f"{{mechanism={limits.mechanism}}} needs the name of an image",
+            advice="exec runs a program in {image}; for models in an engine use {device=container://IMAGE}",
+        )
+    if limits.mechanism in MECHANISMS and limits.image is not None:
+        raise BadField(
+            f"{{mechanism={limits.mechanism}}} does not run containers", advice=f"use {' or '.join(CONTAINER_NAMES)}"
+        )
 
 
 REQUESTS: dict[str, type[Request]] = {
@@ -581,6 +623,7 @@ REQUESTS: dict[str, type[Request]] = {
         BenchRequest,
         ProfileRequest,
         InspectRequest,
+        EstimateRequest,
         EvaluateRequest,
         OptimizeRequest,
         CompareRequest,
