@@ -56,6 +56,7 @@ class PowerShield:
     def __init__(self, terminal, *, sample="6409-06", refuses=""):
         self._terminal, self._sample, self._refuses = terminal, sample, refuses
         self.commands = []
+        self.released = threading.Event()
         self._streaming, self._ended = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._answer), threading.Thread(target=self._stream)]
         for thread in self._threads:
@@ -63,6 +64,7 @@ class PowerShield:
             thread.start()
 
     def close(self):
+        """Unplug the shield."""
         self._ended.set()
         self._streaming.set()
         self._threads[1].join()
@@ -89,6 +91,8 @@ class PowerShield:
         self._terminal.write(f"\r\nPowerShield > {verdict} {command}\r\n\r\n")
         if command == "start":
             self._streaming.set()
+        if command == "hrc":
+            self.released.set()
 
     def _stream(self):
         count = 0

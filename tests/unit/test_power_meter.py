@@ -300,6 +300,7 @@ def test_the_energy_monitor_of_mlperf_tiny(terminal):
     (reading,) = meter.end()
     assert reading.value / reading.seconds == pytest.approx(6.409e-3 * 3.3)
     del meter
+    assert shield.released.wait(10)
     shield.close()
     assert shield.commands[:2] == ["stop", "htc"] and shield.commands[-2:] == ["stop", "hrc"]
     assert [word for word in shield.commands if word.startswith("volt")] == ["volt 3300m"]
