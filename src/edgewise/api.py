@@ -153,6 +153,7 @@ def bench(
     duration: float | None = None,
     sessions: int | None = None,
     spread: float | None = None,
+    sustained: float | None = None,
     report_every: int | None = None,
     timeout: float = 120.0,
     memory_limit: int | None = None,
@@ -179,6 +180,7 @@ def bench(
         sessions: fresh processes; None is 5, or 1 where iterations, warmup or duration are given.
         report_every: report the running average every this many inferences.
         spread: spread the sessions of all jobs over this time, s; `sessions` is 10 by default then.
+        sustained: infer without a break for this time, s, in one process; `Run.sustained` has the latency over time.
         timeout: s; a worker that is silent for this long is killed.
         memory_limit: bytes that a worker may allocate.
         cpus, memory: processors and bytes of a smaller device, held by the kernel for every worker; None sets no limit.

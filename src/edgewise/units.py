@@ -107,6 +107,14 @@ def format_duration(seconds: float, digits: int = 3) -> str:
     return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9, digits)} ns"
 
 
+def long_time(seconds: float) -> str:
+    """``"30 min"``, ``"12.5 min"``, ``"8 h"``, ``"45 s"``: times that people wait for."""
+    for unit, scale in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def format_bytes(count: float, digits: int = 3) -> str:
     """``"1.05 MB"``: decimal, as file sizes and the field's tables are."""
     for unit in ("GB", "MB", "kB"):

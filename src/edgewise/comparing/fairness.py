@@ -127,7 +127,7 @@ def _inputs_in_words(job: Job) -> str:
 
 def _scenario_in_words(job: Job) -> str:
     scenario = job.workload.scenario
-    words = [f"{scenario.kind} {scenario.fps:g} fps" if scenario.fps is not None else scenario.kind]
+    words = [scenario.words]
     words += [f"{scenario.streams} streams"] if scenario.streams is not None else []
     words += [f"{scenario.requests} requests"] if scenario.requests is not None else []
     return " ".join(words)

@@ -139,10 +139,16 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
     n = len(sessions)
     processes = f"{n} fresh process" + ("es" if n > 1 else "")
     back_to_back = f"{clock}, back to back after warm-up, {processes}"
-    if scenario.kind == "paced":
+    kept = ""
+    if scenario.sustained_s is not None:
+        total = sum(int(row["inferences"] or 0) for session in sessions for row in session.bins)
+        share = len(sessions[0].samples[scenario.headline])
+        kept = f", {share} of {total} times kept, evenly picked"
+        back_to_back = f"{clock}, {scenario.words}{kept}"
+    elif scenario.kind == "paced":
         back_to_back = f"{clock}, back to back right after the paced pass, {processes}"
     methods = {
-        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}",
+        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}{kept}",
         "response_time": (
             f"from the scheduled arrival to the end of the inference, every 1/{scenario.fps or 0:g} s, {processes}"
         ),
@@ -197,7 +203,7 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     # Inferences × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
-    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
+    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, {job.workload.scenario.words}"
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
     rates = _rates(widened, value, batch, within=interval)

@@ -30,6 +30,7 @@ from edgewise.run.plan import count_cores
 from edgewise.run.power_meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
+from edgewise.run.sustained_result import completed, sustained_of, without_interval
 from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
@@ -171,8 +172,11 @@ class RunBuilder:
         )
 
     def build(self, job: Job, sessions: Sequence[SessionResult], *, created: str, run_id: str | None = None) -> Run:
-        """The run of complete sessions; a session that failed gives the run its failure and status."""
-        complete = [session for session in sessions if session.failure is None]
+        """The run of complete sessions; a session that failed gives the run its failure and status.
+
+        A sustained measurement that ended early counts as far as it came.
+        """
+        complete = [completed(session) for session in sessions if session.failure is None or session.bins]
         failure = next((session.failure for session in sessions if session.failure is not None), None)
         place = self._place(job.target)
         emulated = emulation_of(place.environment)
@@ -180,8 +184,12 @@ class RunBuilder:
         variation = place.speed.variation(job, records)
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
+        sustained = None
         if complete:
             measured = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            if complete[0].bins and not emulated:
+                sustained = sustained_of(job, complete[0], absences=place.sensors.absences)
+                measured = without_interval(measured, sustained)
             measurements = without_processor(measured, emulated)
             cautions = cautions_of(
                 job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
@@ -199,6 +207,7 @@ class RunBuilder:
             environment={**place.environment, **({"worker_python": python} if python else {})},
             measurements=with_engine_memory(measurements + complexity_of(job)),
             sessions=records,
+            sustained=sustained,
             variation=variation,
             cautions=cautions + cautions_about(variation),
         )

@@ -85,6 +85,8 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
         yield Caution.of("no-steady-state", "latency was not steady when measuring ended")
     shape = list(_about_shape(headline))
+    if job.workload.scenario.sustained_s is not None:  # a change over time is what such a run is to show
+        shape = [caution for caution in shape if caution.code != "drift"]
     # Samples of a second cluster are far from the median, too: report them as a cluster only.
     far = 0 if any(caution.code == "multimodal" for caution in shape) else _far_outliers(headline)
     if far > OUTLIER_SHARE * n:

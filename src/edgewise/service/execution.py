@@ -29,6 +29,7 @@ from edgewise.record import (
 from edgewise.run.command import Execution, execute
 from edgewise.run.command_run import build_run
 from edgewise.run.environment import fingerprint
+from edgewise.service.container_image import with_image
 from edgewise.service.context import Context
 from edgewise.service.measuring import Measured
 from edgewise.service.requests import PLACEHOLDER, ExecRequest
@@ -69,7 +70,11 @@ def plan_commands(request: ExecRequest) -> list[Job]:
 
 
 def run_commands(request: ExecRequest, context: Context) -> Measured:
-    """Execute every command `repeat` times, in rounds of random order, and save each run when it is complete."""
+    """Execute every command `repeat` times, in rounds of random order, and save each run when it is complete.
+
+    An image is built first, where the request has a Dockerfile.
+    """
+    request = with_image(request)
     jobs = plan_commands(request)
     environment, group, order = fingerprint(), new_run_id(), random.Random(request.seed)  # noqa: S311 - an order, no secret
     done: list[list[Execution]] = [[] for _ in jobs]
