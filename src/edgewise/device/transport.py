@@ -151,6 +151,17 @@ class RunsPrograms(Remote, Protocol):
 
 
 @runtime_checkable
+class TellsEmulator(Protocol):
+    """A transport whose settings can name an emulator.
+
+    Attributes:
+        emulator: name of the program that emulates the machine; None if none was given.
+    """
+
+    emulator: str | None
+
+
+@runtime_checkable
 class OpensDevices(Protocol):
     """A plug-in that reaches many devices; its name is the scheme of their URLs.
 

@@ -14,7 +14,8 @@ from edgewise.units import format_bytes
 #: the first word of a provider's name that says which processing unit it uses
 _UNITS: dict[str, tuple[str, ...]] = {
     "CPU": (
-        "cpu", "builtin", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "compiled", "dnnl",
+        "cpu", "builtin", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "compiled",
+        "dnnl",
     ),
     "GPU": ("gpu", "cuda", "tensorrt", "rocm", "migraphx", "dml", "opencl", "vulkan", "metal", "mps", "webgpu"),
     "NPU": ("npu", "qnn", "hexagon", "ethos", "vitisai", "nnapi"),
@@ -105,11 +106,8 @@ def input_text(run: Run) -> str:
 
 
 def scenario_of(run: Run) -> str:
-    """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``."""
-    scenario = run.job.workload.scenario
-    if scenario.kind == "paced" and scenario.fps is not None:
-        return f"paced {scenario.fps:g} fps"
-    return scenario.kind
+    """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``, ``"single-stream, sustained for 30 min"``."""
+    return run.job.workload.scenario.words
 
 
 def platform_of(run: Run) -> str | None:

@@ -107,8 +107,8 @@ def make_plan(
         if not choices:
             raise _no_engine(model, axes, registry, target)
         for tool in {name for name, runtime, *_ in choices if isinstance(runtime, DeviceTool)}:
-            if scenario.kind != "single-stream" or input_data is not None:
-                what = "random inputs" if input_data is not None else "the single-stream scenario"
+            if scenario != Scenario() or input_data is not None:
+                what = "random inputs" if input_data is not None else "the single-stream scenario without --sustained"
                 raise BadInput(f"{tool} has only {what}", advice="omit the option, or use an engine with -r")
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
