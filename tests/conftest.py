@@ -27,7 +27,7 @@ sys.dont_write_bytecode = False
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 """Real models; they lie beside the repository and are never copied into it."""
-WARM = frozenset({"cli", "process", "property", "unit"})
+WARM = frozenset({"cli", "engine", "process", "property", "unit"})
 """Folders of tests whose workers are forked from a process that has imported what they need (`warm_start`)."""
 
 
