@@ -19,6 +19,7 @@ _SIZE = {
     # auptimizer's and Docker's suffixes are powers of two.
     "b": 1, "k": 2**10, "m": 2**20, "g": 2**30,
 }  # fmt: skip
+_FREQUENCY = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 POWERS = {"nW": 1e-9, "uW": 1e-6, "µW": 1e-6, "mW": 1e-3, "W": 1.0, "kW": 1e3}
 ENERGIES = {
     "nJ": 1e-9, "uJ": 1e-6, "µJ": 1e-6, "mJ": 1e-3, "J": 1.0, "kJ": 1e3,
@@ -27,7 +28,7 @@ ENERGIES = {
 VOLTAGES = {"mV": 1e-3, "V": 1.0}
 CURRENTS = {"uA": 1e-6, "µA": 1e-6, "mA": 1e-3, "A": 1.0}
 CHARGES = {"mAh": 3.6, "Ah": 3600.0}
-JOULES_PER_MWH = 3.6
+JOULES_PER_MWH = ENERGIES["mWh"]
 
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\s*")
 
@@ -38,6 +39,11 @@ def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) ->
     if match is None or unit not in table:
         raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
     return float(match[1]) * table[unit]
+
+
+def parse_frequency(text: str) -> float:
+    """Hertz from ``"120MHz"``, ``"1.5 GHz"``; the unit is required. Raises `BadInput`."""
+    return _parse(text, _FREQUENCY, default="", what="frequency")
 
 
 def parse_duration(text: str) -> float:
@@ -96,6 +102,14 @@ def format_duration(seconds: float, digits: int = 3) -> str:
         if magnitude >= scale * 0.9995:
             return f"{significant(seconds / scale, digits)} {unit}"
     return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9, digits)} ns"
+
+
+def long_time(seconds: float) -> str:
+    """``"30 min"``, ``"12.5 min"``, ``"8 h"``, ``"45 s"``: times that people wait for."""
+    for unit, scale in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def format_bytes(count: float, digits: int = 3) -> str:

@@ -121,6 +121,7 @@ def _print(found: DeviceCheck) -> None:
         ("device", f"{found.device.name}  {found.device.url}"),
         ("Python", " ".join((found.version, found.python)).strip()),
         ("processor", str(machine.get("cpu", {}).get("model") or "")),
+        ("emulator", str(machine.get("virtualisation", {}).get("emulator") or "")),
         ("system", str(machine.get("os", {}).get("name") or "")),
         ("free space", "" if found.free_bytes is None else format_bytes(found.free_bytes)),
     ]

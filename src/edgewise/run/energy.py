@@ -133,6 +133,12 @@ def source_of(reading: Mapping[str, Any]) -> str:
     return f"{reading['meter']}/{reading['part']}" if reading["part"] else str(reading["meter"])
 
 
+def mean_watts(reading: Mapping[str, Any], seconds: float) -> float:
+    """Mean power of a window, W."""
+    value = float(reading["value"])
+    return value if reading["metric"] == "power" else value / seconds
+
+
 def _failures(metered: Sequence[Mapping[str, Any]], metric: str) -> dict[str, str]:
     """Meter of `metric` → the first reason why it has no reading of a window."""
     found: dict[str, str] = {}
@@ -171,7 +177,7 @@ def _add(source: _Source, loaded: Mapping[str, Any], idle: Mapping[str, Any], *,
     window = loaded["window"]
     load_window, idle_window = (facts[kind]["windows"][window] for kind in ("load", "idle"))
     load_s, idle_s = loaded["seconds"] or load_window["seconds"], idle["seconds"] or idle_window["seconds"]
-    watts = _watts(loaded, load_s) - _watts(idle, idle_s)
+    watts = mean_watts(loaded, load_s) - mean_watts(idle, idle_s)
     steps = source.traits.get("resolution") or {}
     # Rounding shifts each mean power by half a step at most, and each reading of a counter by a step.
     watts_off = steps.get("power", 0.0) + steps.get("energy", 0.0) * (1 / load_s + 1 / idle_s)
@@ -184,9 +190,3 @@ def _add(source: _Source, loaded: Mapping[str, Any], idle: Mapping[str, Any], *,
 
 def _energies(facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return (each for each in facts["readings"] if each["metric"] in OF_ENERGY)
-
-
-def _watts(reading: Mapping[str, Any], seconds: float) -> float:
-    """Mean power of a window, W."""
-    value = float(reading["value"])
-    return value if reading["metric"] == "power" else value / seconds

@@ -58,6 +58,15 @@ def measurements_of(
     return tuple(rows)
 
 
+INDEPENDENT = frozenset({"model_size", "network_bytes", "memory_limit"})
+"""Measurements that don't depend on the processor."""
+
+
+def without_processor(rows: Sequence[Measurement], why: str) -> tuple[Measurement, ...]:
+    """`rows` with those absent that depend on the processor; `rows` itself if `why`, the reason, is empty."""
+    return tuple(Measurement.absent(row.metric, why) if why and row.metric not in INDEPENDENT else row for row in rows)
+
+
 def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
     """Time to bring the job to its target, and bytes that crossed the link."""
     links = [session.link for session in sessions if session.link is not None]
@@ -130,10 +139,16 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
     n = len(sessions)
     processes = f"{n} fresh process" + ("es" if n > 1 else "")
     back_to_back = f"{clock}, back to back after warm-up, {processes}"
-    if scenario.kind == "paced":
+    kept = ""
+    if scenario.sustained_s is not None:
+        total = sum(int(row["inferences"] or 0) for session in sessions for row in session.bins)
+        share = len(sessions[0].samples[scenario.headline])
+        kept = f", {share} of {total} times kept, evenly picked"
+        back_to_back = f"{clock}, {scenario.words}{kept}"
+    elif scenario.kind == "paced":
         back_to_back = f"{clock}, back to back right after the paced pass, {processes}"
     methods = {
-        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}",
+        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}{kept}",
         "response_time": (
             f"from the scheduled arrival to the end of the inference, every 1/{scenario.fps or 0:g} s, {processes}"
         ),
@@ -188,7 +203,7 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     # Inferences × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
-    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
+    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, {job.workload.scenario.words}"
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
     rates = _rates(widened, value, batch, within=interval)
@@ -328,17 +343,20 @@ def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> l
     return rows
 
 
-def session_record(session: SessionResult) -> SessionRecord:
-    """What is kept of one worker beside its samples."""
+def session_record(session: SessionResult, *, timed: bool = True) -> SessionRecord:
+    """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
-    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters", "constraints")
+    warmup = session.samples.get("warmup", ()) if timed else ()
+    kept: tuple[str, ...] = ("constraints",)
+    if timed:
+        kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,
         pid=session.pid,
-        phases=dict(session.phases),
+        phases=dict(session.phases) if timed else {},
         warmup=int(steady.get("warmup", 0)),
-        warmup_samples=tuple(value * 1e-9 for value in session.samples.get("warmup", ())[:WARMUP_KEPT] if value),
+        warmup_samples=tuple(value * 1e-9 for value in warmup[:WARMUP_KEPT] if value),
         stopped_because=str(steady.get("stopped_because", "")),
         facts={name: session.facts[name] for name in kept if name in session.facts}
         | ({} if session.link is None else {"link": asdict(session.link)}),

@@ -34,13 +34,17 @@ class MeterThread:
 
     Attributes:
         traits: name, title, metrics and traits of the meter, JSON-shaped.
+
+    Args:
+        every_s: time between two samples.
     """
 
-    def __init__(self, meter: Meter, *, patience_s: float | None = None) -> None:
+    def __init__(self, meter: Meter, *, patience_s: float | None = None, every_s: float = BLOCK_S) -> None:
         names = {"name": meter.name, "title": meter.title, "metrics": list(meter.metrics)}
         self.traits = {**names, **asdict(traits_of(meter))}
         self._meter = meter
         self._patience_s = PATIENCE_S if patience_s is None else patience_s
+        self._every_s = every_s
         self._dead = ""
         self._orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[Sequence[Reading], str]] = queue.SimpleQueue()
@@ -77,16 +81,16 @@ class MeterThread:
         while self._orders.get():
             _, problem = _try(self._meter.begin)
             self._answers.put(((), problem))
-            while not _arrived(self._orders):
+            while not _arrived(self._orders, self._every_s):
                 problem = problem or _try(self._meter.sample)[1]
             readings, problem = ((), problem) if problem else _try(self._meter.end)
             self._answers.put((readings, problem))
 
 
-def _arrived(orders: queue.SimpleQueue[bool]) -> bool:
+def _arrived(orders: queue.SimpleQueue[bool], every_s: float) -> bool:
     """Whether an order comes before the next sample is due."""
     try:
-        orders.get(timeout=BLOCK_S)
+        orders.get(timeout=every_s)
     except queue.Empty:
         return False
     return True

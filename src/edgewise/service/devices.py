@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from edgewise.device.bootstrap import bootstrap
@@ -15,7 +15,7 @@ from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
-from edgewise.run.meters.base import meters
+from edgewise.run.meters.base import meters, watches_from_host
 from edgewise.runtime.base import runtimes
 from edgewise.text import one_line
 
@@ -56,6 +56,11 @@ class DeviceCheck:
     sensors: dict[str, Availability] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
+
+    @property
+    def pip(self) -> str:
+        """The command that installs packages there."""
+        return f"there: {self.python} -m pip install"
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -129,23 +134,29 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
-    missing += _missing_engines(engines, f"there: {known['python']} -m pip install")
-    return DeviceCheck(
-        **known,
+    found = DeviceCheck(**known)
+    missing += _missing_engines(engines, found.pip)
+    return replace(
+        found,
         usable=any(engines.values()),
         engines=engines,
-        sensors=dict(facts.sensors),
+        sensors={
+            name: availability_of(meter) if watches_from_host(meter) else facts.sensors[name]
+            for name, meter in meters()
+        },
         environment=dict(facts.environment),
         missing=tuple(missing),
     )
 
 
+def install_advice(name: str, found: Availability, install: str) -> str:
+    """The command that installs an engine with `install`, a command of pip; otherwise the engine's own advice."""
+    return f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint
+
+
 def _missing_engines(engines: dict[str, Availability], install: str) -> tuple[Missing, ...]:
     return tuple(
-        Missing(
-            what=f"{name}: {one_line(found.reason)}",
-            advice=f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint,
-        )
+        Missing(what=f"{name}: {one_line(found.reason)}", advice=install_advice(name, found, install))
         for name, found in engines.items()
         if not found
     )
