@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from edgewise.device.bootstrap import bootstrap
-from edgewise.device.devices import Device
+from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
@@ -16,6 +17,7 @@ from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
 from edgewise.run.meters.base import meters, watches_from_host
+from edgewise.run.power_meter import Source, meter_of
 from edgewise.runtime.base import runtimes
 from edgewise.text import one_line
 
@@ -75,8 +77,15 @@ def device_document(device: Device) -> dict[str, Any]:
     return {"name": device.name, "url": device.url, "transport": device.transport, "settings": dict(device.settings)}
 
 
+def register(device: Device, path: Path | None = None) -> Path:
+    """Check the settings of `device`, append it to the file of devices, and return the file. Raises `BadInput`."""
+    if (url := device.settings.get(POWER_METER)) is not None:
+        Source.parse(url)
+    return add_device(device, path)
+
+
 def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceCheck:
-    """What is there and what is missing.
+    """What is there and what is missing, the power meter in its supply included.
 
     Args:
         install: engines to install there before, with numpy, in a virtual environment; None installs nothing.
@@ -85,6 +94,15 @@ def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceChec
         BadInput: an engine without a package, or a device on which nothing can be installed.
         Unavailable: the device's transport is missing, or the installation failed.
     """
+    found = _check(device, install=install)
+    if (meter := meter_of(device.name)) is None:
+        return found
+    state = meter.availability()
+    reason = () if state else (Missing(what=one_line(state.reason), advice="check cable, permissions and power_meter"),)
+    return replace(found, sensors={**found.sensors, meter.name: state}, missing=found.missing + reason)
+
+
+def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
     target = find_target(device.name)
     unknown = [name for name in install or () if name not in PACKAGES]
     if unknown:
