@@ -136,7 +136,7 @@ def read_counters(root: Path = ROOT) -> Counters:
     return Counters(
         monotonic_ns=time.monotonic_ns(),
         throttled_s=_throttled_times(root),
-        **{f"{name}_pressure_us": _pressure(root, name) for name in _PRESSURES},
+        **_pressures(root),
         **_usage(),
         **_processor_times(root),
     )
@@ -191,9 +191,13 @@ def _throttled_times(root: Path) -> tuple[float, ...]:
     return tuple(times)
 
 
-def _pressure(root: Path, name: str) -> int | None:
-    match = re.search(r"^some .*\btotal=(\d+)", read_text(root / "proc/pressure" / name) or "", re.MULTILINE)
-    return int(match[1]) if match else None
+def _pressures(root: Path) -> dict[str, Any]:
+    """Time in which some task waited, by the kernel's pressure files."""
+    found = {
+        name: re.search(r"^some .*\btotal=(\d+)", read_text(root / "proc/pressure" / name) or "", re.MULTILINE)
+        for name in _PRESSURES
+    }
+    return {f"{name}_pressure_us": int(match[1]) if match else None for name, match in found.items()}
 
 
 def memory_figures(root: Path = ROOT) -> dict[str, int | None]:
