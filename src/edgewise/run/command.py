@@ -44,6 +44,7 @@ class Execution:
         usage: counters at the end.
         rusage: of the process and the descendants that it waited for.
         network: bytes received and sent on the machine's interfaces; None where the system does not tell.
+        own_rss_bytes: peak of edgewise's own resident memory before the start, which `rusage` includes.
         returncode: exit code, −N after signal N.
         late: whether it was killed at its deadline.
         left: number of processes that it left running.
@@ -60,6 +61,7 @@ class Execution:
     usage: Usage = field(default_factory=Usage)
     rusage: resource.struct_rusage | None = None
     network: tuple[int, int] | None = None
+    own_rss_bytes: int = 0
     returncode: int = 0
     late: bool = False
     left: int = 0
@@ -120,6 +122,7 @@ def execute(
         mechanism=group.mechanism,
         cannot_hold=group.cannot_hold,
         passed_over=passed_over,
+        own_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
     with group, guarded(group):
         child = subprocess.Popen(
@@ -173,13 +176,14 @@ def _follow(
                 execution.late = True
                 break
             if now >= next_sample:
-                execution.samples.append((now - start, group.usage()))
+                execution.samples.append((time.monotonic() - start, group.usage()))
                 next_sample = max(next_sample, now) + sample_s
         execution.seconds = time.monotonic() - start
         execution.usage = group.usage()
+        # At once for the whole session, so that nothing there forks while the group is killed process by process.
+        _signal_session(child.pid, signal.SIGKILL if execution.late else signal.SIGSTOP)
         if execution.late:
             group.kill()
-            _kill_session(child.pid)
         _, status, execution.rusage = os.wait4(child.pid, 0)
         child.returncode = execution.returncode = os.waitstatus_to_exitcode(status)
         execution.left = 0 if execution.late else group.kill()
@@ -219,7 +223,7 @@ class _Output:
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Kill the process and its session, and reap it where that was not done."""
     if child.returncode is None:
-        _kill_session(child.pid)
+        _signal_session(child.pid, signal.SIGKILL)
         child.wait()
     for stream in (child.stdin, child.stdout):
         with contextlib.suppress(OSError):
@@ -227,9 +231,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-def _kill_session(pid: int) -> None:
+def _signal_session(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
 
 def network_bytes(root: Path = ROOT) -> tuple[int, int] | None:
