@@ -121,7 +121,7 @@ def test_network_counts_leave_loopback_out(tmp_path):
     rows = ("lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0", "eth0: 7 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0",
             "wlan0:5 1 0 0 0 0 0 0 2 1 0 0 0 0 0 0")  # fmt: skip
     write(tmp_path / "proc/self/net", {"dev": "Inter-|\n face |bytes\n" + "\n".join(f"  {row}" for row in rows)})
-    assert network_bytes(tmp_path) == (12, 32)
+    assert network_bytes(tmp_path / "proc/self") == (12, 32)
     assert network_bytes(tmp_path / "nowhere") is None
 
 

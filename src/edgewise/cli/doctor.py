@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.constraints.base import PROCESS_NAME
 from edgewise.errors import Unavailable
+from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
-from edgewise.units import format_bytes, parse_duration
+from edgewise.units import format_bytes, format_si, parse_duration
 
 T = TypeVar("T")
 TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
@@ -151,9 +153,12 @@ def _describe_runtimes(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _describe_meters(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
+    from edgewise.run.meters.base import Traits, traits_of
+
     for name, meter, availability in _ask(registry):
         title, metrics = (name, []) if meter is None else (meter.title, list(meter.metrics))
-        yield {"name": name, "title": title, "metrics": metrics, **_availability(availability)}
+        traits = asdict(Traits() if meter is None else traits_of(meter))
+        yield {"name": name, "title": title, "metrics": metrics, **_availability(availability), **traits}
 
 
 def _ask(registry: Registry[T]) -> Iterator[tuple[str, T | None, Availability]]:
@@ -186,7 +191,7 @@ def _document(found: Mapping[str, Any]) -> Document:
         title="",
         tables=(
             _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
-            _plugin_table("Meters", found["meters"], lambda row: f"gives {', '.join(row['metrics'])}"),
+            _plugin_table("Meters", found["meters"], _meter_in_words),
             _table("Limits of exec and --cpus, --memory", [(row["name"], _mechanism(row)) for row in found["limits"]]),
             _table(
                 "Devices", [(row["name"], Cell(text=_device_in_words(row["environment"]))) for row in found["devices"]]
@@ -205,6 +210,21 @@ def _document(found: Mapping[str, Any]) -> Document:
             ),
         ),
     )
+
+
+def _meter_in_words(row: Mapping[str, Any]) -> str:
+    """Metrics and traits of a meter; what is not known is left out."""
+    words = [f"gives {', '.join(row['metrics'])}"]
+    if row["place"] == "host":
+        words.append("on this machine, beside the target")
+    if row["rate_hz"]:
+        words.append(format_si(row["rate_hz"], "Hz"))
+    words += [
+        f"{metric} in steps of {format_si(step, METRICS[metric].unit)}" for metric, step in row["resolution"].items()
+    ]
+    if row["cannot_see"]:
+        words.append(f"can't see {row['cannot_see']}")
+    return "; ".join(words)
 
 
 def _plugin_table(title: str, rows: Sequence[Mapping[str, Any]], ability: Callable[[Mapping[str, Any]], str]) -> Table:

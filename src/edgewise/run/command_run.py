@@ -9,9 +9,10 @@ from typing import Any
 
 from edgewise.child_process import signal_name
 from edgewise.record import Caution, Constraints, Failure, Job, Measurement, Run, SessionRecord, new_run_id
+from edgewise.record.facts import emulation_of
 from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
-from edgewise.run.measurements import distribution
+from edgewise.run.measurements import distribution, without_processor
 from edgewise.run.trust import grade_of
 from edgewise.text import means_out_of_memory
 from edgewise.units import format_bytes
@@ -41,7 +42,7 @@ def build_run(
     failures = [failure_of(one, limits) for one in executions]
     failure = next((each for each in failures if each is not None), None)
     good = [one for one, why in zip(executions, failures, strict=True) if why is None]
-    rows = measurements_of(good or executions, limits)
+    rows = list(without_processor(measurements_of(good or executions, limits), emulation_of(environment)))
     if job.model.format not in NOT_A_MODEL:
         rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the file"))
     if not good and failure is not None:

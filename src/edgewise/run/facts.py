@@ -14,10 +14,11 @@ from weakref import WeakKeyDictionary
 
 from edgewise.cancellation import wait_readable
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
-from edgewise.device.transport import Process
+from edgewise.device.transport import Process, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
+from edgewise.record.facts import emulation_of
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
@@ -70,6 +71,15 @@ def environment_at(spec: TargetSpec) -> dict[str, Any]:
     return fingerprint() if facts is None else dict(facts.environment)
 
 
+def require_real_processor(spec: TargetSpec) -> None:
+    """Raise `Unavailable` where the target's processor is emulated: its times can't be compared."""
+    if emulated := emulation_of(environment_at(spec)):
+        raise Unavailable(
+            f"{spec.device}: {emulated}, so times there can't be compared",
+            advice="compare and optimize on a real device; bench and evaluate give outputs, accuracy and sizes there",
+        )
+
+
 def facts_of(spec: TargetSpec) -> Facts | None:
     """What a remote target told when it was asked first; None for this machine. Raises `Unavailable`."""
     target = target_of(spec)
@@ -91,10 +101,13 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         if not told["numpy"]:
             python = " ".join(target.transport.python)
             raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for its Python, {python}")
+        environment = dict(told["environment"])
+        if isinstance(target.transport, TellsEmulator) and target.transport.emulator:
+            environment["virtualisation"] |= {"emulator": target.transport.emulator}
         return Facts(
             engines={name: Availability(**each) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
-            environment=dict(told["environment"]),
+            environment=environment,
             cores=tuple(int(core) for core in told["cores"]),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

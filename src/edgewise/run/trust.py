@@ -12,6 +12,7 @@ import numpy as np
 
 from edgewise.formatting import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
+from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.limit_cautions import about_limits
@@ -53,6 +54,12 @@ def cautions_of(
     return (*found, *_about_machine(job, sessions, usable_cores), *_about_settings(job, sessions))
 
 
+def about_emulation(environment: Mapping[str, Any]) -> tuple[Caution, ...]:
+    """Return the caution about an emulated processor, if it is one."""
+    why = emulation_of(environment)
+    return (Caution.of("emulated-processor", why),) if why else ()
+
+
 def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
     """Return the grade to which `cautions` limit a run, with all reasons. A run without a headline value gets D."""
     if not measured:
@@ -78,6 +85,8 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
         yield Caution.of("no-steady-state", "latency was not steady when measuring ended")
     shape = list(_about_shape(headline))
+    if job.workload.scenario.sustained_s is not None:  # a change over time is what such a run is to show
+        shape = [caution for caution in shape if caution.code != "drift"]
     # Samples of a second cluster are far from the median, too: report them as a cluster only.
     far = 0 if any(caution.code == "multimodal" for caution in shape) else _far_outliers(headline)
     if far > OUTLIER_SHARE * n:

@@ -30,6 +30,7 @@ from edgewise.record import (
 from edgewise.run.command import Execution, execute
 from edgewise.run.command_run import build_run
 from edgewise.run.environment import fingerprint
+from edgewise.service.container_image import with_image
 from edgewise.service.context import Context
 from edgewise.service.measuring import Measured
 from edgewise.service.requests import PLACEHOLDER, ExecRequest
@@ -55,9 +56,10 @@ def plan_commands(request: ExecRequest) -> list[Job]:
     names = list(dict.fromkeys(models)) or [""]
     for model in names:
         command = tuple(word.replace(PLACEHOLDER, model) for word in request.command)
+        program = _program(command[0], folder) if request.image is None else Path(command[0])
         jobs.append(
             Job(
-                model=_reference(folder / model if model else _program(command[0], folder), is_program=not model),
+                model=_reference(folder / model if model else program, is_program=not model),
                 runtime=RuntimeSpec(name="command"),
                 target=TargetSpec(constraints=request.constraints()),
                 workload=Workload(
@@ -69,13 +71,15 @@ def plan_commands(request: ExecRequest) -> list[Job]:
                 command=command,
             )
         )
-    for job in jobs:
-        _program(job.command[0], folder)
     return jobs
 
 
 def run_commands(request: ExecRequest, context: Context) -> Measured:
-    """Execute every command `repeat` times, in rounds of random order, and save each run when it is complete."""
+    """Execute every command `repeat` times, in rounds of random order, and save each run when it is complete.
+
+    An image is built first, where the request has a Dockerfile.
+    """
+    request = with_image(request)
     jobs = plan_commands(request)
     environment, group, order = fingerprint(), new_run_id(), random.Random(request.seed)  # noqa: S311 - an order, no secret
     done: list[list[Execution]] = [[] for _ in jobs]
@@ -117,6 +121,8 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
             sample_s=request.sample,
             timeout_s=request.timeout,
             folder=None if request.run_in is None else Path(request.run_in),
+            mount=request.mount,
+            container_options=request.container_options,
         )
     except OSError as error:
         if error.errno == errno.E2BIG:
