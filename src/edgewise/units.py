@@ -54,12 +54,17 @@ def parse_size(text: str) -> int:
     return round(_parse(text, _SIZE, default="B", what="size"))
 
 
+def parse_voltage(text: str) -> float:
+    """Volts from ``"3.3V"`` or ``"3300 mV"``. Raises `BadInput`."""
+    return _parse(text, VOLTAGES, default="", what="voltage")
+
+
 def parse_capacity(text: str) -> float:
     """Joules from ``"10Wh"``, ``"36kJ"``, or a charge and a voltage: ``"2000mAh@3.7V"``. Raises `BadInput`."""
     charge, at, voltage = text.partition("@")
     if at:
         coulombs = _parse(charge, CHARGES, default="", what="charge")
-        return coulombs * _parse(voltage, VOLTAGES, default="", what="voltage")
+        return coulombs * parse_voltage(voltage)
     if (match := _QUANTITY.fullmatch(text)) and match[2] in CHARGES:
         raise BadInput(f"{text!r} is a charge without a voltage", advice=f"write {text}@3.7V")
     return _parse(text, ENERGIES, default="", what="capacity")

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
+from edgewise.progress import LogLine, emit
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
@@ -25,6 +27,7 @@ from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import measurements_of, session_record, without_processor
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
+from edgewise.run.power_meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.sustained_result import completed, sustained_of, without_interval
@@ -68,7 +71,10 @@ class _Place:
 
 
 def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec | None = None) -> Sensors:
-    """Ask every meter whether it can be used on `target`, which is this machine by default."""
+    """Ask every meter whether it can be used on `target`, which is this machine by default.
+
+    The power meter of a device is always read: if it can't be, the run says why. Raises `BadInput` for a wrong setting.
+    """
     registry = registry or meters()
     facts = None if target is None else facts_of(target)
     usable: list[str] = []
@@ -87,6 +93,12 @@ def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec 
         else:
             for metric in meter.metrics:
                 reasons[metric].append(f"{name}: {availability.reason}")
+    own = meter_of(LOCAL if target is None else target.device)
+    if own is not None:
+        if not (state := own.availability()):
+            emit(LogLine(text=f"no energy from the power meter: {state.reason}"))
+        beside.append(own)
+        told.update(own.metrics)
     absences = {metric: "; ".join(texts) for metric, texts in reasons.items() if metric not in told}
     return Sensors(locations=tuple(usable), beside=tuple(beside), absences=absences)
 
