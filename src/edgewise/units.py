@@ -36,9 +36,9 @@ _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\
 def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) -> float:
     match = _QUANTITY.fullmatch(text)
     unit = (match[2] or default) if match else ""
-    if match is None or unit not in table:
+    if match is None or unit not in table or math.isinf(value := float(match[1]) * table[unit]):
         raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
-    return float(match[1]) * table[unit]
+    return value
 
 
 def parse_frequency(text: str) -> float:
